@@ -141,6 +141,47 @@ START_TEST(moments_get_windows)
 }
 END_TEST
 
+/* Whole groups are held back, of as many as there are; what cannot be a group is said. */
+START_TEST(groups_of_tables)
+{
+    static const struct {
+        const char *options, *words;
+    } bad[] = {
+        { "--group whom", "'whom' is not a column of t.csv" },
+        { "--group kind", "'kind' is a column of --target" },
+        { "--group who --inputs who,b", "'who' is a column of --inputs" },
+        { "--group one", "'one' has one value" },
+    };
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(draws) / 6 + 1; i++) {
+        const int groups = 2 + below(9), rows = 60 + below(100);
+        const bool words = below(2) == 0;
+        char line[120];
+        FILE *f = file_of("t.csv");
+        fputs("who,one,b,kind\n", f);
+        for (int k = 0; k < rows; k++) {
+            fprintf(f, words ? "s%d" : "%d", k % groups);
+            fprintf(f, ",1,%d.%04d,%s\n", below(90), k, below(2) == 0 ? "yes" : "no");
+        }
+        fclose(f);
+        snprintf(line, sizeof line, "split: 'who' has %d values, which are held back whole%s",
+                 groups, groups > 4 ? ": a fifth" : " (data.split)");
+        run(0, line, "new n.yaml --data t.csv --target kind --group who");
+        run(0, "a step ran", "train n.yaml --dry-run");
+        expect_lines(groups > 4 ? "split: {by: group, column: 'who', test: 0.2}"
+                                : "split: {by: group, column: 'who'}",
+                     "validation_order");
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        char command[120];
+        snprintf(command, sizeof command, "new n.yaml --data t.csv --target kind %s",
+                 bad[i].options);
+        run(2, bad[i].words, command);
+    }
+    run(2, "drawn digits, which has no columns", "new n.yaml --data digits --group who");
+}
+END_TEST
+
 START_TEST(texts_get_a_context_that_fits)
 {
     test_folder(folder);
@@ -260,7 +301,9 @@ START_TEST(recordings_in_one_folder)
         ck_assert_msg((strstr(text, "split: {by: group") != NULL) == (n > 3), "%s", text);
         free(text);
         run(0, "macro f1", "train n.yaml train.epochs=1");
-        test_shell(NULL, "rm -rf %s/runs", folder);
+        test_shell(NULL, "rm -rf %s/runs %s/n.yaml", folder, folder);
+        run(0, "groups", "new n.yaml --data d --float --group part2");
+        run(2, "'part9' is no part", "new m.yaml --data d --float --group part9");
     }
     test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
                folder, "/dev/null", folder);
@@ -291,6 +334,110 @@ START_TEST(pointers_of_lfs_are_no_data)
         }
         run(4, "pointer of Git LFS", command);
     }
+}
+END_TEST
+
+static const char *const activities[] = { "rest", "walk", "run" };
+
+/* g.npz as NumPy writes it: x, and y of words or numbers. */
+static void draw_arrays(int rows)
+{
+    static float x[120 * 40 * 3];
+    static uint32_t words[120][4]; /* <U4 */
+    static int64_t numbers[120];
+    const int steps = 1 + below(40);
+    char head[120], path[TEST_PATH + 40];
+    for (int i = 0; i < rows * steps * 3; i++) x[i] = (float)below(1000) / 100;
+    for (int i = 0; i < rows; i++) {
+        numbers[i] = i % 3;
+        const char *word = activities[i % 3];
+        for (int k = 0; k < 4; k++) words[i][k] = k < (int)strlen(word) ? (uint32_t)word[k] : 0;
+    }
+    zip_member m[] = { { .name = "x.npy" }, { .name = "words.npy" }, { .name = "numbers.npy" } };
+    snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': (%d, %d, 3), }",
+             rows, steps);
+    m[0].bytes = npy_file(1, head, x, (size_t)(rows * steps * 3) * sizeof *x);
+    snprintf(head, sizeof head, "{'descr': '<U4', 'fortran_order': False, 'shape': (%d,), }", rows);
+    m[1].bytes = npy_file(1, head, words, (size_t)rows * sizeof *words);
+    snprintf(head, sizeof head, "{'descr': '<i8', 'fortran_order': False, 'shape': (%d,), }", rows);
+    m[2].bytes = npy_file(1, head, numbers, (size_t)rows * sizeof *numbers);
+    file_bytes zip = zip_file(m, 3, 0);
+    snprintf(path, sizeof path, "%s/g.npz", folder);
+    test_write_file(path, zip.v, zip.n);
+    file_free(&zip);
+    for (int i = 0; i < 3; i++) file_free(&m[i].bytes);
+}
+
+/* Files of the grid below, drawn anew. */
+static void draw_grid(void)
+{
+    const int rows = 60 + below(60);
+    FILE *csv = file_of("g.csv"), *lines = file_of("g.jsonl"), *text = file_of("g.txt");
+    fputs("who,a,b,kind\n", csv);
+    for (int i = 0; i < rows; i++) {
+        fprintf(csv, "s%d,%d.%04d,%d.5,%s\n", i % 7, below(90), i, below(50), activities[i % 3]);
+        fprintf(lines, "{\"prompt\": \"%d + %d\", \"completion\": \"%d\"}\n", i, i, 2 * i);
+        fprintf(text, "line %d of a text that goes on\n", below(1000));
+    }
+    fclose(csv);
+    fclose(lines);
+    fclose(text);
+    draw_arrays(rows);
+}
+
+/* Kinds of data by options: every recipe trains, and its command ends with what it assumes. */
+START_TEST(a_grid_of_recipes_runs)
+{
+    static const char *const data[] = {
+        "g.csv --target kind --group who",
+        "g.csv --target kind",
+        "g.csv --target b",
+        "g.npz:x --target g.npz:words",
+        "g.npz:x --target g.npz:numbers",
+        "g.jsonl",
+        "g.txt",
+        "digits",
+        "digits --task denoising",
+        "sounds",
+        "sensors",
+        "table",
+    };
+    static const char *const options[] = { "--bits 2", "--bits 3", "--bits 4", "--bits 8",
+                                           "--float" };
+    enum { DATA = sizeof data / sizeof data[0], OPTIONS = sizeof options / sizeof options[0] };
+    const int64_t tries = test_count(draws);
+    const int first = below(DATA * OPTIONS);
+    test_folder(folder);
+    for (int64_t i = 0; i < tries; i++) {
+        const int cell = (int)((first + 7 * i) % (DATA * OPTIONS));
+        char command[120];
+        draw_grid();
+        snprintf(command, sizeof command, "new n.yaml --data %s %s", data[cell % DATA],
+                 options[cell / DATA]);
+        run(0, "assumed", command);
+        run(0, "a step ran", "train n.yaml --dry-run");
+        test_shell(NULL, "rm %s/n.yaml", folder);
+    }
+}
+END_TEST
+
+/* Words of an array are the classes of the C code. */
+START_TEST(words_of_arrays_reach_c)
+{
+    char *text;
+    test_folder(folder);
+    draw_arrays(60 + below(60));
+    run(0, "has words", "new n.yaml --data g.npz:x --target g.npz:words");
+    run(0, "converted",
+        "train n.yaml train.epochs=2 qat.start_step=1 train.schedule.warmup_steps=0");
+    run(0, "the same bits", "export runs/n --format c -o c");
+    test_shell(&text, "cat %s/c/c.c", folder);
+    for (int i = 0; i < 3; i++) {
+        char quoted[16];
+        snprintf(quoted, sizeof quoted, "\"%s\"", activities[i]);
+        ck_assert_msg(strstr(text, quoted) != NULL, "no %s", quoted);
+    }
+    free(text);
 }
 END_TEST
 
@@ -379,6 +526,19 @@ START_TEST(a_run_is_retrained)
     test_shell(NULL, "rm %s/runs/r/float.safetensors", folder);
     run(0, "of the run runs/r: runs/r/checkpoints/",
         "config validate good.yaml model.init=runs/r run.dir=runs/third");
+}
+END_TEST
+
+/* The last line of each phase shows where it ended. */
+START_TEST(phases_end_with_a_whole_line)
+{
+    char end[40], command[80];
+    const int start = 2 + below(4);
+    test_folder(folder);
+    write_recipe("good.yaml", "", false);
+    snprintf(end, sizeof end, "float %d/", start);
+    snprintf(command, sizeof command, "train good.yaml train.epochs=3 qat.start_step=%d", start);
+    run(0, end, command);
 }
 END_TEST
 
@@ -521,13 +681,17 @@ Suite *test_new_suite(void)
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, moments_get_windows);
+    tcase_add_test(cases, groups_of_tables);
     tcase_add_test(cases, texts_get_a_context_that_fits);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
+    tcase_add_test(cases, a_grid_of_recipes_runs);
+    tcase_add_test(cases, words_of_arrays_reach_c);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);
+    tcase_add_test(cases, phases_end_with_a_whole_line);
     tcase_add_test(cases, wrong_variables_are_named);
     tcase_add_test(cases, small_stacks_are_refused);
     tcase_add_test(cases, names_are_shown_and_not_obeyed);

@@ -271,6 +271,9 @@ static const cli_command commands[] = {
                    { "--inputs", "a,b,...", "of CSV files: the columns that are inputs" },
                    { "--ignore", "a,b,...", "of CSV files: columns that are no inputs" },
                    { "--test", "FILE", "of CSV files: test data" },
+                   { "--group", "COLUMN",
+                     "values of it are validated and tested whole; of "
+                     "recordings a part of the name, as part2" },
                    { "--rows", NULL, "of CSV files: a row is an example, also of series" } } },
     { "doctor", "", "the machine as detent sees it, and what would make it faster", cli_doctor,
       .options = { { "--json", NULL, "results as JSON" } } },

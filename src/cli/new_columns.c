@@ -161,6 +161,7 @@ static const char *find_unknown(const char *list, const dt_table_look *look)
 static bool is_input(const new_data *d, const dt_column_look *c)
 {
     return !new_columns_has(d->target, c->name) && !new_columns_has(d->moments, c->name) &&
+           (d->group == NULL || strcmp(d->group, c->name) != 0) &&
            (d->inputs == NULL || new_columns_has(d->inputs, c->name));
 }
 
@@ -174,6 +175,7 @@ static void decide_all(const new_data *d, const dt_table_look *look, decision *a
     int64_t kept = 0;
     for (int64_t i = 0; i < look->n; i++) {
         const dt_column_look *column = &look->column[i];
+        if (d->group != NULL && strcmp(d->group, column->name) == 0) c->groups = column->different;
         if (!is_input(d, column)) continue;
         decide(column, look->rows, &all[i]);
         c->in_time = c->in_time || strcmp(all[i].why, OF_ROWS) == 0;

@@ -170,6 +170,19 @@ void new_data_list(cli_text *out, const char *text)
     cli_text_add(out, "]");
 }
 
+void new_data_split(new_data *d, const char *column, int64_t values)
+{
+    const bool tested = values >= NEW_GROUPS && d->test == NULL;
+    cli_text_add(&d->split, "  split: {by: group, column: ");
+    new_data_quote(&d->split, column, strlen(column));
+    cli_text_add(&d->split, "%s}\n", tested ? ", test: 0.2" : "");
+    cli_text_add(&d->about[1], "split: '");
+    cli_text_add_name(&d->about[1], column);
+    cli_text_add(&d->about[1], "' has %lld values%s, which are held back whole%s (data.split)",
+                 (long long)values, values == DT_LOOK_DIFFERENT ? " and more" : "",
+                 tested ? ": a fifth of them to test" : "");
+}
+
 bool new_data_is_table(const new_data *d) { return dt_is_table(d->path); }
 
 static void add_columns(const new_data *d, cli_text *out)
@@ -435,12 +448,13 @@ static void add_autoencoder(cli_text *out, int rank, const int64_t *dims)
     cli_text_add(out, "]}\n");
 }
 
-static void add_language(const dt_dataset *train, cli_text *out)
+/* Held-back examples may be longer than those of `train`. */
+static void add_language(const new_data *d, const dt_dataset *train, cli_text *out)
 {
     cli_text_add(out,
                  "  family: gpt\n  vocab: %lld\n  context: %lld\n  layers: 4\n  heads: 4\n"
                  "  width: 128\n  bias: false\n",
-                 (long long)dt_dataset_classes(train), (long long)dt_dataset_context(train));
+                 (long long)dt_dataset_classes(train), (long long)d->context);
 }
 
 /* Widths of a U-Net: as many levels, up to three, as halve the image without rest. */
@@ -462,7 +476,7 @@ void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out)
     const int rank = dt_dataset_input_shape(train, dims);
     cli_text_add(out, "model:\n");
     if (d->language) {
-        add_language(train, out);
+        add_language(d, train, out);
         return;
     }
     if (strcmp(d->task, "denoising") == 0) {

@@ -8,6 +8,8 @@
 
 #include <detent/tables.h>
 
+#define NEW_GROUPS 5 /* from which on some are held back to test */
+
 typedef struct new_data {
     const char *path;   /* a folder, a file, or the name of drawn data */
     const char *task;   /* as `data.task`, or "language" */
@@ -19,10 +21,13 @@ typedef struct new_data {
     bool latin1;        /* of a table: it is not UTF-8 */
     bool no_header;     /* of a table: its first row is data */
     const char *inputs, *test; /* columns "a,b" that are inputs; a file of test data; or NULL */
-    const char *types;         /* lines of data.columns.types; NULL: none */
-    bool rows;                 /* a row is an example, whatever the table looks like */
-    cli_text series, split;    /* lines of `data` for windows of rows; empty: rows are examples */
-    char moments[256];         /* columns "a,b" that tell series apart, then the one of times */
+    const char
+        *group; /* of a table the column, of recordings the part, that tells groups; or NULL */
+    const char *types;   /* lines of data.columns.types; NULL: none */
+    bool rows;           /* a row is an example, whatever the table looks like */
+    cli_text series;     /* a line of `data` for windows of rows; empty: rows are examples */
+    cli_text split;      /* the line data.split; empty: none */
+    char moments[256];   /* columns "a,b" that tell series apart, then the one of times */
     const char *exclude; /* columns of a table that are no inputs, as a list of YAML; NULL: none */
     bool channels_last;  /* arrays [count, height, width, channels] */
     bool columns;        /* a table or arrays, which need `target` */
@@ -57,6 +62,7 @@ typedef struct new_columns {
     const char *unknown; /* where `ignore` names a column that is not there; else NULL */
     cli_text types;      /* lines of data.columns.types */
     cli_table table;     /* the same for people; the caller frees it */
+    int64_t groups;      /* different values of the column d->group; 0: it is not there */
     bool in_time;        /* a column has times that never fall */
 } new_columns;
 
@@ -66,6 +72,10 @@ void new_series_find(const dt_table_look *look, new_data *d);
 
 /* Decides from the texts of all rows. Errors of dt_table_look_at. */
 dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c);
+
+/* Divides a table by the values of a column; from NEW_GROUPS on, some are held back to test. Sets
+ * split and the sentence about it. */
+void new_data_split(new_data *d, const char *column, int64_t values);
 
 /* Whether `name` is in a list "a,b". */
 bool new_columns_has(const char *list, const char *name);

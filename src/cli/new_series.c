@@ -14,7 +14,6 @@
 #define USUAL 128
 #define SECONDS 2.56
 #define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have SHORTEST */
-#define GROUPS 5     /* from which on some are held back */
 #define BY 4         /* columns of series */
 
 static const dt_column_look *find_target(const dt_table_look *look, const new_data *d)
@@ -103,13 +102,17 @@ static void write_blocks(const found *f, new_data *d)
     cli_text_add(&d->series, "  window: {length: %lld, stride: %lld}   # rows\n",
                  (long long)f->window, (long long)(f->window / 2));
     add_names(f, d);
-    if (f->n > 0 && f->by[0]->different >= GROUPS) {
-        cli_text_add(&d->split, "  split: {by: group, column: ");
-        new_data_quote(&d->split, f->by[0]->name, strlen(f->by[0]->name));
-        cli_text_add(&d->split, ", test: 0.2}\n");
-    } else {
-        cli_text_add(&d->split, "  split: {by: time, test: 0.2}   # the newest\n");
+    if (d->group != NULL) return;
+    if (f->n > 0 && f->by[0]->different >= NEW_GROUPS) {
+        new_data_split(d, f->by[0]->name, f->by[0]->different);
+        return;
     }
+    cli_text_add(&d->split, "  split: {by: time, test: 0.2}   # the newest\n");
+    if (f->n == 0) return;
+    cli_text_add(&d->about[1], "split: '");
+    cli_text_add_name(&d->about[1], f->by[0]->name);
+    cli_text_add(&d->about[1], "' has %lld values, too few to hold some back; the newest rows are",
+                 (long long)f->by[0]->different);
 }
 
 static void say(const found *f, new_data *d)
@@ -123,14 +126,6 @@ static void say(const found *f, new_data *d)
                  "' is the same for %.0f rows, as a mean: an example is a window of %lld rows "
                  "(data.window; --rows: a row is one)",
                  f->stretch, (long long)f->window);
-    if (f->n == 0) return;
-    cli_text_add(&d->about[1], "split: '");
-    cli_text_add_name(&d->about[1], f->by[0]->name);
-    cli_text_add(&d->about[1], "' has %lld values, each in one block of rows%s",
-                 (long long)f->by[0]->different,
-                 f->by[0]->different >= GROUPS
-                     ? ": a fifth of them is held back to test (data.split)"
-                     : ", too few to hold some back; the newest rows are");
 }
 
 void new_series_find(const dt_table_look *look, new_data *d)

@@ -118,16 +118,30 @@ static bool same_ending(const measured *m)
     return i >= m->n && strlen(ending_of(name_of(m, 0))) < 16;
 }
 
-/* The first field that repeats is the class, the next one that is no number the group. */
+/* The field that --group names, as "part2"; -1: none. */
+static int named_group(const measured *m, const new_data *d)
+{
+    char name[16];
+    for (int i = 0; i < m->fields && d->group != NULL; i++) {
+        snprintf(name, sizeof name, "part%d", i + 1);
+        if (strcmp(name, d->group) == 0 && m->different[i] > 1) return i;
+    }
+    return -1;
+}
+
+/* The first field that repeats is the class; the group is named, or the next one that is no
+ * number. */
 static bool name_fields(measured *m, new_data *d)
 {
     int label = -1, group = -1;
     find_fields(m);
+    const int named = named_group(m, d);
     for (int i = 0; i < m->fields; i++) {
-        if (!repeats(m, i)) continue;
+        if (!repeats(m, i) || i == named) continue;
         if (label < 0) label = i;
         else if (group < 0 && !m->is_number[i]) group = i;
     }
+    if (d->group != NULL) group = named;
     size_t used = 0;
     for (int i = 0; i < m->fields; i++) {
         char other[16];
@@ -234,6 +248,12 @@ int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d)
                           "%s: the names of its recordings tell no classes; expected a folder for "
                           "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
                           d->path);
+    }
+    if (status == CLI_DONE && d->group != NULL && d->groups == 0) {
+        status = cli_fail(args, CLI_USAGE,
+                          "--group: '%s' is no part of the names of recordings that differs; of "
+                          "one folder with yes_anna_1.wav, 'part2' is anna",
+                          d->group);
     }
     if (status == CLI_DONE && m.n > 0) choose_window(&m, d);
     if (m.n > 0) globfree(&m.found);

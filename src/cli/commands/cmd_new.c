@@ -10,18 +10,33 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST, ROWS }; /* options, as in main.c */
+enum {
+    DATA,
+    TASK,
+    TARGET,
+    BITS,
+    FLOAT,
+    INPUTS,
+    IGNORE,
+    TEST,
+    GROUP,
+    ROWS
+}; /* options, as in main.c */
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */
 #define LONGEST 4096 /* tokens of an example, at most */
 #define PROBE "detent new"
+#define PRESET "int8-dynamic-int%d-weight"
 #define UPDATES 1500 /* of the training that is proposed, about */
 
 /* What was asked for. */
 typedef struct answers {
     char data[ANSWER], task[ANSWER], target[ANSWER], bits[ANSWER], file[ANSWER];
 } answers;
+
+/* Bits in the name of the preset. */
+static int preset_bits(const answers *a) { return a->bits[0] == '8' ? 8 : 4; }
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
@@ -67,7 +82,9 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
     if (!ask(args->option[DATA], question, NULL, a->data)) {
         return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
     }
-    *d = (new_data){ .path = a->data, .task = a->task, .context = CONTEXT };
+    *d = (new_data){
+        .path = a->data, .task = a->task, .context = CONTEXT, .group = args->option[GROUP]
+    };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
@@ -267,6 +284,27 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
     return number_targets(args, d, &names, place, columns, t);
 }
 
+/* Writes how --group divides a table. */
+static int look_at_groups(const cli_args *args, new_data *d, const new_columns *c)
+{
+    const char *name = d->group;
+    if (name == NULL) return CLI_DONE;
+    if (c->groups == 0) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' is not a column of %s", name, d->path);
+    }
+    if (new_columns_has(d->target, name) || new_columns_has(d->inputs, name)) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' is a column of %s, and cannot tell groups",
+                        name, new_columns_has(d->target, name) ? "--target" : "--inputs");
+    }
+    if (c->groups < 2) {
+        return cli_fail(args, CLI_USAGE, "--group: '%s' has one value; groups are two or more",
+                        name);
+    }
+    new_data_split(d, name, c->groups);
+    d->validation = c->groups < NEW_GROUPS ? 0.3 : 0.2;
+    return CLI_DONE;
+}
+
 /* Finds out what the columns hold. */
 static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
@@ -276,6 +314,10 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     for (int i = 0; i < 4 && !is_table; i++) {
         if (args->option[own[i]] == NULL) continue;
         return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file", names[i], d->path,
+                        d->kind);
+    }
+    if (d->group != NULL && !is_table && !d->sounds) {
+        return cli_fail(args, CLI_USAGE, "--group: %s is %s, which has no columns", d->path,
                         d->kind);
     }
     if (!is_table) return CLI_DONE;
@@ -291,13 +333,15 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
         return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",
                         (int)strcspn(c->unknown, ","), c->unknown, d->path);
     }
+    const int grouped = look_at_groups(args, d, c);
+    if (grouped != CLI_DONE) return grouped;
     if (c->types.used + 1 >= sizeof c->types.text) {
         return cli_fail(args, CLI_USAGE,
                         "%s: too many columns have types; --inputs chooses some of them", d->path);
     }
     if (c->types.used > 0) d->types = c->types.text;
     if (c->in_time) d->order = "time";
-    if (d->series.used > 0) d->order = NULL;
+    if (d->split.used > 0) d->order = NULL;
     return CLI_DONE;
 }
 
@@ -394,7 +438,7 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t
         s = open_data(ctx, d, train);
     }
     if (s != DT_OK) return fail_open(args, ctx);
-    if (!d->language) {
+    if (!d->language && d->validation == 0) {
         d->validation = new_data_share(dt_dataset_count(*train), dt_dataset_classes(*train));
     }
     return CLI_DONE;
@@ -405,16 +449,18 @@ static int batch_size(const new_data *d, const dt_dataset *train)
 {
     static const int sizes[] = { 64, 48, 60, 56 };
     const int64_t all = dt_dataset_count(train);
-    const int64_t n = all - (int64_t)(d->validation * (double)all);
+    const bool held = new_data_is_table(d) && d->group != NULL; /* when they were opened */
+    const int64_t n = all - (held ? 0 : (int64_t)(d->validation * (double)all));
     int i = 0;
     while (i < 3 && n > sizes[i] && (n - 1) % sizes[i] == 0) i++;
     return d->language ? 16 : sizes[i];
 }
 
 /* Epochs and updates of about UPDATES updates. */
-static void add_training(const new_data *d, const dt_dataset *train, bool quantized, int bits,
-                         cli_text *out)
+static void add_training(const new_data *d, const dt_dataset *train, bool quantized,
+                         const answers *a, cli_text *out)
 {
+    const int bits = a->bits[0] - '0';
     const int64_t batches = (dt_dataset_count(train) + 63) / 64;
     int64_t epochs = batches > 0 ? (UPDATES + batches - 1) / batches : 1;
     if (epochs > 100) epochs = 100;
@@ -435,8 +481,8 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
     cli_text_add(out,
                  "  float_baseline: true         # a float model beside it, to compare\n\n"
                  "qat:\n"
-                 "  preset: int8-dynamic-int%d-weight   # activations of 8 bits\n",
-                 bits == 8 ? 8 : 4);
+                 "  preset: " PRESET "   # activations of 8 bits\n",
+                 preset_bits(a));
     if (bits < 8) cli_text_add(out, "  weight: {bits: %d}            # of a weight\n", bits);
     if (d->language && bits < 8) {
         cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
@@ -479,6 +525,41 @@ static int check_recipe(const cli_args *args, const answers *a, const cli_text *
     dt_recipe_free(recipe);
     dt_ctx_free(ctx);
     return status;
+}
+
+/* ---- what is said --------------------------------------------------------------------------- */
+
+/* What the model is asked for. */
+static const char *predicted(const new_data *d)
+{
+    if (d->target != NULL) return d->target;
+    if (d->language) return "the next token";
+    if (strcmp(d->task, "denoising") == 0) return "the input without noise";
+    return strcmp(d->task, "anomaly") == 0 ? "the input itself" : "what comes with the data";
+}
+
+/* Ends with what the recipe assumes, whoever decided it. */
+static void say_assumed(const cli_args *args, const answers *a, const new_data *d,
+                        const dt_dataset *train)
+{
+    cli_table t = { .form = "ll" };
+    cli_table_put(&t, "assumed");
+    cli_table_put(&t, "");
+    cli_table_put(&t, "target");
+    cli_table_put(&t, predicted(d));
+    cli_table_put(&t, "task");
+    cli_table_put(&t, a->task);
+    cli_table_put(&t, "validation");
+    if (d->validation > 0) cli_table_format(&t, "%g of the training data", d->validation);
+    else cli_table_put(&t, "none");
+    cli_table_put(&t, "preset");
+    if (args->option[FLOAT] != NULL) cli_table_put(&t, "none, floats");
+    else cli_table_format(&t, PRESET ", weights of %s bits", preset_bits(a), a->bits);
+    cli_table_put(&t, d->language ? "context" : d->series.used > 0 ? "windows" : "examples");
+    if (d->language) cli_table_format(&t, "%lld tokens", (long long)d->context);
+    else cli_table_format(&t, "%lld", (long long)dt_dataset_count(train));
+    cli_table_print(&t);
+    cli_table_free(&t);
 }
 
 /* Says what was decided, and how to choose otherwise. */
@@ -540,9 +621,8 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     }
     if (status == CLI_DONE) {
         cli_text_add(&out, "\n%s\n", data.text);
-        add_training(d, train, args->option[FLOAT] == NULL, a->bits[0] - '0', &out);
+        add_training(d, train, args->option[FLOAT] == NULL, a, &out);
     }
-    dt_dataset_free(train);
     if (status == CLI_DONE && out.used + 1 >= sizeof out.text) {
         status = cli_fail(args, CLI_USAGE,
                           "%s: too many columns for a recipe; --inputs chooses "
@@ -551,11 +631,14 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     }
     if (status == CLI_DONE) status = check_recipe(args, a, &out);
     if (status == CLI_DONE) status = cli_write_new(args, a->file, out.text, out.used);
-    if (status != CLI_DONE) return status;
-    say_choices(a, d, t, why);
-    fflush(stdout); /* before the next line, where both go to one file */
-    cli_tell(stderr, "detent train %s", a->file);
-    return CLI_DONE;
+    if (status == CLI_DONE) {
+        say_choices(a, d, t, why);
+        say_assumed(args, a, d, train);
+        fflush(stdout); /* before the next line, where both go to one file */
+        cli_tell(stderr, "detent train %s", a->file);
+    }
+    dt_dataset_free(train);
+    return status;
 }
 
 static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)

@@ -96,25 +96,32 @@ static void print_plain(const line *l)
     fflush(stderr);
 }
 
-void watch_step(watch *w, const dt_progress *p)
+static void show(watch *w, const dt_progress *p)
 {
-    if (w->quiet) return;
-    const double clock = cli_seconds();
-    const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
-    const bool due = clock - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
-    if (!changed && !due && p->step != p->steps) return;
-    if (changed) meter_keep();
-    w->phase = p->phase;
-    w->shown = clock;
     line l = { .n = 0 };
     char text[LINE];
     fill(&l, p);
+    w->shown = cli_seconds();
+    w->stale = false;
     if (w->moving) {
         compose(&l, p, screen_width(stderr) - 1, text);
         meter_draw(text);
         return;
     }
     print_plain(&l);
+}
+
+void watch_step(watch *w, const dt_progress *p)
+{
+    if (w->quiet) return;
+    const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
+    const bool due = cli_seconds() - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
+    if (changed && w->stale) show(w, &w->latest); /* where the phase ended */
+    if (changed) meter_keep();
+    w->phase = p->phase;
+    w->latest = *p;
+    w->stale = true;
+    if (changed || due || p->step == p->steps) show(w, p);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */

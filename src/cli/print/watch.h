@@ -8,6 +8,8 @@ typedef struct watch {
     bool quiet, moving; /* moving: stderr is a terminal */
     double shown;       /* time of the latest display; 0: never */
     const char *phase;  /* of the latest step */
+    dt_progress latest;
+    bool stale; /* it is not shown */
 } watch;
 
 watch watch_begin(bool quiet);
