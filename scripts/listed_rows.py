@@ -9,7 +9,8 @@ RANK = {"wrong": 0, "refused": 1, "not made": 1, "near": 2, "equal": 3}
 
 def complaints(script, results, whole):
     """What is worse than in the list of a script, whose results {row: result} are of all its rows
-    if it is `whole`: rows that are worse, that were not tried, and that nobody expected to fail."""
+    if it is `whole`: rows that are worse, were not tried, fail though nobody expected it, or that
+    the list lacks."""
     path = os.path.splitext(os.path.abspath(script))[0] + ".txt"
     listed = {}
     if os.path.exists(path):
@@ -30,4 +31,7 @@ def complaints(script, results, whole):
             found.append(f"{row}: {what}, but it was {listed[row]}")
     if whole:
         found += [f"{row}: it was not tried" for row in listed if row not in results]
+        found += [f"{row}: {what}, but the list lacks it; LISTED_UPDATE=1 adds it"
+                  for row, what in results.items()
+                  if row not in listed and RANK[what] >= RANK["near"]]
     return [f"{one} ({os.path.basename(path)})" for one in found]

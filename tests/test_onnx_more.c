@@ -17,7 +17,8 @@ static char folder[TEST_PATH], path[TEST_PATH], said[1024];
 static void listen(void *user, const char *line)
 {
     (void)user;
-    snprintf(said, sizeof said, "%s", line);
+    const size_t n = strlen(said);
+    snprintf(said + n, sizeof said - n, "%s\n", line);
 }
 
 static void begin(void)
@@ -172,6 +173,15 @@ START_TEST(shared_weights)
     onnx_node(m, "MatMul", NULL, "once w", "y");
     agrees(m);
     ck_assert_msg(strstr(said, "'w' is read by 2 nodes") != NULL, "said: %s", said);
+    said[0] = 0; /* once for all nodes, and whatever its name is */
+    m = onnx_start("f32 1 4: 0 0 0 0");
+    onnx_weight(m, "a/w:0", "f32 4 4: 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 7");
+    onnx_node(m, "MatMul", NULL, "h a/w:0", "once");
+    onnx_node(m, "MatMul", NULL, "once a/w:0", "twice");
+    onnx_node(m, "MatMul", NULL, "twice a/w:0", "y");
+    agrees(m);
+    const char *line = "'a/w:0' is read by 3 nodes", *first = strstr(said, line);
+    ck_assert_msg(first != NULL && strstr(first + 1, line) == NULL, "said: %s", said);
 }
 END_TEST
 
@@ -325,7 +335,9 @@ START_TEST(a_loop_of_states)
         state = i == 0 ? "s0" : i == 1 ? "s1" : "y";
         onnx_node(s, "Add", NULL, in, state);
     }
+    said[0] = 0;
     agrees_with(m, s);
+    ck_assert_msg(strstr(said, "the 3 turns of the loop") != NULL, "said: %s", said);
 }
 END_TEST
 

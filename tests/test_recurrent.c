@@ -46,8 +46,18 @@ static void teardown(void)
 
 /* ---- reference values ------------------------------------------------------------------------ */
 
+/* The files, and the kind of each. */
+static const struct {
+    const char *name;
+    int kind;
+    bool reset_before;
+} files[] = {
+    { "gru", 0, false }, { "gru_reset_before", 0, true }, { "lstm", 1, false }, { "rnn", 2, false }
+};
+
 typedef struct golden {
     const kind *kind;
+    const char *name; /* of the file */
     dt_file *file;
     const char *c; /* the case: "c0" */
     dt_dtype dtype;
@@ -89,10 +99,10 @@ static void compare(const golden *g, const char *part, const char *name, const d
     const double narrow = gradient ? 1e-4 : 1e-5;
     dt_tensor *want = load(g, part, name, DT_F64);
     TEST_EACH(want != NULL && got != NULL && dt__same_dims(got, want), "%s %s: %s.%s is missing",
-              g->kind->name, g->c, part, name);
+              g->name, g->c, part, name);
     const ops_values a = ops_read(got), b = ops_read(want);
-    TEST_EACH(ops_near(a, b, g->dtype == DT_F64 ? 1e-12 : narrow, 0), "%s %s %s: %s.%s",
-              g->kind->name, g->c, dt_dtype_name(g->dtype), part, name);
+    TEST_EACH(ops_near(a, b, g->dtype == DT_F64 ? 1e-12 : narrow, 0), "%s %s %s: %s.%s", g->name,
+              g->c, dt_dtype_name(g->dtype), part, name);
     free(a.v);
     free(b.v);
     dt_tensor_free(want);
@@ -114,7 +124,7 @@ static dt_status take_weight(void *user, const char *path, dt_tensor *x, dt_entr
     (void)entry;
     their_name(path, name);
     dt_tensor *value = load(g, "param", name, g->dtype);
-    TEST_EACH(value != NULL && dt__same_dims(value, x), "%s %s: %s", g->kind->name, g->c, name);
+    TEST_EACH(value != NULL && dt__same_dims(value, x), "%s %s: %s", g->name, g->c, name);
     dt__copy_tensor(value, x);
     dt_tensor_free(value);
     return DT_OK;
@@ -131,11 +141,14 @@ static dt_status compare_gradient(void *user, const char *path, dt_tensor *x, dt
 
 static void open_golden(golden *g)
 {
+    const bool reset_before = g->options.reset_before;
     g->options = (dt_recurrent_layer){ .in = atoi(setting(g, "in")),
                                        .hidden = atoi(setting(g, "hidden")),
                                        .layers = atoi(setting(g, "layers")),
                                        .bias = is_set(g, "bias"),
-                                       .bidirectional = is_set(g, "bidirectional") };
+                                       .bidirectional = is_set(g, "bidirectional"),
+                                       .relu = g->kind == &kinds[2] && is_set(g, "relu"),
+                                       .reset_before = reset_before };
     TEST_OK(ctx, g->kind->create(ctx, &g->options, &g->m));
     TEST_OK(ctx, dt__module_to(g->m, g->dtype));
     TEST_OK(ctx, dt_module_visit(g->m, take_weight, g));
@@ -174,8 +187,10 @@ START_TEST(reference_values)
 {
     char name[64], path[TEST_PATH], list[64];
     int cases = 0;
-    golden g = { .kind = &kinds[_i] };
-    snprintf(name, sizeof name, "nets/%s.safetensors", g.kind->name);
+    golden g = { .kind = &kinds[files[_i].kind],
+                 .name = files[_i].name,
+                 .options.reset_before = files[_i].reset_before };
+    snprintf(name, sizeof name, "nets/%s.safetensors", g.name);
     if (!test_golden(path, name)) return;
     TEST_OK(ctx, dt_file_open(ctx, path, &g.file));
     snprintf(list, sizeof list, "%s", dt_file_meta(g.file, "cases"));
@@ -532,7 +547,7 @@ Suite *test_recurrent_suite(void)
     const int n = DT__COUNT_OF(kinds);
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_set_timeout(c, 120);
-    tcase_add_loop_test(c, reference_values, 0, n - 1); /* gru, lstm */
+    tcase_add_loop_test(c, reference_values, 0, DT__COUNT_OF(files));
     tcase_add_loop_test(c, a_sequence_is_its_parts, 0, n);
     tcase_add_loop_test(c, the_last_step_is_that_of_all, 0, n);
     tcase_add_loop_test(c, a_range_observes_all_steps, 0, n);

@@ -334,6 +334,46 @@ START_TEST(program)
 }
 END_TEST
 
+/* Numbers are checked in parts: the last one of many is, and no copy of a tensor is made. */
+START_TEST(large_tensors)
+{
+    enum { WIDTH = 700 };
+    char folder[TEST_PATH], path[TEST_PATH];
+    dt_ctx *ctx;
+    dt_ctx_options options = dt_ctx_defaults();
+    dt_module *m, *part;
+    dt_writer *writer;
+    const int64_t dims[] = { WIDTH, WIDTH };
+    const size_t bytes = sizeof(float) * WIDTH * WIDTH;
+    float *w = calloc(1, bytes);
+    test_folder(folder);
+    test_join(path, folder, "w.safetensors");
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    TEST_OK(ctx, dt_linear_create(ctx, WIDTH, WIDTH, false, &part));
+    TEST_OK(ctx, dt_module_add(m, "wide", part));
+    for (int wrong = 0; wrong < 2; wrong++) {
+        if (wrong) w[WIDTH * WIDTH - 1] = NAN;
+        const dt_file_entry e = {
+            .name = "wide.weight", .dtype = "F32", .rank = 2, .dims = dims, .data = w
+        };
+        TEST_OK(ctx, dt_writer_create(ctx, &writer));
+        TEST_OK(ctx, dt_writer_add_bytes(writer, &e));
+        TEST_OK(ctx, dt_writer_write(writer, path));
+        dt_writer_free(writer);
+        dt_memory_reset_peak(ctx);
+        const size_t before = dt_memory_of(ctx).used;
+        ck_assert_int_eq(dt_weights_import(m, path, NULL, say_nothing, NULL),
+                         wrong ? DT_ERR_FORMAT : DT_OK);
+        ck_assert_uint_lt(dt_memory_of(ctx).peak - before, bytes / 2);
+    }
+    ck_assert_double_eq((double)((const float *)dt_data(dt_param(m, "wide.weight")))[0], 0);
+    free(w);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_weights_suite(void)
 {
     Suite *s = suite_create("weights");
@@ -341,6 +381,7 @@ Suite *test_weights_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, turned_weights_come_back);
     tcase_add_test(c, every_allocation);
+    tcase_add_test(c, large_tensors);
     suite_add_tcase(s, c);
     c = tcase_create("program");
     tcase_add_loop_test(c, program, 0, DT__COUNT_OF(calls));

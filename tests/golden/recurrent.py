@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/ops/{gru,lstm}_cell and tests/golden/nets/{gru,lstm}.safetensors by PyTorch.
+"""Makes ops/{gru,lstm}_cell and nets/{gru,gru_reset_before,lstm,rnn}.safetensors by PyTorch.
 
     python3 -m venv V && V/bin/pip install torch numpy safetensors
     OMP_NUM_THREADS=1 V/bin/python tests/golden/recurrent.py
@@ -8,7 +8,9 @@ All in float64; every input is a float32 number, so that tests in f32 begin with
 Names of tensors, of case N:
 
     cN.in.x, cN.in.h0, cN.in.c0        inputs: x [batch, time, in], states [layers d, batch, hidden]
-    cN.param.weight_ih_l0, ...         PyTorch's names and shapes
+    cN.param.weight_ih_l0, ...         PyTorch's names and shapes; where the reset gate comes before
+                                       the product, weight_hh has [2 hidden, hidden], and
+                                       weight_hn_l0, bias_hn_l0 are those of the last gate
     cN.out.y, cN.out.h_n, cN.out.c_n   outputs
     cN.up.<output>                     upstream gradients: loss = sum of up * out
     cN.grad.<input or parameter>       gradients of the loss
@@ -43,25 +45,81 @@ def save(path, op, tensors, settings, cases):
     save_file(contiguous, os.path.join(ROOT, path), metadata=meta)
 
 
+class ResetBefore(torch.nn.Module):
+    """A GRU as in ONNX without linear_before_reset, which PyTorch has not:
+
+        r, z = sigmoid(ih_rz(x) + hh(h))    n = tanh(ih_n(x) + hn(r h))    h' = (1 - z) n + z h
+    """
+
+    def __init__(self, width, hidden, layers, bias, batch_first, bidirectional):
+        super().__init__()
+        assert batch_first
+        self.hidden, self.bias = hidden, bias
+        self.ends = ["l%d%s" % (layer, end) for layer in range(layers)
+                     for end in ("", "_reverse")[:1 + bidirectional]]
+        for end in self.ends:
+            inputs = width if end.startswith("l0") else hidden * (1 + bidirectional)
+            for part, rows, columns in (("ih", 3, inputs), ("hh", 2, hidden), ("hn", 1, hidden)):
+                self.add("weight_%s_%s" % (part, end), rows * hidden, columns)
+                if bias:
+                    self.add("bias_%s_%s" % (part, end), rows * hidden)
+
+    def add(self, name, *shape):
+        self.register_parameter(name, torch.nn.Parameter(torch.zeros(*shape)))
+
+    def product(self, part, end, x):
+        bias = getattr(self, "bias_%s_%s" % (part, end)) if self.bias else None
+        return torch.nn.functional.linear(x, getattr(self, "weight_%s_%s" % (part, end)), bias)
+
+    def one_way(self, end, x, h):
+        steps = list(x.unbind(1))
+        y = []
+        for step in reversed(steps) if end.endswith("_reverse") else steps:
+            of_x = self.product("ih", end, step)
+            first, last = of_x[:, :2 * self.hidden], of_x[:, 2 * self.hidden:]
+            r, z = torch.sigmoid(first + self.product("hh", end, h)).chunk(2, 1)
+            n = torch.tanh(last + self.product("hn", end, r * h))
+            h = (1 - z) * n + z * h
+            y.append(h)
+        return torch.stack(y[::-1] if end.endswith("_reverse") else y, 1), h
+
+    def forward(self, x, start):
+        if start is None:
+            start = x.new_zeros(len(self.ends), len(x), self.hidden)
+        ways = 1 + any(end.endswith("_reverse") for end in self.ends)
+        final = []
+        for i in range(0, len(self.ends), ways):
+            done = [self.one_way(self.ends[i + k], x, start[i + k]) for k in range(ways)]
+            x = torch.cat([y for y, _ in done], 2)
+            final += [h for _, h in done]
+        return x, torch.stack(final)
+
+
+NETWORKS = {"gru": torch.nn.GRU, "gru_reset_before": ResetBefore, "lstm": torch.nn.LSTM,
+            "rnn": torch.nn.RNN}
+
+
 def network(name):
-    """A whole layer: torch.nn.GRU or LSTM."""
+    """A whole layer. Every other case of rnn has relu in place of tanh."""
     tensors, settings = {}, {}
-    for i, (width, hidden, layers, both, bias, batch, time, states) in enumerate(CASES):
+    states = 2 if name == "lstm" else 1
+    for i, (width, hidden, layers, both, bias, batch, time, given) in enumerate(CASES):
         g = torch.Generator().manual_seed(100 + i)
-        make = torch.nn.GRU if name == "gru" else torch.nn.LSTM
-        net = make(width, hidden, layers, bias=bias, batch_first=True, bidirectional=both).double()
+        relu = name == "rnn" and i % 2 == 1
+        net = NETWORKS[name](width, hidden, layers, bias=bias, batch_first=True, bidirectional=both,
+                             **({"nonlinearity": "relu"} if relu else {})).double()
         with torch.no_grad():
             for p in net.parameters():
                 p.copy_(draw(g, p.shape, 0.7))
         inputs = {"x": draw(g, (batch, time, width))}
-        for state in ["h0", "c0"][:1 if name == "gru" else 2] if states else []:
+        for state in ["h0", "c0"][:states] if given else []:
             inputs[state] = draw(g, (layers * (1 + both), batch, hidden))
         for x in inputs.values():
             x.requires_grad_(True)
-        given = [inputs[s] for s in ("h0", "c0") if s in inputs]
-        start = None if not given else given[0] if name == "gru" else tuple(given)
+        start = [inputs[s] for s in ("h0", "c0") if s in inputs]
+        start = None if not start else start[0] if states == 1 else tuple(start)
         y, last = net(inputs["x"], start)
-        out = {"y": y, **dict(zip(("h_n", "c_n"), [last] if name == "gru" else last))}
+        out = {"y": y, **dict(zip(("h_n", "c_n"), [last] if states == 1 else last))}
         up = {k: draw(g, v.shape) for k, v in out.items()}
         sum((up[k] * out[k]).sum() for k in out).backward()
         at = "c%d." % i
@@ -72,8 +130,9 @@ def network(name):
         for k in out:
             tensors[at + "out." + k], tensors[at + "up." + k] = out[k], up[k]
         for k, v in (("in", width), ("hidden", hidden), ("layers", layers),
-                     ("bidirectional", both), ("bias", bias)):
-            settings[at + k] = str(v).lower()
+                     ("bidirectional", both), ("bias", bias), ("relu", relu)):
+            if k != "relu" or name == "rnn":
+                settings[at + k] = str(v).lower()
     save("nets/%s.safetensors" % name, name, tensors, settings, len(CASES))
 
 
@@ -113,6 +172,7 @@ def cell(name):
 
 
 torch.set_num_threads(1)
-for which in ("gru", "lstm"):
+for which in NETWORKS:
     network(which)
+for which in ("gru", "lstm"):
     cell(which + "_cell")

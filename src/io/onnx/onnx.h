@@ -104,6 +104,7 @@ typedef struct dt__onnx_value {
     int kind;
     int64_t maker; /* the node that makes it; -1: none */
     int64_t uses;  /* how many inputs of nodes, and outputs of the graph, read it */
+    bool told;     /* a line has said that it is copied */
     int rank;
     /* of a constant: floats as f; integers, doubles and what depends on the batch size as n */
     int64_t dims[DT_MAX_RANK], count;

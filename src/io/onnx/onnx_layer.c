@@ -81,24 +81,28 @@ dt_status dt__onnx_weigh(dt__onnx *g, dt__onnx_layer *l, const char *path, const
     return dt__onnx_hint(g, l, v->initializer, false);
 }
 
-/* A weight that several nodes read is one tensor there, and a copy in each layer here. */
-static void say_copied(const dt__onnx *g, const dt__onnx_value *v)
+/* A weight that several nodes read, or the turns of a loop, is one tensor there, and a copy in each
+ * layer here. Vectors are left out: programs join equal ones of several layers. */
+static void say_copied(const dt__onnx *g, dt__onnx_value *v)
 {
+    char shown[DT__SHOWN];
+    if (v->rank < 2 || v->told) return;
+    v->told = true;
     dt__say(g->ctx,
             "'%s' is read by %lld nodes: each layer gets a copy of its own, and training changes "
             "them apart",
-            v->initializer, (long long)v->uses);
+            dt__shown(v->name, shown), (long long)v->uses);
 }
 
 dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer, bool whole)
 {
-    if (initializer == NULL || l->hint != NULL || strpbrk(initializer, ":/ ") != NULL) return DT_OK;
-    const char *dot = strrchr(initializer, '.');
-    const dt__onnx_value *v = dt__onnx_find(g, initializer);
-    if (v != NULL && v->uses > 1) { /* programs join equal tensors of several layers */
-        if (v->rank > 1) say_copied(g, v);
+    dt__onnx_value *v = initializer == NULL ? NULL : dt__onnx_find(g, initializer);
+    const bool joined = v != NULL && v->uses > 1;
+    if (joined) say_copied(g, v);
+    if (initializer == NULL || joined || l->hint != NULL || strpbrk(initializer, ":/ ") != NULL) {
         return DT_OK;
     }
+    const char *dot = strrchr(initializer, '.');
     if (dot == NULL || dot == initializer) return DT_OK;
     const char *end = whole ? initializer + strlen(initializer) : dot;
     if (end - initializer > INT_MAX) return DT_OK;

@@ -3,6 +3,7 @@
  * name. That no turn ends the loop is checked behind the walk, when the conditions are known:
  *     turn t: states[t], condition[t], results[t] = body(t, condition[t-1], states[t-1])
  * (https://github.com/onnx/onnx, docs/Operators.md, Loop) */
+#include "core/text/json.h"
 #include "io/onnx/onnx.h"
 #include "io/onnx/onnx_steps.h"
 
@@ -163,10 +164,21 @@ static dt_status add_result(loop *l, size_t k)
     return dt__onnx_step_axis(l->g, l->to->node[l->to->n_node - 1], 0);
 }
 
+static void say_turns(const loop *l)
+{
+    char shown[DT__SHOWN];
+    if (l->turns == 1) return;
+    dt__say(l->g->ctx,
+            "the %lld turns of the loop '%s' become layers: each turn gets a copy of its own of "
+            "every weight, and training changes them apart",
+            (long long)l->turns, dt__shown(l->n->name, shown));
+}
+
 static dt_status unroll(loop *l)
 {
     dt__onnx *g = l->g;
     const size_t states = l->n->n_input - 2;
+    say_turns(l);
     for (size_t i = 0; i < l->body->n_initializer; i++) {
         l->to->initializer[l->to->n_initializer++] = l->body->initializer[i];
     }

@@ -12,6 +12,7 @@
 
 #define LISTED 20   /* mistakes that are lines */
 #define OF_SHAPE 12 /* letters that another shape weighs, where the nearest name is looked for */
+#define AT_ONCE ((int64_t)1 << 16) /* elements that are checked together */
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -134,26 +135,49 @@ static bool is_float(const char *dtype)
            strcmp(dtype, "F64") == 0;
 }
 
-/* All numbers must be finite, as floats of the model. */
+/* n elements of an entry as floats. */
+static dt_status load_part(const dt__weight_match *w, const dt_file_entry *e, int64_t first,
+                           int64_t n, dt_tensor **out)
+{
+    const size_t each = e->bytes / (size_t)e->count;
+    const dt_file_entry part = {
+        .name = e->name,
+        .dtype = e->dtype,
+        .rank = 1,
+        .dims = &n,
+        .count = n,
+        .bytes = each * (size_t)n,
+        .data = (const char *)e->data + each * (size_t)first,
+    };
+    return dt__entry_load(&w->names->view, &part, DT_F32, out);
+}
+
+/* All numbers must be finite, as floats of the model. A copy of a whole tensor could be as large as
+ * the model, so it is read in parts. */
 static dt_status check_values(dt__weight_match *w, int64_t i)
 {
     const dt_file_entry *e = &w->names->view.entry[i];
     char name[3 * DT__SHOWN];
-    dt_tensor *x;
-    dt_status s = dt__entry_load(&w->names->view, e, DT_F32, &x);
-    if (s == DT_ERR_NUMERIC) {
-        complain(w, "%s: a number is beyond the range of f32", name_of(w, i, name));
-        return DT_OK;
+    bool good = true;
+    for (int64_t first = 0; first < e->count && good; first += AT_ONCE) {
+        const int64_t n = dt__min_i64(AT_ONCE, e->count - first);
+        dt_tensor *x;
+        const dt_status s = load_part(w, e, first, n, &x);
+        if (s == DT_ERR_NUMERIC) {
+            complain(w, "%s: a number is beyond the range of f32", name_of(w, i, name));
+            return DT_OK;
+        }
+        DT__TRY(s);
+        const float *v = dt_data(x);
+        int64_t k = 0;
+        while (k < n && isfinite(v[k])) k++;
+        good = k == n;
+        if (!good) {
+            complain(w, "%s: element %lld is %g; weights must be finite", name_of(w, i, name),
+                     (long long)(first + k), (double)v[k]);
+        }
+        dt_tensor_free(x);
     }
-    DT__TRY(s);
-    const float *v = dt_data(x);
-    int64_t k = 0;
-    while (k < e->count && isfinite(v[k])) k++;
-    if (k < e->count) {
-        complain(w, "%s: element %lld is %g; weights must be finite", name_of(w, i, name),
-                 (long long)k, (double)v[k]);
-    }
-    dt_tensor_free(x);
     return DT_OK;
 }
 
