@@ -176,5 +176,8 @@ void dt__arrays_fill(const dt__batch *b);
 /* Writes x of example i of the batch. */
 void dt__arrays_put(const dt__batch *b, int64_t i, float *x);
 void dt__arrays_expect(const dt__batch *b);
+/* Tells the system that examples are not read one behind the other, so that the megabytes behind
+ * each are not read with it. */
+void dt__arrays_at_random(const dt__array_store *s);
 
 #endif

@@ -25,6 +25,14 @@ static size_t mapped_bytes(const dt__array_source *s)
     return s->storage == NULL ? s->map_bytes : s->storage->mapped;
 }
 
+void dt__arrays_at_random(const dt__array_store *s)
+{
+    for (int64_t i = 0; i < s->n_sources; i++) {
+        const dt__storage *x = s->source[i].storage;
+        if (x != NULL && x->mapped > 0) posix_madvise(x->data, x->mapped, POSIX_MADV_RANDOM);
+    }
+}
+
 /* Opening a dataset reads all of it, so that what memory holds with room to spare is there. */
 static bool is_large(const dt__array_store *s)
 {

@@ -95,6 +95,7 @@ static dt_status choose_runs(dt_loader *l)
     l->run = dt__max_i64(1, RUN / bytes);
     l->window = l->run * dt__max_i64(1, WINDOW / (l->run * bytes));
     if (l->window >= l->count) return DT_OK;
+    dt__arrays_at_random(s);
     l->runs = dt__alloc_array(l->ctx, dt__ceil_div(l->count, l->run), sizeof *l->runs);
     return l->runs == NULL ? DT_ERR_NOMEM : DT_OK;
 }
