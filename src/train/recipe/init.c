@@ -132,7 +132,8 @@ dt_status dt__recipe_take_init(dt_recipe *r)
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-const char *dt__recipe_text_of(dt_recipe *r, const dt_key *key, const void *options)
+/* One option as text, in the recipe's memory. */
+static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)
 {
     const dt_key one[] = { *key, { 0 } };
     dt__chars t = { .ctx = r->ctx };
@@ -169,8 +170,7 @@ static void check_key(dt_recipe *r, const char *parent, const dt_key *key, const
         for (const dt_key *k = key->keys; k->name != NULL; k++) check_key(r, path, k, in);
         return;
     }
-    const char *own = dt__recipe_text_of(r, key, of[0]);
-    const char *wanted = dt__recipe_text_of(r, key, of[1]);
+    const char *own = text_of(r, key, of[0]), *wanted = text_of(r, key, of[1]);
     if (strcmp(own, wanted) == 0) return;
     dt__complain(r, node, "'%s' is %s, but it is %s in '%s'; it may be left out", path, own,
                  *wanted == 0 ? "not there" : wanted, r->options.model.init);

@@ -153,9 +153,7 @@ dt_status dt__recipe_take_plugins(dt_recipe *r);
 /* Puts a copy of a sweep's value at its path (override.c). */
 void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
 dt_status dt__recipe_take_init(dt_recipe *r); /* init.c */
-/* The value of one key as JSON, in the recipe's memory; "" of one that is not given. */
-const char *dt__recipe_text_of(dt_recipe *r, const dt_key *key, const void *options);
-void dt__recipe_take_target(dt_recipe *r); /* recipe_target.c */
+void dt__recipe_take_target(dt_recipe *r);    /* recipe_target.c */
 extern const char *const dt__target_names[];
 void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
