@@ -165,6 +165,34 @@ START_TEST(forms_that_differ)
 }
 END_TEST
 
+/* Lists in quotes say nothing of numbers with points, in the same file or in another one. */
+START_TEST(lists_are_no_decimals)
+{
+    static const struct {
+        const char *first, *second; /* x is 1.234, then 7 */
+    } all[] = {
+        { "x,tags,y\n1.234,\"3,7\",a\n", "x,tags,y\n7,\"2,9\",a\n" },
+        { "x,tags,y\n1.234,5.5,a\n", "x,tags,y\n7,\"2,9\",a\n" },
+        { "x,tags,y\n1.234,\"3,7\",a\n0.5,\"3,8\",b\n", "x,tags,y\n7.0,\"2,9\",a\n" },
+    };
+    begin(0);
+    dt_csv_options o = columns;
+    o.exclude = (dt_strings){ 1, { "tags" } };
+    dt_ctx *ctx = sample_context(1);
+    dt__csv c = { .ctx = ctx, .options = &o };
+    dt__csv_table t[2];
+    test_write_text(path_of("a.csv"), all[_i].first);
+    test_write_text(path_of("b.csv"), all[_i].second);
+    TEST_OK(ctx, dt__csv_read(&c, path_of("a.csv"), &t[0]));
+    TEST_OK(ctx, dt__csv_read(&c, path_of("b.csv"), &t[1]));
+    ck_assert(*(const float *)t[0].x->data == 1.234F && *(const float *)t[1].x->data == 7);
+    dt__csv_table_free(&t[0]);
+    dt__csv_table_free(&t[1]);
+    dt__csv_free(&c);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(thousands_tell_decimals)
 {
     static const struct {
@@ -504,6 +532,7 @@ Suite *test_table_forms_suite(void)
     TCase *c = tcase_create("table_forms");
     tcase_add_loop_test(c, one_form_for_all_files, 0, 200);
     tcase_add_loop_test(c, forms_that_differ, 0, 7);
+    tcase_add_loop_test(c, lists_are_no_decimals, 0, 3);
     tcase_add_loop_test(c, thousands_tell_decimals, 0, 10);
     tcase_add_loop_test(c, a_model_keeps_the_form, 0, 60);
     tcase_add_loop_test(c, times_have_the_form_of_the_file, 0, 9);

@@ -266,7 +266,10 @@ static dt_status refuse_sign(const dt__csv_reader *r, const char *example, char 
 static dt_status find_decimal(dt__csv_reader *r, const signs *s)
 {
     dt__csv *c = r->c[0];
-    const bool commas = s->comma > 0, points = s->point > 0;
+    /* where commas separate fields, 3,7 in quotes may be a list beside numbers with points */
+    const bool has_points = c->decimal == '.' || (c->decimal == 0 && s->either_point > 0);
+    const bool commas = s->comma > 0 && !(r->separator == ',' && has_points);
+    const bool points = s->point > 0;
     const char shown = commas == points ? 0 : commas ? ',' : '.';
     if (shown != 0 && c->decimal != 0 && shown != c->decimal) {
         return refuse_sign(r, s->example[points], shown);
