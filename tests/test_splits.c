@@ -382,6 +382,11 @@ START_TEST(the_program_runs_folds)
                                          "balanced_accuracy" };
     for (int i = 0; i < 5; i++) ck_assert_msg(strstr(output, words[i]) != NULL, "%s", output);
     free(output);
+    const int one = test_shell(
+        &output, "cd %s && '" DETENT_BINARY_DIR "/detent' sweep r.yaml --folds 1 2>&1", folder);
+    ck_assert_int_eq(one, 2);
+    ck_assert_ptr_nonnull(strstr(output, "--folds is 1, and should be 2 to 100"));
+    free(output);
 }
 END_TEST
 

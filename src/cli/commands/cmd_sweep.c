@@ -177,6 +177,9 @@ int cli_sweep(const cli_args *args)
     int seeds = 0, folds = 0;
     int status = cli_read_count(args, SEEDS, 100, &seeds);
     if (status == CLI_DONE) status = cli_read_count(args, FOLDS, 100, &folds);
+    if (status == CLI_DONE && folds == 1) {
+        return cli_fail(args, CLI_USAGE, "--folds is 1, and should be 2 to 100");
+    }
     /* folds alone need no description */
     const bool described = args->n_words > 1 && strchr(args->words[1], '=') == NULL;
     if (status == CLI_DONE && !described && folds == 0) {
