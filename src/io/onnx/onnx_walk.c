@@ -201,13 +201,14 @@ static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
         if (!g->options->no_batch && i == at) continue;
         if (extent < 1 || extent > INT32_MAX) {
             return input_error(g, in,
-                               "must have numbers as dimensions, besides the batch; export "
-                               "it with fixed sizes");
+                               "must have numbers as dimensions, besides the batch; --shape "
+                               "'NAME:1x3x224x224' gives them");
         }
         out->dims[out->rank++] = extent;
     }
-    const int64_t batch = g->options->no_batch ? 0 : from->dim[at]->dim_value;
-    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
+    /* -1, which Paddle writes, is any number, too */
+    const int64_t batch = g->options->no_batch ? 0 : dt__max_i64(from->dim[at]->dim_value, 0);
+    if (batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
         return input_error(g, in, "has another batch size than the input before it");
     }
     if (batch > 0) g->batch = batch;
@@ -290,6 +291,8 @@ static dt_status check_operators(dt__onnx *g)
             fault(g, n,
                   "its number of turns must be a constant of the file, from 1 to 1024, "
                   "and its body without loops");
+        } else if (dt__onnx_is_if(n)) {
+            fault(g, n, "its condition must be known from the sizes of the inputs");
         } else if (dt__onnx_operator_of(n->op_type) == NULL) {
             fault(g, n,
                   dt__onnx_is_expanded(n) ? "it is known behind a DynamicQuantizeLinear, with a "
