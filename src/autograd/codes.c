@@ -233,8 +233,7 @@ static void codes_gather_share(const void *args, const dt__share *share)
 {
     const codes_gather_args a = *(const codes_gather_args *)args;
     for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t r =
-            a.g->wide ? ((const int64_t *)a.g->index)[i] : ((const int32_t *)a.g->index)[i];
+        const int64_t r = dt__gather_at(a.g, i);
         dt__codes_expand(a.codes, &(dt__patch){ r, r + 1, 0, a.n, a.y + i * a.n, a.n });
     }
 }

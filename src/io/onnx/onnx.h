@@ -117,6 +117,7 @@ typedef struct dt__onnx_value {
     const dt__onnx_codes *codes; /* NULL: none */
     bool integers;               /* of a computed value: it is codes still */
     bool rounded;                /* and its layer has rounded it to them */
+    bool whole;                  /* of a computed value: integers of an input, as floats */
     const char *initializer;     /* its name, if it came from the file; else NULL */
     /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one of them
      * does, or several; 0: none */

@@ -155,6 +155,11 @@ static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
     v->axis[3] = 1;
 }
 
+static bool is_whole(const DtOnnx__TensorType *t)
+{
+    return t->elem_type == DT__ONNX_I32 || t->elem_type == DT__ONNX_I64;
+}
+
 /* What the elements of an input are; its layer computes in float. */
 static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
 {
@@ -171,8 +176,8 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
                            "has floats of 16 bits, in which every result would be rounded; "
                            "export the model in float32");
     }
-    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE) {
-        return input_error(g, in, "must have floats");
+    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE && !is_whole(t)) {
+        return input_error(g, in, "must have floats, int32 or int64");
     }
     if (t->elem_type == DT__ONNX_DOUBLE) {
         dt__say(g->ctx, "%s: the input '%s' has doubles; the model computes in float",
@@ -232,6 +237,7 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->kind = DT__ONNX_COMPUTED;
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
+    v->whole = is_whole(t);
     dt__onnx_put_batch_at(v, (int)at);
     if (at > 0) {
         dt__say(g->ctx,
