@@ -1,5 +1,5 @@
-/* data.series.rate: rows of several sensors become rows of one clock. Members are two files that are
- * drawn, with steps, holes and series of their own; what each moment has is found once more by
+/* data.series.rate: rows of several sensors become rows of one clock. Members are two files that
+ * are drawn, with steps, holes and series of their own; what each moment has is found once more by
  * searching all rows. */
 #include "data/arrays.h"
 #include "sample.h"

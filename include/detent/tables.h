@@ -38,13 +38,13 @@ typedef struct dt_table_look {
 } dt_table_look;
 
 /* Whether a name is that of a table: FILE.csv, .csv.gz or .csv.zst; several of these with "+"
- * between them, whose rows are joined by their times (dt_series_options); or of a table in a data base of
- * SQLite: FILE.db, .sqlite or .sqlite3, alone where it has one table, or with ":TABLE" or ":SELECT
- * ..." behind it. */
+ * between them, whose rows are joined by their times (dt_series_options); or of a table in a data
+ * base of SQLite: FILE.db, .sqlite or .sqlite3, alone where it has one table, or with ":TABLE" or
+ * ":SELECT ..." behind it. */
 DT_API bool dt_is_table(const char *name);
 
-/* Reads a table; of several that match a name with wildcards the first one. The caller frees it by dt_table_look_free. Errors: IO, FORMAT,
- * NOMEM. */
+/* Reads a table; of several that match a name with wildcards the first one. The caller frees it by
+ * dt_table_look_free. Errors: IO, FORMAT, NOMEM. */
 DT_API dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *options,
                                   dt_table_look *out);
 DT_API void dt_table_look_free(dt_ctx *ctx, dt_table_look *look); /* NULL is allowed */

@@ -26,8 +26,8 @@ static const dt_column_look *find_target(const dt_table_look *look, const new_da
     return NULL;
 }
 
-/* Words or integers in long blocks; a table that is sorted by them has one block of each. Of several
- * files one may have a single word. */
+/* Words or integers in long blocks; a table that is sorted by them has one block of each. Of
+ * several files one may have a single word. */
 static bool has_stretches(const dt_column_look *c, const dt_table_look *look)
 {
     const bool words = c->type == DT_COLUMN_CATEGORY || c->type == DT_COLUMN_BOOLEAN;

@@ -1,6 +1,6 @@
 /* Rows of series at a rate (data.series.rate). Row k of a series is the moment k / rate after its
- * first row, as far as rows are at most a gap apart. A column's value there is, of its values v_i at
- * times u_i <= u < u_i+1 that are at most a gap apart, or away from u:
+ * first row, as far as rows are at most a gap apart. A column's value there is, of its values v_i
+ * at times u_i <= u < u_i+1 that are at most a gap apart, or away from u:
  *     linear   v_i + (v_i+1 - v_i) ((u - u_i) / (u_i+1 - u_i)); numbers and times
  *     nearest  the one at the smaller distance, v_i of two
  *     last     v_i

@@ -43,8 +43,8 @@ typedef struct dt__csv {
     const char *merged;   /* the file that was read last; lent */
 } dt__csv;
 
-/* Whether a row may have nothing in a column: it is of another moment. A number is NaN then, a class
- * -1, a key empty. */
+/* Whether a row may have nothing in a column: it is of another moment. A number is NaN then, a
+ * class -1, a key empty. */
 static inline bool dt__csv_may_lack(const dt__csv *c)
 {
     return c->series != NULL && c->series->rate > 0;
