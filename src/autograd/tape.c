@@ -23,11 +23,7 @@ void dt_tape_free(dt_tape *t)
     if (t == NULL) return;
     dt_tape_reset(t);
     dt_ctx *ctx = t->ctx;
-    dt__release(ctx, t->lent);
-    dt__release(ctx, t->records);
-    dt__release(ctx, t->scope_start);
-    dt__release(ctx, t->saved_reads);
-    dt__release(ctx, t);
+    DT__RELEASE(ctx, t->lent, t->records, t->scope_start, t->saved_reads, t);
     dt__ctx_release(ctx);
 }
 

@@ -358,12 +358,16 @@ void dt_tensor_free(dt_tensor *x)
     if (x == NULL || atomic_fetch_sub(&x->refs, 1) != 1) return;
     dt__drop_storage(x);
     if (x->drop_ext != NULL) x->drop_ext(x);
-    dt_tensor_free(x->grad);
-    dt_tensor_free(x->whole);
+    DT__TENSORS_FREE(x->grad, x->whole);
     dt__set_name(x, NULL);
     dt_ctx *ctx = x->ctx;
     dt__release(ctx, x);
     dt__ctx_release(ctx);
+void dt__free_tensors(int n, dt_tensor *const *x)
+{
+    for (int i = 0; i < n; i++) dt_tensor_free(x[i]);
+}
+
 }
 
 /* ---- questions ---------------------------------------------------------------------------- */

@@ -102,8 +102,7 @@ void dt_module_free(dt_module *m)
     dt__release(ctx, m->params);
     dt__text_release(m->name);
     dt__text_release(m->path);
-    dt__release(ctx, m->state);
-    dt__release(ctx, m);
+    DT__RELEASE(ctx, m->state, m);
     dt__ctx_release(ctx);
 }
 

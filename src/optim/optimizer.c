@@ -34,8 +34,7 @@ static void free_state(dt__slot *s)
         dt_tensor_free(s->state[k]);
         s->state[k] = NULL;
     }
-    dt_tensor_free(s->average);
-    dt_tensor_free(s->step);
+    DT__TENSORS_FREE(s->average, s->step);
     s->average = s->step = NULL;
 }
 
@@ -220,8 +219,7 @@ static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, 
     dt__parameter_factors *g = dt__alloc(o->ctx, sizeof *g);
     char *copy = dt__copy_string(o->ctx, glob);
     if (g == NULL || copy == NULL) {
-        dt__release(o->ctx, g);
-        dt__release(o->ctx, copy);
+        DT__RELEASE(o->ctx, g, copy);
         return DT_ERR_NOMEM;
     }
     *g = (dt__parameter_factors){ NULL, copy, lr_factor, decay_factor };
@@ -283,8 +281,7 @@ void dt_optimizer_free(dt_optimizer *o)
     while (o->groups != NULL) {
         dt__parameter_factors *g = o->groups;
         o->groups = g->next;
-        dt__release(ctx, g->glob);
-        dt__release(ctx, g);
+        DT__RELEASE(ctx, g->glob, g);
     }
     dt__release(ctx, o);
     dt__ctx_release(ctx);

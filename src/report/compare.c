@@ -250,8 +250,7 @@ static dt_status compare_sides(const dt__run_list *list, const dt__page_run *run
     };
     for (int i = 0; i < n && s == DT_OK; i++) first[i] = runs[(int64_t)i * seeds];
     if (s == DT_OK) s = compare(&c, o->columns);
-    dt__release(ctx, first);
-    dt__release(ctx, numbers);
+    DT__RELEASE(ctx, first, numbers);
     return s;
 }
 

@@ -197,7 +197,6 @@ dt_status dt__safetensors_open(dt__array_file *a)
     }
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
     if (status == DT_OK) status = check_apart(a, &all);
-    dt__release(a->ctx, all.v);
-    dt__release(a->ctx, strings);
+    DT__RELEASE(a->ctx, all.v, strings);
     return status;
 }

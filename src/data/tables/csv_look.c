@@ -100,8 +100,7 @@ static dt_status decide(dt__csv_reader *r, dt_first_row *out)
     }
     if (s == DT_OK) s = read_rows(r, columns);
     if (s == DT_OK) *out = row_of(r, columns, numbers);
-    dt__release(r->ctx, numbers);
-    dt__release(r->ctx, columns);
+    DT__RELEASE(r->ctx, numbers, columns);
     return s;
 }
 

@@ -146,7 +146,6 @@ dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *text, size
     if (s == DT_OK && fields.n > 1) s = read_values(ctx, &fields, &value[0], strings, value);
     if (s == DT_OK) dt__format_put(format, &fields, value, &out);
     if (s == DT_OK) s = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
-    dt__release(ctx, out.bytes);
-    dt__release(ctx, strings);
+    DT__RELEASE(ctx, out.bytes, strings);
     return s;
 }

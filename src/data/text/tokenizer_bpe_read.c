@@ -388,9 +388,7 @@ dt_status dt__bpe_read(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer *
 {
     reading r = { .j = j, .parts = p, .bytes = { .ctx = j->ctx } };
     const dt_status status = read_all(&r);
-    dt__release(j->ctx, r.added.at);
-    dt__release(j->ctx, r.vocab.at);
-    dt__release(j->ctx, r.bytes.bytes);
+    DT__RELEASE(j->ctx, r.added.at, r.vocab.at, r.bytes.bytes);
     if (status == DT_OK) *out = r.k;
     else dt_tokenizer_free(r.k);
     return status;

@@ -106,8 +106,7 @@ void dt_tokens_free(dt_tokens *t)
     if (t == NULL) return;
     dt_ctx *ctx = t->ctx;
     if (t->map != NULL) munmap((void *)(uintptr_t)t->map, t->bytes);
-    dt__release(ctx, t->path);
-    dt__release(ctx, t);
+    DT__RELEASE(ctx, t->path, t);
     dt__ctx_release(ctx);
 }
 

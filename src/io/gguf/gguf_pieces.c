@@ -114,7 +114,6 @@ dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__char
     if (made) collect(from, &all, fits);
     if (made && *fits) *fits = put_all(&all, t);
     if (!*fits) t->used = begin;
-    dt__release(ctx, all.by_text);
-    dt__release(ctx, (void *)(uintptr_t)all.by_score);
+    DT__RELEASE(ctx, all.by_text, (void *)(uintptr_t)all.by_score);
     return made && !t->failed ? DT_OK : DT_ERR_NOMEM;
 }

@@ -209,7 +209,6 @@ dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_grou
 void dt__hf_groups_free(dt__hf_groups *g)
 {
     for (int64_t i = 0; i < g->n; i++) dt__release(g->ctx, (void *)g->at[i].target);
-    dt__release(g->ctx, g->at);
-    dt__release(g->ctx, g->strings);
+    DT__RELEASE(g->ctx, g->at, g->strings);
     *g = (dt__hf_groups){ .ctx = g->ctx };
 }

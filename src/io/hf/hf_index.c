@@ -152,8 +152,7 @@ static dt_status open_indexed(dt_file *file, const char *folder, const dt__hf_te
         dt_file_close(x.shard[i].file);
         dt__release(x.ctx, x.shard[i].mapped);
     }
-    dt__release(x.ctx, x.shard);
-    dt__release(x.ctx, strings);
+    DT__RELEASE(x.ctx, x.shard, strings);
     return s;
 }
 
@@ -192,7 +191,6 @@ dt_status dt__hf_open_parts(dt_file *file, const char *folder)
         dt__say(file->ctx, "%s: " DT__HF_SINGLE " is read, " DT__HF_INDEX " is not", file->path);
     }
     if (s == DT_OK) s = open_parts(file, folder, single);
-    dt__release(file->ctx, single);
-    dt__release(file->ctx, indexed);
+    DT__RELEASE(file->ctx, single, indexed);
     return s;
 }

@@ -228,9 +228,7 @@ dt_status dt__hf_origin_read(dt_ctx *ctx, const char *text, dt__hf_origin *out)
 
 void dt__hf_origin_free(dt__hf_origin *o)
 {
-    dt__release(o->ctx, o->dtypes.at);
-    dt__release(o->ctx, o->files.at);
-    dt__release(o->ctx, o->strings);
+    DT__RELEASE(o->ctx, o->dtypes.at, o->files.at, o->strings);
     *o = (dt__hf_origin){ .ctx = o->ctx };
 }
 

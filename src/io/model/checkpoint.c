@@ -289,8 +289,7 @@ static dt_status read_parts(const dt_file *file, parts *p)
 
 static void free_parts(parts *p, dt_ctx *ctx)
 {
-    dt__release(ctx, p->run_strings);
-    dt__release(ctx, p->machine_strings);
+    DT__RELEASE(ctx, p->run_strings, p->machine_strings);
 }
 
 bool dt__is_checkpoint(const dt_file *file)

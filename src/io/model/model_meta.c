@@ -392,14 +392,8 @@ dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out)
 
 void dt__model_meta_free(dt__model_meta *meta)
 {
-    dt__release(meta->ctx, meta->quant);
-    dt__release(meta->ctx, meta->tie);
-    dt__release(meta->ctx, meta->lora);
-    dt__release(meta->ctx, meta->range);
-    dt__release(meta->ctx, meta->device_strings);
-    dt__release(meta->ctx, meta->quant_strings);
-    dt__release(meta->ctx, meta->tie_strings);
-    dt__release(meta->ctx, meta->lora_strings);
+    DT__RELEASE(meta->ctx, meta->quant, meta->tie, meta->lora, meta->range, meta->device_strings,
+                meta->quant_strings, meta->tie_strings, meta->lora_strings);
     *meta = (dt__model_meta){ .ctx = meta->ctx };
 }
 

@@ -142,8 +142,7 @@ void dt_file_weights_free(dt_file_weights *w)
     if (w == NULL) return;
     dt_ctx *ctx = w->ctx;
     for (int64_t i = 0; i < w->n; i++) dt__release(ctx, (void *)(uintptr_t)w->at[i].name);
-    dt__release(ctx, w->at);
-    dt__release(ctx, w);
+    DT__RELEASE(ctx, w->at, w);
     dt__ctx_release(ctx);
 }
 

@@ -44,15 +44,13 @@ dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
 
 static void free_item(dt_ctx *ctx, item *i)
 {
-    dt__release(ctx, (void *)(uintptr_t)i->entry.name);
-    dt__release(ctx, (void *)(uintptr_t)i->entry.dims);
+    DT__RELEASE(ctx, (void *)(uintptr_t)i->entry.name, (void *)(uintptr_t)i->entry.dims);
     dt_tensor_free(i->view);
 }
 
 static void free_meta(dt_ctx *ctx, dt__meta *m)
 {
-    dt__release(ctx, (void *)(uintptr_t)m->key);
-    dt__release(ctx, (void *)(uintptr_t)m->value);
+    DT__RELEASE(ctx, (void *)(uintptr_t)m->key, (void *)(uintptr_t)m->value);
 }
 
 void dt_writer_free(dt_writer *w)
@@ -61,10 +59,7 @@ void dt_writer_free(dt_writer *w)
     dt_ctx *ctx = w->ctx;
     for (int64_t i = 0; i < w->count; i++) free_item(ctx, &w->item[i]);
     for (int64_t i = 0; i < w->meta_count; i++) free_meta(ctx, &w->meta[i]);
-    dt__release(ctx, w->item);
-    dt__release(ctx, w->meta);
-    dt__release(ctx, w->room);
-    dt__release(ctx, w);
+    DT__RELEASE(ctx, w->item, w->meta, w->room, w);
     dt__ctx_release(ctx);
 }
 

@@ -189,8 +189,7 @@ dt_status dt__tensors_read(const dt_file *file, dt__tensors *out)
 
 void dt__tensors_free(dt__tensors *t)
 {
-    dt__release(t->ctx, t->at);
-    dt__release(t->ctx, t->strings);
+    DT__RELEASE(t->ctx, t->at, t->strings);
     *t = (dt__tensors){ .ctx = t->ctx };
 }
 

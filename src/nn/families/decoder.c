@@ -274,7 +274,6 @@ void dt_decoder_free(dt_decoder *d)
     dt_tape_free(d->t);
     dt__cache_free(ctx, &d->cache);
     dt_tensor_free(d->logits);
-    dt__release(ctx, d->id);
-    dt__release(ctx, d);
+    DT__RELEASE(ctx, d->id, d);
     dt__ctx_release(ctx);
 }

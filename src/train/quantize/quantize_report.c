@@ -79,9 +79,8 @@ static const dt_key total_keys[] = {
 
 static void free_strings(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
-    dt__release(s->ctx, (void *)(uintptr_t)w->name);
-    dt__release(s->ctx, (void *)(uintptr_t)w->scheme);
-    dt__release(s->ctx, (void *)(uintptr_t)w->report.method);
+    DT__RELEASE(s->ctx, (void *)(uintptr_t)w->name, (void *)(uintptr_t)w->scheme,
+                (void *)(uintptr_t)w->report.method);
 }
 
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w)
@@ -117,8 +116,7 @@ void dt_quantize_summary_free(dt_quantize_summary *s)
     if (s == NULL) return;
     for (int64_t i = 0; i < s->n; i++) free_strings(s, &s->weight[i]);
     for (int64_t i = 0; i < s->n_copied; i++) dt__release(s->ctx, s->copied[i]);
-    dt__release(s->ctx, s->copied);
-    dt__release(s->ctx, s->weight);
+    DT__RELEASE(s->ctx, s->copied, s->weight);
     *s = (dt_quantize_summary){ .ctx = s->ctx };
 }
 

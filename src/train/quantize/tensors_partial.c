@@ -101,8 +101,7 @@ static dt_status add_keys(const dt__tensors_run *r, dt_writer *w)
     if (s == DT_OK && (a == NULL || b == NULL)) s = DT_ERR_NOMEM;
     if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_PARTIAL, a);
     if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_REPORT, b);
-    dt__release(r->ctx, keys.bytes);
-    dt__release(r->ctx, reports.bytes);
+    DT__RELEASE(r->ctx, keys.bytes, reports.bytes);
     return s;
 }
 
