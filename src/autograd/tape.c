@@ -48,11 +48,7 @@ dt_status dt_tape_status(const dt_tape *t)
     DT__NEED(dt_tape_ctx(t), t);
     return t->status;
 }
-dt_ctx *dt_tape_ctx(const dt_tape *t)
-{
-    if (t == NULL) return NULL;
-    return t->ctx;
-}
+dt_ctx *dt_tape_ctx(const dt_tape *t) { return t == NULL ? NULL : t->ctx; }
 
 dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
 {
@@ -235,8 +231,7 @@ dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 
 dt_status dt_alias(dt_tensor *x, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED2(dt_ctx_of(x), x, out);
     *out = NULL;
     DT__TRY(copy_handle(x->ctx, x, out));
     (*out)->requires_grad = dt_requires_grad(x);

@@ -217,16 +217,8 @@ void dt_loader_free(dt_loader *l)
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-int64_t dt_loader_examples(const dt_loader *l)
-{
-    if (l == NULL) return 0;
-    return l->count;
-}
-int64_t dt_loader_batches(const dt_loader *l)
-{
-    if (l == NULL) return 0;
-    return l->batches;
-}
+int64_t dt_loader_examples(const dt_loader *l) { return l == NULL ? 0 : l->count; }
+int64_t dt_loader_batches(const dt_loader *l) { return l == NULL ? 0 : l->batches; }
 dt_position dt_loader_position(const dt_loader *l)
 {
     if (l == NULL) return (dt_position){ 0 };

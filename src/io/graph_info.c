@@ -80,9 +80,7 @@ static void count_operators(dt__look *l)
 
 dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, path, out);
     *out = (dt_graph_info){ .format = "" };
     dt__look l = { .ctx = ctx, .info = out };
     const dt_status s =

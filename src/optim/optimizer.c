@@ -178,8 +178,7 @@ static bool is_frozen(const dt_optimizer_options *o, const char *path)
 
 dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), options);
+    DT__NEED2(dt_module_ctx(m), m, options);
     const dt__param *params;
     int64_t n;
     DT__TRY(check_groups(m->ctx, options));
@@ -258,8 +257,7 @@ static dt_status create(dt_module *m, const dt_optimizer_options *options,
 
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), out);
+    DT__NEED2(dt_module_ctx(m), m, out);
     *out = NULL;
     return create(m, options, &(dt__optimizer_ranks){ 0 }, out);
 }
@@ -363,11 +361,7 @@ dt_status dt__optimizer_want(dt_optimizer *o, const char *path)
     return DT_OK;
 }
 
-int64_t dt_optimizer_updates(const dt_optimizer *o)
-{
-    if (o == NULL) return 0;
-    return o->updates;
-}
+int64_t dt_optimizer_updates(const dt_optimizer *o) { return o == NULL ? 0 : o->updates; }
 void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 {
     if (o == NULL) return;

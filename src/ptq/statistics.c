@@ -126,11 +126,7 @@ void dt_statistics_free(dt_statistics *s)
     DT__RELEASE(ctx, s->expert, s->moments, s->h, s->g, s->c, s);
 }
 
-int64_t dt_statistics_samples(const dt_statistics *s)
-{
-    if (s == NULL) return 0;
-    return s->samples;
-}
+int64_t dt_statistics_samples(const dt_statistics *s) { return s == NULL ? 0 : s->samples; }
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 

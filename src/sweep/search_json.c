@@ -36,8 +36,7 @@ static void put_layer(dt__chars *t, const dt_search_layer *l)
 
 dt_status dt_search_json(const dt_search_summary *s, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->ctx);
+    DT__NEED2(NULL, s, s->ctx);
     DT__NEED(s->ctx, sink);
     dt__chars t = { .ctx = s->ctx };
     dt__put_text(&t, "{\"dir\": ");

@@ -1,11 +1,7 @@
 /* What a sweep gave: rows, the metric, JSON. */
 #include "sweep/sweep_plan.h"
 
-int64_t dt_sweep_row_count(const dt_sweep *s)
-{
-    if (s == NULL) return 0;
-    return s->n_trials;
-}
+int64_t dt_sweep_row_count(const dt_sweep *s) { return s == NULL ? 0 : s->n_trials; }
 
 const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
 {
@@ -13,11 +9,7 @@ const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
     return i < 0 || i >= s->n_trials ? NULL : &s->order[i]->row;
 }
 
-int dt_sweep_key_count(const dt_sweep *s)
-{
-    if (s == NULL) return 0;
-    return s->n_keys;
-}
+int dt_sweep_key_count(const dt_sweep *s) { return s == NULL ? 0 : s->n_keys; }
 
 const char *dt_sweep_key_at(const dt_sweep *s, int i)
 {

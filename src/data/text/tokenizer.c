@@ -278,17 +278,9 @@ int32_t dt_tokenizer_end(const dt_tokenizer *k)
     return -1;
 }
 
-int64_t dt_tokenizer_vocab(const dt_tokenizer *k)
-{
-    if (k == NULL) return 0;
-    return k->vocab;
-}
+int64_t dt_tokenizer_vocab(const dt_tokenizer *k) { return k == NULL ? 0 : k->vocab; }
 
-const char *dt_tokenizer_kind(const dt_tokenizer *k)
-{
-    if (k == NULL) return NULL;
-    return k->kind->name;
-}
+const char *dt_tokenizer_kind(const dt_tokenizer *k) { return k == NULL ? NULL : k->kind->name; }
 
 dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
 {

@@ -110,11 +110,7 @@ void dt_tokens_free(dt_tokens *t)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_tokens_count(const dt_tokens *t)
-{
-    if (t == NULL) return 0;
-    return t->count;
-}
+int64_t dt_tokens_count(const dt_tokens *t) { return t == NULL ? 0 : t->count; }
 
 dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *ids)
 {

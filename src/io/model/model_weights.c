@@ -146,11 +146,7 @@ void dt_file_weights_free(dt_file_weights *w)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_file_weights_count(const dt_file_weights *w)
-{
-    if (w == NULL) return 0;
-    return w->n;
-}
+int64_t dt_file_weights_count(const dt_file_weights *w) { return w == NULL ? 0 : w->n; }
 
 const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_t i)
 {

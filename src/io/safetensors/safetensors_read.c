@@ -151,11 +151,7 @@ void dt_file_close(dt_file *file)
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-int64_t dt_file_count(const dt_file *file)
-{
-    if (file == NULL) return 0;
-    return file->count;
-}
+int64_t dt_file_count(const dt_file *file) { return file == NULL ? 0 : file->count; }
 
 const dt_file_entry *dt_file_at(const dt_file *file, int64_t i)
 {
@@ -178,11 +174,7 @@ const dt_file_entry *dt_file_find(const dt_file *file, const char *name)
     return found == NULL ? NULL : *found;
 }
 
-int64_t dt_file_meta_count(const dt_file *file)
-{
-    if (file == NULL) return 0;
-    return file->meta_count;
-}
+int64_t dt_file_meta_count(const dt_file *file) { return file == NULL ? 0 : file->meta_count; }
 
 bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const char **value)
 {

@@ -194,8 +194,7 @@ dt_status dt__report_of_file(const dt_file *file, dt_quantize_summary *s)
 
 dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->ctx);
+    DT__NEED2(NULL, s, s->ctx);
     DT__NEED(s->ctx, sink);
     dt__chars t = { .ctx = s->ctx };
     dt__put_text(&t, "{\"weights\":");
