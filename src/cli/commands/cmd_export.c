@@ -13,21 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { /* options, as in main.c */
-       FORMAT,
-       OUTPUT,
-       VERIFY,
-       QUIET,
-       NAME,
-       CONTEXT,
-       TEXT,
-       OPS,
-       PAST,
-       ACCURACY,
-       DTYPE,
-       DEQUANTIZE,
-       TYPE
-};
+/* Options, as in main.c. */
+enum { FORMAT, OUTPUT, VERIFY, QUIET, NAME, CONTEXT };
+enum { TEXT = CONTEXT + 1, OPS, PAST, ACCURACY, DTYPE, DEQUANTIZE, TYPE };
 
 /* Which options belong to which format. */
 static const struct {

@@ -16,21 +16,8 @@
 #include <sys/stat.h>
 
 /* Options, as in main.c. */
-enum {
-    OUTPUT,
-    CHECK,
-    EXPECT,
-    TOLERANCE,
-    MEAN,
-    DEVIATION,
-    CLASSES,
-    LAYOUT,
-    BATCH,
-    FLOAT,
-    NETWORK,
-    MAP,
-    QUIET
-};
+enum { OUTPUT, CHECK, EXPECT, TOLERANCE, MEAN, DEVIATION };
+enum { CLASSES = DEVIATION + 1, LAYOUT, BATCH, FLOAT, NETWORK, MAP, QUIET };
 
 /* ---- options --------------------------------------------------------------------------------- */
 

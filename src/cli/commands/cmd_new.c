@@ -10,18 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    DATA,
-    TASK,
-    TARGET,
-    BITS,
-    FLOAT,
-    INPUTS,
-    IGNORE,
-    TEST,
-    GROUP,
-    ROWS
-}; /* options, as in main.c */
+/* Options, as in main.c. */
+enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST, GROUP, ROWS };
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */

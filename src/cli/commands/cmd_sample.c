@@ -11,24 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { /* options, as in main.c */
-       PROMPT,
-       PROMPT_FILE,
-       PROMPT_IDS,
-       FORMAT,
-       TOKENIZER,
-       MAX_TOKENS,
-       TEMPERATURE,
-       TOP_K,
-       TOP_P,
-       SEED,
-       STOP,
-       PRINT_IDS,
-       SPECIAL,
-       CACHE,
-       THREADS,
-       JSON
-};
+/* Options, as in main.c. */
+enum { PROMPT, PROMPT_FILE, PROMPT_IDS, FORMAT, TOKENIZER, MAX_TOKENS, TEMPERATURE, TOP_K };
+enum { TOP_P = TOP_K + 1, SEED, STOP, PRINT_IDS, SPECIAL, CACHE, THREADS, JSON };
 
 #define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
 

@@ -9,17 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    TOKENIZER,
-    OUTPUT,
-    SAVE,
-    SPECIAL,
-    WRAP,
-    END,
-    DECODE,
-    JSON,
-    QUIET
-}; /* options, as in main.c */
+/* Options, as in main.c. */
+enum { TOKENIZER, OUTPUT, SAVE, SPECIAL, WRAP, END, DECODE, JSON, QUIET };
 
 /* ---- the tokenizer -------------------------------------------------------------------------- */
 
