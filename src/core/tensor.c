@@ -361,11 +361,11 @@ void dt_tensor_free(dt_tensor *x)
     dt_ctx *ctx = x->ctx;
     dt__release(ctx, x);
     dt__ctx_release(ctx);
+}
+
 void dt__free_tensors(int n, dt_tensor *const *x)
 {
     for (int i = 0; i < n; i++) dt_tensor_free(x[i]);
-}
-
 }
 
 /* ---- questions ---------------------------------------------------------------------------- */

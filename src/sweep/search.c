@@ -75,8 +75,7 @@ static dt_status write_plan(dt__searching *a, dt__chars *t)
     source.told = true;
     DT__TRY(dt_recipe_read(a->s.ctx, &source, &base));
     dt__put_text(t, "{\"budget\": ");
-    dt__put_integer(t, a->o->budget);
-    dt__put_text(t, ", \"recipe\": ");
+    DT__PUT_ALL(t, a->o->budget, ", \"recipe\": ");
     const dt_status status = dt_recipe_json(base, dt__run_collect, t);
     dt__put_text(t, "}\n");
     dt_recipe_free(base);

@@ -100,12 +100,10 @@ dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text
 {
     for (int i = 0; i < fields->n; i++) value[i] = (dt__run_of_text){ NULL, 0 };
     *given = 0;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_member(j, fields, value, given));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 

@@ -282,8 +282,7 @@ static void put_texts(const dt_tokenizer *k, dt__chars *to)
     }
     for (int i = 0; i < dt__c_texts_n; i++) {
         if (i == 0 || wanted[i]) {
-            dt__put_text(to, dt__c_texts[i].text);
-            dt__put_text(to, "\n");
+            DT__PUT_ALL(to, dt__c_texts[i].text, "\n");
         }
     }
     dt__release(to->ctx, wanted);

@@ -66,13 +66,10 @@ static void put_merges_of(pieces *all, const piece *p, dt__chars *t)
 static bool put_all(pieces *all, dt__chars *t)
 {
     const int64_t most = MOST_WAYS * all->n + FREE_WAYS;
-    bool first = true;
     dt__put_text(t, "\"vocab\":{");
-    for (int64_t i = 0; i < all->n; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, all->n); i++) {
         dt__put_quoted_bytes(t, all->by_text[i].text, all->by_text[i].n);
-        dt__put_text(t, ":");
-        dt__put_integer(t, all->by_text[i].id);
+        DT__PUT_ALL(t, ":", all->by_text[i].id);
     }
     dt__put_text(t, "},\"merges\":[");
     for (int64_t i = 0; i < all->n && all->merges <= most && !t->failed; i++) {

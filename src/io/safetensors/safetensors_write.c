@@ -210,20 +210,13 @@ static dt_status put_in_order(dt_writer *w)
 
 static void put_tensor(dt__chars *t, const dt_file_entry *e, size_t begin)
 {
-    dt__put_text(t, ",");
-    dt__put_quoted(t, e->name);
+    DT__PUT_ALL(t, ",", DT__QUOTED(e->name));
     dt__put_text(t, ":{\"dtype\":");
     dt__put_quoted(t, e->dtype);
     dt__put_text(t, ",\"shape\":[");
-    bool first = true;
-    for (int i = 0; i < e->rank; i++) {
-        dt__put_comma(t, &first);
-        dt__put_integer(t, e->dims[i]);
-    }
+    for (int i = 0; dt__put_each(t, i, e->rank); i++) dt__put_integer(t, e->dims[i]);
     dt__put_text(t, "],\"data_offsets\":[");
-    dt__put_integer(t, (int64_t)begin);
-    dt__put_text(t, ",");
-    dt__put_integer(t, (int64_t)(begin + e->bytes));
+    DT__PUT_ALL(t, (int64_t)begin, ",", (int64_t)(begin + e->bytes));
     dt__put_text(t, "]}");
 }
 
@@ -237,11 +230,8 @@ static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
     meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
     qsort(meta, (size_t)count, sizeof *meta, dt__by_meta_key);
     dt__put_text(t, "\"__metadata__\":{");
-    bool first = true;
-    for (int64_t i = 0; i < count; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, meta[i].key);
-        dt__put_text(t, ":");
+    for (int64_t i = 0; dt__put_each(t, i, count); i++) {
+        DT__PUT_ALL(t, DT__QUOTED(meta[i].key), ":");
         if (strcmp(meta[i].key, DT__KEY_HASH) == 0) *hash_at = t->used + 1;
         dt__put_quoted(t, meta[i].value);
     }

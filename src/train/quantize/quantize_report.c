@@ -146,10 +146,8 @@ void dt__report_total(dt_quantize_summary *s)
 
 void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int64_t i = 0; i < s->n; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, s->n); i++) {
         if (lines) dt__put_text(t, "\n");
         dt__put_options(t, weight_keys, &s->weight[i]);
     }
@@ -158,9 +156,7 @@ void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 
 static dt_status read_list(dt__json *j, dt_quantize_summary *s)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         dt_quantized_weight w = { .name = NULL };
         int64_t elements = 1;
         DT__TRY(dt__json_options(j, weight_keys, &w));
@@ -169,8 +165,8 @@ static dt_status read_list(dt__json *j, dt_quantize_summary *s)
             return dt__json_fail(j, "more weights, or larger ones, than there can be");
         }
         DT__TRY(dt__report_append(s, &w));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 
@@ -200,11 +196,7 @@ dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, v
     dt__put_text(&t, "{\"weights\":");
     dt__report_put(&t, s, true);
     dt__put_text(&t, ",\n\"copied\":[");
-    bool first = true;
-    for (int64_t i = 0; i < s->n_copied; i++) {
-        dt__put_comma(&t, &first);
-        dt__put_quoted(&t, s->copied[i]);
-    }
+    for (int64_t i = 0; dt__put_each(&t, i, s->n_copied); i++) dt__put_quoted(&t, s->copied[i]);
     dt__put_text(&t, "],\n\"total\":");
     dt__put_options(&t, total_keys, s);
     dt__put_text(&t, "}\n");
