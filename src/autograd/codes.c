@@ -9,17 +9,12 @@ void dt__codes_release(dt__codes *codes)
 {
     if (codes == NULL || atomic_fetch_sub(&codes->refs, 1) != 1) return;
     dt_ctx *ctx = codes->ctx;
-    dt__release(ctx, codes->u);
-    dt__release(ctx, codes->scale);
-    dt__release(ctx, codes->zero_u);
+    DT__RELEASE(ctx, codes->u, codes->scale, codes->zero_u);
     if (codes->whole == NULL) {
-        dt__release(ctx, codes->zero);
-        dt__release(ctx, codes->panels);
-        dt__release(ctx, codes->order);
+        DT__RELEASE(ctx, codes->zero, codes->panels, codes->order);
     }
     dt__codes_release(codes->whole);
-    dt__release(ctx, codes->mask);
-    dt__release(ctx, codes->residual);
+    DT__RELEASE(ctx, codes->mask, codes->residual);
     dt__storage_release(codes->values);
     dt__release(ctx, codes);
     dt__ctx_release(ctx);

@@ -43,11 +43,7 @@ dt_status dt_set_grouped(dt_tensor *x)
     return DT_OK;
 }
 
-bool dt_is_grouped(const dt_tensor *x)
-{
-    if (x == NULL) return false;
-    return x->grouped;
-}
+bool dt_is_grouped(const dt_tensor *x) { return x == NULL ? false : x->grouped; }
 
 int64_t dt_grouped_count(const dt_tensor *x)
 {

@@ -110,8 +110,7 @@ static dt_status record(dt_tape *t, const options *o, dt_tensor *const *in, int6
     dt__record *r = dt__alloc_zero(t->ctx, sizeof *r + slots);
     options *copy = dt__alloc(t->ctx, sizeof *copy);
     if (r == NULL || copy == NULL) {
-        dt__release(t->ctx, r);
-        dt__release(t->ctx, copy);
+        DT__RELEASE(t->ctx, r, copy);
         return DT_ERR_NOMEM;
     }
     *copy = *o;

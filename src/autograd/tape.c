@@ -23,11 +23,7 @@ void dt_tape_free(dt_tape *t)
     if (t == NULL) return;
     dt_tape_reset(t);
     dt_ctx *ctx = t->ctx;
-    dt__release(ctx, t->lent);
-    dt__release(ctx, t->records);
-    dt__release(ctx, t->scope_start);
-    dt__release(ctx, t->saved_reads);
-    dt__release(ctx, t);
+    DT__RELEASE(ctx, t->lent, t->records, t->scope_start, t->saved_reads, t);
     dt__ctx_release(ctx);
 }
 
@@ -52,11 +48,7 @@ dt_status dt_tape_status(const dt_tape *t)
     DT__NEED(dt_tape_ctx(t), t);
     return t->status;
 }
-dt_ctx *dt_tape_ctx(const dt_tape *t)
-{
-    if (t == NULL) return NULL;
-    return t->ctx;
-}
+dt_ctx *dt_tape_ctx(const dt_tape *t) { return t == NULL ? NULL : t->ctx; }
 
 dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
 {
@@ -239,8 +231,7 @@ dt_tensor *dt_detach(dt_tape *t, dt_tensor *x)
 
 dt_status dt_alias(dt_tensor *x, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED2(dt_ctx_of(x), x, out);
     *out = NULL;
     DT__TRY(copy_handle(x->ctx, x, out));
     (*out)->requires_grad = dt_requires_grad(x);

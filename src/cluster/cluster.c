@@ -229,10 +229,7 @@ static void free_cluster(dt__cluster *c)
 {
     dt_ctx *ctx = c->ctx;
     dt__intranode_free(c->intranode);
-    dt__release(ctx, c->requests);
-    dt__release(ctx, c->send);
-    dt__release(ctx, c->receive);
-    dt__release(ctx, c);
+    DT__RELEASE(ctx, c->requests, c->send, c->receive, c);
 }
 
 static dt_status load(dt_ctx *ctx, const char *mpi, const dt__transport **out)

@@ -115,9 +115,7 @@ void dt__intranode_free(dt__intranode *n)
     if (n == NULL) return;
     dt__intranode_close_file(n);
     if (n->shared != NULL) munmap(n->shared, n->shared_bytes);
-    dt__release(n->ctx, n->process);
-    dt__release(n->ctx, n->waits);
-    dt__release(n->ctx, n);
+    DT__RELEASE(n->ctx, n->process, n->waits, n);
 }
 
 /* ---- agreeing -------------------------------------------------------------------------------- */

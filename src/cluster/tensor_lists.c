@@ -119,8 +119,7 @@ dt_status dt__cluster_tensors(dt__cluster *c, const dt__tensor_post *post, dt__t
     m.heads = dt__alloc_zero(m.ctx, (size_t)m.ranks * sizeof *m.heads);
     const dt_status s = m.part == NULL || m.heads == NULL ? DT_ERR_NOMEM : move(&m);
     for (int k = 0; m.heads != NULL && k < m.ranks; k++) dt__release(m.ctx, m.heads[k]);
-    dt__release(m.ctx, m.heads);
-    dt__release(m.ctx, m.part);
+    DT__RELEASE(m.ctx, m.heads, m.part);
     return s;
 }
 

@@ -128,6 +128,11 @@ void dt__release(dt_ctx *ctx, void *pointer)
     POISON(payload(b), b->bytes - HEADER);
 }
 
+void dt__release_all(dt_ctx *ctx, int n, void *const *pointers)
+{
+    for (int i = 0; i < n; i++) dt__release(ctx, pointers[i]);
+}
+
 void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes)
 {
     void *p = dt__alloc(ctx, new_bytes);

@@ -76,6 +76,10 @@ void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes);
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
 /* Returns a block to the pool. NULL is allowed. */
 void dt__release(dt_ctx *ctx, void *pointer);
+/* The same of several, in their order. */
+#define DT__RELEASE(ctx, ...)                                                                      \
+    dt__release_all(ctx, DT__COUNT_OF(((void *[]){ __VA_ARGS__ })), (void *[]){ __VA_ARGS__ })
+void dt__release_all(dt_ctx *ctx, int n, void *const *pointers);
 /* Copies to a block of new_bytes and releases the old one; after NULL the old one is unchanged. */
 void *dt__grow(dt_ctx *ctx, void *old, size_t old_bytes, size_t new_bytes);
 /* Grows `array` (room for `room` elements, n used) if it is full, so that one more fits. */

@@ -150,11 +150,7 @@ void dt_memory_trim(dt_ctx *ctx)
     if (ctx == NULL) return;
     dt__pool_trim(ctx);
 }
-int dt_threads(const dt_ctx *ctx)
-{
-    if (ctx == NULL) return 0;
-    return ctx->threads;
-}
+int dt_threads(const dt_ctx *ctx) { return ctx == NULL ? 0 : ctx->threads; }
 
 dt__team *dt__threads_enter(const dt_ctx *ctx) { return dt__team_enter(ctx->team); }
 

@@ -289,8 +289,7 @@ dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
 
 dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED2(dt_ctx_of(x), x, out);
     *out = NULL;
     DT__TRY(want_plain(x, "contiguous"));
     return dt__contiguous(x->ctx, x, out);
@@ -298,8 +297,7 @@ dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out)
 
 dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t count, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED2(dt_ctx_of(x), x, out);
     *out = NULL;
     DT__TRY(want_plain(x, "narrow"));
     if (x->grouped) {
@@ -358,12 +356,16 @@ void dt_tensor_free(dt_tensor *x)
     if (x == NULL || atomic_fetch_sub(&x->refs, 1) != 1) return;
     dt__drop_storage(x);
     if (x->drop_ext != NULL) x->drop_ext(x);
-    dt_tensor_free(x->grad);
-    dt_tensor_free(x->whole);
+    DT__TENSORS_FREE(x->grad, x->whole);
     dt__set_name(x, NULL);
     dt_ctx *ctx = x->ctx;
     dt__release(ctx, x);
     dt__ctx_release(ctx);
+}
+
+void dt__free_tensors(int n, dt_tensor *const *x)
+{
+    for (int i = 0; i < n; i++) dt_tensor_free(x[i]);
 }
 
 /* ---- questions ---------------------------------------------------------------------------- */
@@ -371,26 +373,10 @@ void dt_tensor_free(dt_tensor *x)
 static int wrap(const dt_tensor *x, int dim) { return dim < 0 ? dim + x->rank : dim; }
 static bool has_dim(const dt_tensor *x, int d) { return d >= 0 && d < x->rank; }
 
-dt_dtype dt_dtype_of(const dt_tensor *x)
-{
-    if (x == NULL) return (dt_dtype){ 0 };
-    return x->dtype;
-}
-int dt_rank(const dt_tensor *x)
-{
-    if (x == NULL) return 0;
-    return x->rank;
-}
-int64_t dt_count(const dt_tensor *x)
-{
-    if (x == NULL) return 0;
-    return x->count;
-}
-dt_ctx *dt_ctx_of(const dt_tensor *x)
-{
-    if (x == NULL) return NULL;
-    return x->ctx;
-}
+dt_dtype dt_dtype_of(const dt_tensor *x) { return x == NULL ? (dt_dtype){ 0 } : x->dtype; }
+int dt_rank(const dt_tensor *x) { return x == NULL ? 0 : x->rank; }
+int64_t dt_count(const dt_tensor *x) { return x == NULL ? 0 : x->count; }
+dt_ctx *dt_ctx_of(const dt_tensor *x) { return x == NULL ? NULL : x->ctx; }
 bool dt_requires_grad(const dt_tensor *x)
 {
     if (x == NULL) return false;

@@ -84,6 +84,10 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 /* dt_tensor_contiguous for a handle of any context, and for wrappers with a storage, too. */
 dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
+/* dt_tensor_free of several, in their order. */
+#define DT__TENSORS_FREE(...)                                                                      \
+    dt__free_tensors(DT__COUNT_OF(((dt_tensor *[]){ __VA_ARGS__ })), (dt_tensor *[]){ __VA_ARGS__ })
+void dt__free_tensors(int n, dt_tensor *const *x);
 /* Replaces the name of x; takes over one reference of `text`, a dt__text or NULL. */
 void dt__set_name(dt_tensor *x, const char *text);
 /* Releases the storage and the attachments; shape and gradient remain. */

@@ -54,8 +54,7 @@ void dt__array_store_release(dt__array_store *s)
     dt_columns_free(s->ctx, &s->fields);
     drop_texts(s);
     dt__block_list_free(s->ctx, &s->texts);
-    dt__release(s->ctx, s->source);
-    dt__release(s->ctx, s->recording);
+    DT__RELEASE(s->ctx, s->source, s->recording);
     dt__storage_release(s->targets);
     dt__release(s->ctx, s);
 }

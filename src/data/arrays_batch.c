@@ -65,9 +65,7 @@ void dt__arrays_end(dt_ctx *ctx, void *state)
 {
     scaler *s = state;
     if (s == NULL) return;
-    dt__release(ctx, s->mean);
-    dt__release(ctx, s->deviation);
-    dt__release(ctx, s);
+    DT__RELEASE(ctx, s->mean, s->deviation, s);
 }
 
 void dt__arrays_set_input(void *state, int input) { ((scaler *)state)->input = input; }

@@ -115,8 +115,7 @@ dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options)
         c.split = dt__alloc_array(d->ctx, CHUNK * c.samples * c.channels, sizeof *c.split);
         status = c.signal == NULL || c.split == NULL ? DT_ERR_NOMEM : replace(d, &c);
     }
-    dt__release(d->ctx, c.signal);
-    dt__release(d->ctx, c.split);
+    DT__RELEASE(d->ctx, c.signal, c.split);
     dt_features_free(c.features);
     return status;
 }

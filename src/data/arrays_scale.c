@@ -221,8 +221,7 @@ dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviatio
     const dt_status status = m.values == NULL || m.sums == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t c = 0; c < channels; c++) mean[c] = deviation[c] = 0;
     if (status == DT_OK) measure_all(&m, mean, deviation);
-    dt__release(d->ctx, m.values);
-    dt__release(d->ctx, m.sums);
+    DT__RELEASE(d->ctx, m.values, m.sums);
     DT__TRY(status);
     if (!are_finite(channels, deviation)) DT__TRY(dt__array_store_check(d->arrays, 0));
     finish(&m, deviation);

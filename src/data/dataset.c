@@ -27,16 +27,8 @@ void dt_dataset_free(dt_dataset *d)
     dt__ctx_release(ctx);
 }
 
-int64_t dt_dataset_count(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->count;
-}
-int64_t dt_dataset_classes(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->classes;
-}
+int64_t dt_dataset_count(const dt_dataset *d) { return d == NULL ? 0 : d->count; }
+int64_t dt_dataset_classes(const dt_dataset *d) { return d == NULL ? 0 : d->classes; }
 dt_target dt_dataset_target(const dt_dataset *d)
 {
     if (d == NULL) return (dt_target){ 0 };

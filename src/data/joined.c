@@ -14,8 +14,7 @@ static void release(dt__joined *j)
     if (--j->refs > 0) return;
     for (int i = 0; i < j->n_inputs + j->n_outputs; i++) {
         dt__joined_part *part = i < j->n_inputs ? &j->input[i] : &j->output[i - j->n_inputs];
-        dt__release(j->ctx, part->name);
-        dt__release(j->ctx, part->loss);
+        DT__RELEASE(j->ctx, part->name, part->loss);
         if (part->data.kind != NULL) part->data.kind->drop(&part->data);
     }
     dt__release(j->ctx, j);

@@ -207,32 +207,18 @@ void dt_loader_free(dt_loader *l)
     if (l == NULL) return;
     free_views(l);
     for (int i = 0; i < 2; i++) {
-        dt_tensor_free(l->x[i]);
-        dt_tensor_free(l->target[i]);
-        dt_tensor_free(l->other[i]);
+        DT__TENSORS_FREE(l->x[i], l->target[i], l->other[i]);
     }
     dt_ctx *ctx = l->ctx;
     if (l->kind->end != NULL) l->kind->end(ctx, l->state);
-    dt__release(ctx, l->order);
-    dt__release(ctx, l->runs);
-    dt__release(ctx, l->by_class);
-    dt__release(ctx, l->starts);
-    dt__release(ctx, l);
+    DT__RELEASE(ctx, l->order, l->runs, l->by_class, l->starts, l);
     dt__ctx_release(ctx);
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */
 
-int64_t dt_loader_examples(const dt_loader *l)
-{
-    if (l == NULL) return 0;
-    return l->count;
-}
-int64_t dt_loader_batches(const dt_loader *l)
-{
-    if (l == NULL) return 0;
-    return l->batches;
-}
+int64_t dt_loader_examples(const dt_loader *l) { return l == NULL ? 0 : l->count; }
+int64_t dt_loader_batches(const dt_loader *l) { return l == NULL ? 0 : l->batches; }
 dt_position dt_loader_position(const dt_loader *l)
 {
     if (l == NULL) return (dt_position){ 0 };

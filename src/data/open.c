@@ -54,8 +54,7 @@ static dt_status open_idx(dt_ctx *ctx, const dt_data_options *o, const part *s, 
     dt_status status = DT_ERR_NOMEM;
     if (images != NULL && labels != NULL) status = dt_idx_read(ctx, images, labels, classes, out);
     if (status == DT_OK) status = cut(s, images, *out);
-    dt__release(ctx, images);
-    dt__release(ctx, labels);
+    DT__RELEASE(ctx, images, labels);
     return status;
 }
 
@@ -187,8 +186,7 @@ static dt_status open_folder(dt_ctx *ctx, const dt_data_options *o, const part *
     if (folder != NULL && (classes != NULL || !test)) {
         status = read_folder(ctx, o, s, folder, classes, out);
     }
-    dt__release(ctx, folder);
-    dt__release(ctx, classes);
+    DT__RELEASE(ctx, folder, classes);
     return status;
 }
 

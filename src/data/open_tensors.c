@@ -527,8 +527,7 @@ static dt_status keys_of_tables(const opening *all, dt__split_keys *keys)
 
 static void free_keys(const opening *all, dt__split_keys *keys)
 {
-    dt__release(all->ctx, keys->code);
-    dt__release(all->ctx, keys->time);
+    DT__RELEASE(all->ctx, keys->code, keys->time);
 }
 
 /* The groups of recordings, by the names of their files. */

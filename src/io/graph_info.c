@@ -80,9 +80,7 @@ static void count_operators(dt__look *l)
 
 dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, path, out);
     *out = (dt_graph_info){ .format = "" };
     dt__look l = { .ctx = ctx, .info = out };
     const dt_status s =
@@ -98,10 +96,8 @@ dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out)
 void dt_graph_info_free(dt_ctx *ctx, dt_graph_info *info)
 {
     if (info == NULL) return;
-    dt__release(ctx, (void *)(uintptr_t)info->input);
-    dt__release(ctx, (void *)(uintptr_t)info->output);
-    dt__release(ctx, (void *)(uintptr_t)info->operator_);
-    dt__release(ctx, (void *)info->refusal);
+    DT__RELEASE(ctx, (void *)(uintptr_t)info->input, (void *)(uintptr_t)info->output,
+                (void *)(uintptr_t)info->operator_, (void *)info->refusal);
     dt__block_list_free(ctx, &info->memory);
     *info = (dt_graph_info){ .format = "" };
 }

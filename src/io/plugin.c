@@ -22,9 +22,7 @@ dt_status dt__plugins_put(dt_writer *w, dt_ctx *ctx)
     if (dt_plugin_at(ctx, 0) == NULL) return DT_OK;
     for (int64_t i = 0; (p = dt_plugin_at(ctx, i)) != NULL; i++) {
         dt__put_text(&t, i == 0 ? "[{\"name\":" : ",{\"name\":");
-        dt__put_quoted(&t, p->name);
-        dt__put_text(&t, ",\"xxh3\":\"");
-        dt__put_text(&t, p->hash);
+        DT__PUT_ALL(&t, DT__QUOTED(p->name), ",\"xxh3\":\"", p->hash);
         dt__put_text(&t, "\"}");
     }
     dt__put_text(&t, "]");
@@ -68,10 +66,8 @@ static dt_status read_one(const dt_file *file, dt__json *j)
 static dt_status read_all(const dt_file *file, dt__json *j)
 {
     DT__TRY(dt__json_expect(j, '['));
-    for (bool more = true; more;) {
-        DT__TRY(read_one(file, j));
-        DT__TRY(dt__json_more(j, ']', &more));
-    }
+    for (bool more = true; more; more = dt__json_more(j, ']')) DT__TRY(read_one(file, j));
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 

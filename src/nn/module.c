@@ -102,26 +102,13 @@ void dt_module_free(dt_module *m)
     dt__release(ctx, m->params);
     dt__text_release(m->name);
     dt__text_release(m->path);
-    dt__release(ctx, m->state);
-    dt__release(ctx, m);
+    DT__RELEASE(ctx, m->state, m);
     dt__ctx_release(ctx);
 }
 
-void *dt_module_state(dt_module *m)
-{
-    if (m == NULL) return NULL;
-    return m->state;
-}
-const dt_module_type *dt_module_type_of(const dt_module *m)
-{
-    if (m == NULL) return NULL;
-    return m->type;
-}
-dt_ctx *dt_module_ctx(const dt_module *m)
-{
-    if (m == NULL) return NULL;
-    return m->ctx;
-}
+void *dt_module_state(dt_module *m) { return m == NULL ? NULL : m->state; }
+const dt_module_type *dt_module_type_of(const dt_module *m) { return m == NULL ? NULL : m->type; }
+dt_ctx *dt_module_ctx(const dt_module *m) { return m == NULL ? NULL : m->ctx; }
 
 /* ---- helpers of layers ----------------------------------------------------------------------- */
 

@@ -130,8 +130,7 @@ static dt_status list_values(dt_module *m, dt_named *to)
 
 dt_status dt_module_copy_state(dt_module *to, dt_module *from)
 {
-    DT__NEED(dt_module_ctx(to), to);
-    DT__NEED(dt_module_ctx(to), from);
+    DT__NEED2(dt_module_ctx(to), to, from);
     if (to == from) return DT_OK;
     const int64_t n = count_entries(from);
     dt_named *entry = dt__alloc_array(to->ctx, n, sizeof *entry);

@@ -98,8 +98,7 @@ bool dt__entry_is_first(const dt_module *root, const dt__entry *e)
 
 dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), visit);
+    DT__NEED2(dt_module_ctx(m), m, visit);
     DT__EACH_ENTRY(holder, e, m) {
         DT__TRY(visit(user, dt__path_within(m, e->path), e->x, e->kind));
     }
@@ -108,8 +107,7 @@ dt_status dt_module_visit(dt_module *m, dt_visit_tensor visit, void *user)
 
 dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), visit);
+    DT__NEED2(dt_module_ctx(m), m, visit);
     DT__EACH_MODULE(each, m) DT__TRY(visit(user, dt__path_within(m, each->path), each));
     return DT_OK;
 }
@@ -163,11 +161,7 @@ void dt_train(dt_module *m, bool on)
     DT__EACH_MODULE(each, m) each->training = on;
 }
 
-bool dt_is_training(const dt_module *m)
-{
-    if (m == NULL) return false;
-    return m->training;
-}
+bool dt_is_training(const dt_module *m) { return m == NULL ? false : m->training; }
 
 void dt_zero_grad(dt_module *m)
 {

@@ -52,9 +52,7 @@ static dt_status norm_of(dt_ctx *ctx, const dt__param *params, int64_t n, double
 
 dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm, double *factor)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), t);
-    DT__NEED(dt_module_ctx(m), factor);
+    DT__NEED3(dt_module_ctx(m), m, t, factor);
     *factor = 1.0;
     if (t->status != DT_OK) return t->status;
     if (isnan(limit)) return dt_tape_fail(t, DT_ERR_ARG, "clip_grad_norm: the limit is NaN");
@@ -71,8 +69,7 @@ dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm, d
 
 dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), t);
+    DT__NEED2(dt_module_ctx(m), m, t);
     double factor;
     const dt__param *params;
     int64_t n;

@@ -34,8 +34,7 @@ static void free_state(dt__slot *s)
         dt_tensor_free(s->state[k]);
         s->state[k] = NULL;
     }
-    dt_tensor_free(s->average);
-    dt_tensor_free(s->step);
+    DT__TENSORS_FREE(s->average, s->step);
     s->average = s->step = NULL;
 }
 
@@ -179,8 +178,7 @@ static bool is_frozen(const dt_optimizer_options *o, const char *path)
 
 dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), options);
+    DT__NEED2(dt_module_ctx(m), m, options);
     const dt__param *params;
     int64_t n;
     DT__TRY(check_groups(m->ctx, options));
@@ -220,8 +218,7 @@ static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, 
     dt__parameter_factors *g = dt__alloc(o->ctx, sizeof *g);
     char *copy = dt__copy_string(o->ctx, glob);
     if (g == NULL || copy == NULL) {
-        dt__release(o->ctx, g);
-        dt__release(o->ctx, copy);
+        DT__RELEASE(o->ctx, g, copy);
         return DT_ERR_NOMEM;
     }
     *g = (dt__parameter_factors){ NULL, copy, lr_factor, decay_factor };
@@ -260,8 +257,7 @@ static dt_status create(dt_module *m, const dt_optimizer_options *options,
 
 dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options, dt_optimizer **out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), out);
+    DT__NEED2(dt_module_ctx(m), m, out);
     *out = NULL;
     return create(m, options, &(dt__optimizer_ranks){ 0 }, out);
 }
@@ -283,8 +279,7 @@ void dt_optimizer_free(dt_optimizer *o)
     while (o->groups != NULL) {
         dt__parameter_factors *g = o->groups;
         o->groups = g->next;
-        dt__release(ctx, g->glob);
-        dt__release(ctx, g);
+        DT__RELEASE(ctx, g->glob, g);
     }
     dt__release(ctx, o);
     dt__ctx_release(ctx);
@@ -366,11 +361,7 @@ dt_status dt__optimizer_want(dt_optimizer *o, const char *path)
     return DT_OK;
 }
 
-int64_t dt_optimizer_updates(const dt_optimizer *o)
-{
-    if (o == NULL) return 0;
-    return o->updates;
-}
+int64_t dt_optimizer_updates(const dt_optimizer *o) { return o == NULL ? 0 : o->updates; }
 void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 {
     if (o == NULL) return;

@@ -84,8 +84,7 @@ void dt__shared_free(dt_optimizer *o)
 {
     dt__shared_values *v = &o->values;
     dt__buckets_free(&v->buckets);
-    dt__release(o->ctx, v->tensors);
-    dt__release(o->ctx, v->value);
+    DT__RELEASE(o->ctx, v->tensors, v->value);
     *v = (dt__shared_values){ 0 };
 }
 
@@ -160,8 +159,7 @@ static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, dt_parameter_
     const dt_status status = dt__slot_views(s, &u->p, &u->g);
     if (status == DT_OK) dt__slot_update(o, s, t, u);
     else dt__tape_adopt(t, status);
-    dt_tensor_free(u->p);
-    dt_tensor_free(u->g);
+    DT__TENSORS_FREE(u->p, u->g);
 }
 
 /* Of a parameter that other ranks have written, too. */

@@ -154,10 +154,7 @@ dt_status dt__bounds_create(const dt__matrix *m, bool binding, dt__bounds *out)
 
 void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
 {
-    dt__release(ctx, b->tiles.start);
-    dt__release(ctx, b->tiles.column);
-    dt__release(ctx, b->tiles.tile_of);
-    dt__release(ctx, b->theta);
+    DT__RELEASE(ctx, b->tiles.start, b->tiles.column, b->tiles.tile_of, b->theta);
     *b = (dt__bounds){ 0 };
 }
 

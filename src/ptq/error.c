@@ -33,8 +33,7 @@ dt_status dt__error_metric_create(const dt__matrix *m, int64_t rows, bool target
 
 void dt__error_metric_free(dt_ctx *ctx, dt__error_metric *y)
 {
-    dt__release(ctx, y->target);
-    dt__release(ctx, y->room);
+    DT__RELEASE(ctx, y->target, y->room);
 }
 
 /* n rows of a symmetric matrix from row `first` on: [n][ld], columns up to first + n. */

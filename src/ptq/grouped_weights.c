@@ -100,8 +100,7 @@ static dt_status add_expert(dt_statistics *s, int64_t e, const dt__expert_rows *
     dt_status status = rows_of(by, e, all[0], &xq);
     if (status == DT_OK) status = rows_of(by, e, all[1], &x);
     if (status == DT_OK) status = dt_statistics_add(expert, xq, x);
-    dt_tensor_free(xq);
-    dt_tensor_free(x);
+    DT__TENSORS_FREE(xq, x);
     return status;
 }
 
@@ -119,8 +118,7 @@ dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const 
         status = add_expert(s, e, &by, all);
     }
     if (status == DT_OK) s->samples += by.first[s->layer.groups];
-    dt_tensor_free(all[0]);
-    dt_tensor_free(all[1]);
+    DT__TENSORS_FREE(all[0], all[1]);
     dt__expert_rows_free(s->ctx, &by);
     return status;
 }

@@ -176,8 +176,7 @@ static void free_weight(const work *w, weight *v)
 {
     if (v->derived.layer != NULL) dt__derived_end(&v->derived, false);
     dt_tensor_free(v->copy);
-    dt__release(w->ctx, v->scale);
-    dt__release(w->ctx, v->zero_point);
+    DT__RELEASE(w->ctx, v->scale, v->zero_point);
 }
 
 static dt_status choose_codes(const work *w, dt_module *layer, const weight *v, dt_rounded **out,

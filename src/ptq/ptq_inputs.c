@@ -241,7 +241,6 @@ dt_status dt__ptq_find_inputs(work *w)
         if (some) s = advance(w, &r);
     }
     if (s == DT_OK && w->layer != NULL) s = dt__statistics_join(w->statistics);
-    dt__release(w->ctx, r.number);
-    dt__release(w->ctx, r.all);
+    DT__RELEASE(w->ctx, r.number, r.all);
     return s;
 }

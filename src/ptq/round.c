@@ -142,21 +142,14 @@ static void free_room(dt__layer *l)
 {
     dt__release(l->ctx, l->order);
     if (l->out == NULL || l->out->group_of != l->group_of) dt__release(l->ctx, l->group_of);
-    dt__release(l->ctx, l->dead);
-    dt__release(l->ctx, l->mean);
-    dt__release(l->ctx, l->inverse);
-    dt__release(l->ctx, l->gathered);
+    DT__RELEASE(l->ctx, l->dead, l->mean, l->inverse, l->gathered);
 }
 
 void dt_rounded_free(dt_ctx *ctx, dt_rounded *r)
 {
     if (ctx == NULL) return;
     if (r == NULL) return;
-    dt__release(ctx, r->codes);
-    dt__release(ctx, r->scale);
-    dt__release(ctx, r->zero_point);
-    dt__release(ctx, r->group_of);
-    dt__release(ctx, r);
+    DT__RELEASE(ctx, r->codes, r->scale, r->zero_point, r->group_of, r);
 }
 
 /* ---- rounding ------------------------------------------------------------------------------- */

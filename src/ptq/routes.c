@@ -46,8 +46,7 @@ dt_status dt__expert_rows_of(dt_ctx *ctx, const dt_routes *routes, int64_t exper
 
 void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r)
 {
-    dt__release(ctx, r->first);
-    dt__release(ctx, r->row);
+    DT__RELEASE(ctx, r->first, r->row);
     *r = (dt__expert_rows){ .first = NULL };
 }
 

@@ -61,16 +61,11 @@ typedef struct row_blocks {
 
 static void free_slot(dt_ctx *ctx, slot *own)
 {
-    dt__release(ctx, own->work);
-    dt__release(ctx, own->scratch);
-    dt__release(ctx, own->tile_sums);
-    dt__release(ctx, own->codes);
+    DT__RELEASE(ctx, own->work, own->scratch, own->tile_sums, own->codes);
     if (own->nearest != own->plain) dt__release(ctx, own->nearest);
     dt__release(ctx, own->plain);
     dt__error_metric_free(ctx, &own->metric);
-    dt__release(ctx, own->saved.scale);
-    dt__release(ctx, own->saved.inverse);
-    dt__release(ctx, own->saved.zero);
+    DT__RELEASE(ctx, own->saved.scale, own->saved.inverse, own->saved.zero);
 }
 
 static bool make_saved(const dt__matrix *m, int64_t rows, saved_scales *k)
@@ -114,8 +109,7 @@ static void free_room(row_blocks *p)
     for (int i = 0; p->slots != NULL && i < p->m->ctx->threads; i++) {
         free_slot(p->m->ctx, &p->slots[i]);
     }
-    dt__release(p->m->ctx, p->slots);
-    dt__release(p->m->ctx, p->outcomes);
+    DT__RELEASE(p->m->ctx, p->slots, p->outcomes);
 }
 
 static dt_status make_room(row_blocks *p)

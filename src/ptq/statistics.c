@@ -96,9 +96,7 @@ dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank, co
 /* Frees the buffers for adding samples; dt__statistics_moments calls it. */
 static void free_buffers(dt_statistics *s)
 {
-    dt__release(s->ctx, s->slice[0]);
-    dt__release(s->ctx, s->slice[1]);
-    dt__release(s->ctx, s->tiles);
+    DT__RELEASE(s->ctx, s->slice[0], s->slice[1], s->tiles);
     s->slice[0] = s->slice[1] = s->tiles = NULL;
 }
 
@@ -125,19 +123,10 @@ void dt_statistics_free(dt_statistics *s)
     for (int64_t e = 0; s->expert != NULL && e < s->layer.groups; e++) {
         dt_statistics_free(s->expert[e]);
     }
-    dt__release(ctx, s->expert);
-    dt__release(ctx, s->moments);
-    dt__release(ctx, s->h);
-    dt__release(ctx, s->g);
-    dt__release(ctx, s->c);
-    dt__release(ctx, s);
+    DT__RELEASE(ctx, s->expert, s->moments, s->h, s->g, s->c, s);
 }
 
-int64_t dt_statistics_samples(const dt_statistics *s)
-{
-    if (s == NULL) return 0;
-    return s->samples;
-}
+int64_t dt_statistics_samples(const dt_statistics *s) { return s == NULL ? 0 : s->samples; }
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 

@@ -72,10 +72,7 @@ static dt_status make_mask(making *m)
 
 static void free_buffers(making *m)
 {
-    dt__release(m->ctx, m->q.codes);
-    dt__release(m->ctx, m->q.scale);
-    dt__release(m->ctx, m->q.zero);
-    dt__release(m->ctx, m->q.mask);
+    DT__RELEASE(m->ctx, m->q.codes, m->q.scale, m->q.zero, m->q.mask);
 }
 
 /* Scale and zero point of each row of u, where a block spans several rows. */
@@ -201,8 +198,7 @@ static dt_status repeat_scales(making *m, const dt__codes *codes)
         m->q.scale[r] = of.scale[r / each];
         if (of.zero != NULL) m->q.zero[r] = of.zero[r / each];
     }
-    dt__release(m->ctx, of.scale);
-    dt__release(m->ctx, of.zero);
+    DT__RELEASE(m->ctx, of.scale, of.zero);
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
@@ -322,8 +318,7 @@ static void drop_cached(dt__attachment *a)
 {
     cached *c = (cached *)(void *)a;
     dt__codes_release(c->codes);
-    dt_tensor_free(c->how.scale);
-    dt_tensor_free(c->how.zero_point);
+    DT__TENSORS_FREE(c->how.scale, c->how.zero_point);
     dt__release(c->ctx, c);
 }
 

@@ -65,10 +65,7 @@ static dt_status layout_of(conversion *c, const rounding *r, dt__panel_layout *o
 
 static void free_rows(conversion *c, const dt_code_rows *rows)
 {
-    dt__release(c->ctx, rows->codes);
-    dt__release(c->ctx, rows->scale);
-    dt__release(c->ctx, rows->zero_point);
-    dt__release(c->ctx, rows->group_of);
+    DT__RELEASE(c->ctx, rows->codes, rows->scale, rows->zero_point, rows->group_of);
 }
 
 /* Buffers for the rounder, with scales and groups that are given. */

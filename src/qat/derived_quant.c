@@ -104,8 +104,7 @@ void dt__derived_end(dt__derived *derived, bool done)
     } else if (derived->added) {
         dt__module_remove(layer, "bias");
     }
-    dt_tensor_free(derived->weight);
-    dt_tensor_free(derived->bias);
+    DT__TENSORS_FREE(derived->weight, derived->bias);
 }
 
 /* Quantizes the weight itself where it was quantized with its adapter. */

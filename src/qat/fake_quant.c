@@ -140,10 +140,7 @@ static void drop(dt_tensor *x)
 {
     dt__fq *fq = fq_of(x);
     x->ext = NULL;
-    dt_tensor_free(fq->inner);
-    dt_tensor_free(fq->scale);
-    dt_tensor_free(fq->zero_point);
-    dt_tensor_free(fq->count);
+    DT__TENSORS_FREE(fq->inner, fq->scale, fq->zero_point, fq->count);
     dt__release(x->ctx, fq);
 }
 
@@ -193,8 +190,7 @@ static dt_status make_expert(dt_tensor *x, int64_t i, dt_tensor *expert)
     else fq.scale = fq.zero_point = NULL;
     if (s == DT_OK) s = wrap(expert, master, &fq);
     dt_tensor_free(master); /* the wrapper holds them */
-    dt_tensor_free(fq.scale);
-    dt_tensor_free(fq.zero_point);
+    DT__TENSORS_FREE(fq.scale, fq.zero_point);
     return s;
 }
 

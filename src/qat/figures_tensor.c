@@ -71,10 +71,7 @@ static dt_status count_panels(const dt__codes *codes, dt_quant_figures *out)
         }
         count_scales(rows.scale, blocks, out);
     }
-    dt__release(ctx, rows.codes);
-    dt__release(ctx, rows.scale);
-    dt__release(ctx, rows.zero_point);
-    dt__release(ctx, rows.group_of);
+    DT__RELEASE(ctx, rows.codes, rows.scale, rows.zero_point, rows.group_of);
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
@@ -118,8 +115,7 @@ static dt_status compare_master(dt_tensor *x, const dt__codes *codes, dt_quant_f
         fill_bins(master, out);
         out->clipped = (double)codes->clipped / (double)dt__max_i64(x->count, 1);
     }
-    dt_tensor_free(master);
-    dt_tensor_free(dequantized);
+    DT__TENSORS_FREE(master, dequantized);
     return s;
 }
 

@@ -99,11 +99,7 @@ void dt__packed_take(dt_tensor *w, dt__packed *packed)
     w->drop_ext = drop;
 }
 
-bool dt_is_packed(const dt_tensor *x)
-{
-    if (x == NULL) return false;
-    return x->kind == &dt__packed_kind;
-}
+bool dt_is_packed(const dt_tensor *x) { return x == NULL ? false : x->kind == &dt__packed_kind; }
 
 const dt_quant_spec *dt__quant_of(const dt_tensor *x)
 {
@@ -125,8 +121,7 @@ bool dt__is_simulated(const dt_tensor *x)
 
 dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED2(dt_ctx_of(x), x, out);
     *out = NULL;
     dt__codes *used = NULL;
     if (dt_is_packed(x)) {

@@ -146,8 +146,7 @@ dt_status dt_prepare(dt_module *m, const dt_qat_options *options)
 
 dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int64_t *rule)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), rule);
+    DT__NEED2(dt_module_ctx(m), m, rule);
     const dt_qat_options defaults = dt_qat_defaults();
     dt__plan p = { .ctx = dt_module_ctx(m),
                    .m = m,

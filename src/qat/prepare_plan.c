@@ -95,8 +95,7 @@ static dt_status add_line(dt__plan *p, const char *path, dt_module *m)
 void dt__plan_free(dt__plan *p)
 {
     for (int64_t i = 0; i < p->n; i++) {
-        dt__release(p->ctx, (void *)(uintptr_t)p->line[i].path);
-        dt__release(p->ctx, p->line[i].hook);
+        DT__RELEASE(p->ctx, (void *)(uintptr_t)p->line[i].path, p->line[i].hook);
         if (!p->line[i].input.attached) dt_module_free(p->line[i].input.range);
         if (!p->line[i].scale.attached) dt_module_free(p->line[i].scale.range);
     }

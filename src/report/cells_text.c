@@ -369,6 +369,5 @@ void dt__cells_put_text(dt__chars *t, const dt__cells *c, int form, int columns)
         else if (form == DT__CELLS_LATEX) put_latex(&a);
         else put_markdown(&a);
     }
-    dt__release(t->ctx, a.shown);
-    dt__release(t->ctx, a.width);
+    DT__RELEASE(t->ctx, a.shown, a.width);
 }

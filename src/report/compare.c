@@ -250,8 +250,7 @@ static dt_status compare_sides(const dt__run_list *list, const dt__page_run *run
     };
     for (int i = 0; i < n && s == DT_OK; i++) first[i] = runs[(int64_t)i * seeds];
     if (s == DT_OK) s = compare(&c, o->columns);
-    dt__release(ctx, first);
-    dt__release(ctx, numbers);
+    DT__RELEASE(ctx, first, numbers);
     return s;
 }
 
@@ -280,8 +279,7 @@ static bool has_sides(const dt__run_list *list, const dt_compare_options *o)
 dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
                             const dt_compare_options *options, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, runs);
+    DT__NEED2(ctx, ctx, runs);
     for (int i = 0; i < n; i++) DT__NEED(ctx, runs[i]);
     dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
     if (n < 1) return dt_fail(ctx, DT_ERR_ARG, "compare: expected at least 2 runs, or a sweep");

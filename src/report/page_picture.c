@@ -57,8 +57,7 @@ static bool put_pixels(dt__chars *t, const picture *p)
     }
     done = done && compress2(out, &packed, raw, (uLong)n, 9) == Z_OK;
     if (done) put_chunk(t, "IDAT", out, packed);
-    dt__release(t->ctx, raw);
-    dt__release(t->ctx, out);
+    DT__RELEASE(t->ctx, raw, out);
     return done;
 }
 

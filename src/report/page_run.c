@@ -238,13 +238,9 @@ void dt__page_run_close(dt__page_run *r)
                                 &r->layers_end, &r->sensitivity, &r->examples,  &r->columns };
     for (int i = 0; i < DT__COUNT_OF(trees); i++) dt__tree_free(trees[i]);
     for (int64_t i = 0; i < r->n_series; i++) {
-        dt__release(r->ctx, r->series[i].layer);
-        dt__release(r->ctx, r->series[i].x);
-        dt__release(r->ctx, r->series[i].y);
+        DT__RELEASE(r->ctx, r->series[i].layer, r->series[i].x, r->series[i].y);
     }
-    dt__release(r->ctx, r->series);
-    dt__release(r->ctx, r->key);
-    dt__release(r->ctx, r->recipe);
+    DT__RELEASE(r->ctx, r->series, r->key, r->recipe);
     *r = (dt__page_run){ .ctx = r->ctx };
 }
 

@@ -33,19 +33,16 @@ static dt_status read_value(reading *r, dt__branch **out);
 static dt_status read_children(reading *r, dt__branch *v, char open, char close)
 {
     dt__branch **link = &v->first;
-    bool more = true;
     if (++r->depth > DT__JSON_DEPTH) return dt__json_fail(&r->json, "nested too deep");
-    DT__TRY(dt__json_expect(&r->json, open));
-    if (dt__json_next(&r->json, close)) more = false;
-    while (more) {
+    for (bool more = dt__json_open(&r->json, open); more; more = dt__json_more(&r->json, close)) {
         const char *name = "";
         if (open == '{') DT__TRY(dt__json_key(&r->json, &name));
         DT__TRY(read_value(r, link));
         (*link)->name = name;
         link = &(*link)->next;
         v->n++;
-        DT__TRY(dt__json_more(&r->json, close, &more));
     }
+    DT__TRY(r->json.status);
     r->depth--;
     return DT_OK;
 }

@@ -146,8 +146,7 @@ static void put_matrix(dt__chars *t, const dt__branch *root, const char *evaluat
         put_pairs(t, &m);
         dt__put_text(t, "</section>\n");
     }
-    dt__release(t->ctx, m.name);
-    dt__release(t->ctx, m.count);
+    DT__RELEASE(t->ctx, m.name, m.count);
 }
 
 void dt__part_confusion(dt__chars *t, const dt__page_run *r)

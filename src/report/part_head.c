@@ -84,8 +84,7 @@ static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_met
     put_points(t, m, lost);
     dt__put_text(t, "; training with quantization ends ");
     put_points(t, m, fabs(gap));
-    dt__put_text(t, gap < 0 ? " below " : " above ");
-    dt__put_text(t, baseline ? "it." : "them.");
+    DT__PUT_ALL(t, gap < 0 ? " below " : " above ", baseline ? "it." : "them.");
 }
 
 static void put_verdict(dt__chars *t, const dt__page_run *r)

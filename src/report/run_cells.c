@@ -225,14 +225,12 @@ dt_status dt__cells_open(const dt__run_list *list, const dt__page_run *runs, dt_
         find_best(out);
         s = find_keys(out);
     }
-    dt__release(list->ctx, cell_of);
-    dt__release(list->ctx, value);
+    DT__RELEASE(list->ctx, cell_of, value);
     return s;
 }
 
 void dt__cells_close(dt__cells *c)
 {
-    dt__release(c->ctx, c->cell);
-    dt__release(c->ctx, c->key);
+    DT__RELEASE(c->ctx, c->cell, c->key);
     *c = (dt__cells){ .ctx = c->ctx };
 }

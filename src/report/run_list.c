@@ -156,11 +156,8 @@ void dt__run_list_close(dt__run_list *l)
 {
     for (int64_t i = 0; i < l->n; i++) dt__release(l->ctx, l->dir[i]);
     for (int64_t i = 0; i < l->n_left; i++) {
-        dt__release(l->ctx, l->left[i].name);
-        dt__release(l->ctx, l->left[i].text);
+        DT__RELEASE(l->ctx, l->left[i].name, l->left[i].text);
     }
-    dt__release(l->ctx, l->dir);
-    dt__release(l->ctx, l->left);
-    dt__release(l->ctx, l->metric);
+    DT__RELEASE(l->ctx, l->dir, l->left, l->metric);
     *l = (dt__run_list){ .ctx = l->ctx };
 }

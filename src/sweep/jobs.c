@@ -217,8 +217,7 @@ dt_status dt__work_write_recipe(const dt__work *w, const char *name, const dt_re
 void dt__put_spread_json(dt__chars *t, const char *name, dt_spread s)
 {
     const double value[] = { s.mean, s.deviation };
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": {\"n\": ");
     dt__put_integer(t, s.n);
     for (int i = 0; i < 2; i++) {

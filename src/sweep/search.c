@@ -75,8 +75,7 @@ static dt_status write_plan(dt__searching *a, dt__chars *t)
     source.told = true;
     DT__TRY(dt_recipe_read(a->s.ctx, &source, &base));
     dt__put_text(t, "{\"budget\": ");
-    dt__put_integer(t, a->o->budget);
-    dt__put_text(t, ", \"recipe\": ");
+    DT__PUT_ALL(t, a->o->budget, ", \"recipe\": ");
     const dt_status status = dt_recipe_json(base, dt__run_collect, t);
     dt__put_text(t, "}\n");
     dt_recipe_free(base);
@@ -255,8 +254,7 @@ dt_status dt_search(dt_ctx *ctx, const dt_recipe_source *recipe, const dt_search
     }
     dt_status status = search(&a);
     if (status == DT_OK) status = name_metric(&a);
-    dt__release(ctx, a.text);
-    dt__release(ctx, a.override);
+    DT__RELEASE(ctx, a.text, a.override);
     dt_recipe_free(a.recipe);
     dt__search_free(&a.s);
     return status;
@@ -268,8 +266,6 @@ void dt_search_summary_free(dt_search_summary *s)
     for (int64_t i = 0; i < s->n_layers; i++) {
         dt__release(s->ctx, (char *)(uintptr_t)s->layer[i].path);
     }
-    dt__release(s->ctx, s->layer);
-    dt__release(s->ctx, s->dir);
-    dt__release(s->ctx, s->metric_name);
+    DT__RELEASE(s->ctx, s->layer, s->dir, s->metric_name);
     *s = (dt_search_summary){ 0 };
 }

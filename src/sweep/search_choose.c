@@ -75,8 +75,6 @@ dt_status dt__search_choose(dt__search *s, int64_t budget, bool *fits)
     }
     if (ready && isfinite(t.best[t.units])) follow(s, &t);
     else take_least(s);
-    dt__release(s->ctx, t.best);
-    dt__release(s->ctx, t.next);
-    dt__release(s->ctx, t.taken);
+    DT__RELEASE(s->ctx, t.best, t.next, t.taken);
     return ready ? DT_OK : DT_ERR_NOMEM;
 }

@@ -5,17 +5,12 @@
 
 static void put_field(dt__chars *t, const char *name, int64_t value)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
-    dt__put_integer(t, value);
+    DT__PUT_ALL(t, ", \"", name, "\": ", value);
 }
 
 static void put_cost(dt__chars *t, const char *name, double value)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
+    DT__PUT_ALL(t, ", \"", name, "\": ");
     if (isfinite(value)) dt__put_real(t, value);
     else dt__put_text(t, "null");
 }
@@ -36,8 +31,7 @@ static void put_layer(dt__chars *t, const dt_search_layer *l)
 
 dt_status dt_search_json(const dt_search_summary *s, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->ctx);
+    DT__NEED2(NULL, s, s->ctx);
     DT__NEED(s->ctx, sink);
     dt__chars t = { .ctx = s->ctx };
     dt__put_text(&t, "{\"dir\": ");
@@ -47,8 +41,7 @@ dt_status dt_search_json(const dt_search_summary *s, dt_sink sink, void *user)
     put_field(&t, "bytes", s->bytes);
     put_field(&t, "uniform_bits", s->uniform_bits);
     put_field(&t, "uniform_bytes", s->uniform_bytes[s->uniform_bits]);
-    dt__put_text(&t, ", \"metric\": ");
-    dt__put_quoted(&t, s->metric.name);
+    DT__PUT_ALL(&t, ", \"metric\": ", DT__QUOTED(s->metric.name));
     dt__put_spread_json(&t, "uniform", s->uniform);
     dt__put_spread_json(&t, "automatic", s->automatic);
     dt__put_text(&t, ", \"layers\": [");

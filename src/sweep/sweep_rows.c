@@ -1,11 +1,7 @@
 /* What a sweep gave: rows, the metric, JSON. */
 #include "sweep/sweep_plan.h"
 
-int64_t dt_sweep_row_count(const dt_sweep *s)
-{
-    if (s == NULL) return 0;
-    return s->n_trials;
-}
+int64_t dt_sweep_row_count(const dt_sweep *s) { return s == NULL ? 0 : s->n_trials; }
 
 const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
 {
@@ -13,11 +9,7 @@ const dt_sweep_row *dt_sweep_row_at(const dt_sweep *s, int64_t i)
     return i < 0 || i >= s->n_trials ? NULL : &s->order[i]->row;
 }
 
-int dt_sweep_key_count(const dt_sweep *s)
-{
-    if (s == NULL) return 0;
-    return s->n_keys;
-}
+int dt_sweep_key_count(const dt_sweep *s) { return s == NULL ? 0 : s->n_keys; }
 
 const char *dt_sweep_key_at(const dt_sweep *s, int i)
 {
@@ -45,23 +37,17 @@ dt_sweep_metric dt_sweep_metric_of(const dt_sweep *s)
 
 static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
 {
-    bool first = true;
     dt__put_text(t, "{\"name\": ");
     dt__put_quoted(t, row->name);
     dt__put_text(t, ", \"values\": {");
-    for (int k = 0; k < s->n_keys; k++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, s->path[k]);
-        dt__put_text(t, ": ");
-        dt__put_quoted(t, row->value[k]);
+    for (int k = 0; dt__put_each(t, k, s->n_keys); k++) {
+        DT__PUT_ALL(t, DT__QUOTED(s->path[k]), ": ", DT__QUOTED(row->value[k]));
     }
     dt__put_text(t, "}, \"rung\": ");
     dt__put_integer(t, row->rung);
     dt__put_spread_json(t, "chosen", row->chosen);
     dt__put_spread_json(t, "result", row->result);
-    dt__put_text(t, ", \"bytes\": ");
-    dt__put_integer(t, row->bytes);
-    dt__put_text(t, ", \"error\": ");
+    DT__PUT_ALL(t, ", \"bytes\": ", row->bytes, ", \"error\": ");
     if (row->error != NULL) dt__put_quoted(t, row->error);
     else dt__put_text(t, "null");
     dt__put_text(t, ", \"refused\": ");
@@ -72,8 +58,7 @@ static void put_row(const dt_sweep *s, dt__chars *t, const dt_sweep_row *row)
 
 static void put_field(dt__chars *t, const char *name, const char *text)
 {
-    dt__put_text(t, name);
-    dt__put_quoted(t, text);
+    DT__PUT_ALL(t, name, DT__QUOTED(text));
 }
 
 dt_status dt_sweep_json(const dt_sweep *s, dt_sink sink, void *user)

@@ -19,10 +19,7 @@ static void put_trial(const dt_sweep *s, dt__chars *t, const dt__trial *trial)
     dt__put_text(t, "{\"name\": ");
     dt__put_quoted(t, trial->name);
     for (int k = 0; k < s->n_keys; k++) {
-        dt__put_text(t, ", ");
-        dt__put_quoted(t, s->key[k].path);
-        dt__put_text(t, ": ");
-        dt__put_quoted(t, trial->text[k]);
+        DT__PUT_ALL(t, ", ", DT__QUOTED(s->key[k].path), ": ", DT__QUOTED(trial->text[k]));
     }
 }
 

@@ -17,6 +17,7 @@ typedef struct dt__json {
     char *strings;
     void **blocks; /* memory for items of options (core/block_list.h); NULL: options without any */
     int depth;     /* of items within items */
+    dt_status status; /* of the last dt__json_open or dt__json_more */
 } dt__json;
 
 /* FORMAT, with the file and the position in the text. */
@@ -24,9 +25,12 @@ dt_status dt__json_fail(const dt__json *j, const char *format, ...) DT_PRINTF(2,
 /* Skips white space and, if it comes next, `c`; returns whether it did. */
 bool dt__json_next(dt__json *j, char c);
 dt_status dt__json_expect(dt__json *j, char c);
-/* After an element of a list: skips `,` and sets *more to true, or skips `close` and sets it to
- * false. */
-dt_status dt__json_more(dt__json *j, char close, bool *more);
+/* Of a list or an object: skips `open`, or, behind an element, `,`. Return whether an element
+ * comes; else `close` is skipped, or j->status is an error:
+ *     for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) ...
+ *     DT__TRY(j->status); */
+bool dt__json_open(dt__json *j, char open);
+bool dt__json_more(dt__json *j, char close);
 /* Succeeds if only white space is left. */
 dt_status dt__json_end(dt__json *j);
 /* A UTF-8 string without NUL. */
@@ -73,6 +77,55 @@ void dt__put_integer(dt__chars *t, int64_t value);
 void dt__put_real(dt__chars *t, double value); /* finite */
 /* Writes `,` unless *first, the flag of a list or object before its first element. */
 void dt__put_comma(dt__chars *t, bool *first);
+/* Whether element i of n is there, after writing the `,` between it and the one before. */
+bool dt__put_each(dt__chars *t, int64_t i, int64_t n);
+/* A fragment of a text: a text as it is, or in quotes, or a number. */
+typedef struct dt__fragment {
+    const char *text, *quoted; /* NULL: not this */
+    bool is_real;
+    int64_t integer;
+    double real;
+} dt__fragment;
+
+#define DT__QUOTED(t) ((dt__fragment){ .quoted = (t) })
+/* Writes up to eight fragments one after the other: texts, numbers and DT__QUOTED(text). */
+#define DT__PUT_ALL(t, ...)                                                                        \
+    dt__put_fragments(t, DT__COUNT_OF(((dt__fragment[]){ DT__FRAGMENTS(__VA_ARGS__) })),           \
+                      (dt__fragment[]){ DT__FRAGMENTS(__VA_ARGS__) })
+void dt__put_fragments(dt__chars *t, int n, const dt__fragment *all);
+
+static inline dt__fragment dt__fragment_text(const char *text)
+{
+    return (dt__fragment){ .text = text };
+}
+static inline dt__fragment dt__fragment_integer(int64_t n)
+{
+    return (dt__fragment){ .integer = n };
+}
+static inline dt__fragment dt__fragment_real(double x)
+{
+    return (dt__fragment){ .is_real = true, .real = x };
+}
+static inline dt__fragment dt__fragment_own(dt__fragment p) { return p; }
+/* clang-format off */
+#define DT__FRAGMENT(x)                                                                            \
+    _Generic((x), char *: dt__fragment_text, const char *: dt__fragment_text,                      \
+             double: dt__fragment_real, dt__fragment: dt__fragment_own,                            \
+             default: dt__fragment_integer)(x)
+#define DT__FRAGMENTS(...)                                                                         \
+    DT__FRAGMENTS_BY(__VA_ARGS__, DT__P8, DT__P7, DT__P6, DT__P5, DT__P4, DT__P3, DT__P2, DT__P1,  \
+                     0)(__VA_ARGS__)
+#define DT__FRAGMENTS_BY(a, b, c, d, e, f, g, h, by, ...) by
+#define DT__P1(a) DT__FRAGMENT(a)
+#define DT__P2(a, ...) DT__FRAGMENT(a), DT__P1(__VA_ARGS__)
+#define DT__P3(a, ...) DT__FRAGMENT(a), DT__P2(__VA_ARGS__)
+#define DT__P4(a, ...) DT__FRAGMENT(a), DT__P3(__VA_ARGS__)
+#define DT__P5(a, ...) DT__FRAGMENT(a), DT__P4(__VA_ARGS__)
+#define DT__P6(a, ...) DT__FRAGMENT(a), DT__P5(__VA_ARGS__)
+#define DT__P7(a, ...) DT__FRAGMENT(a), DT__P6(__VA_ARGS__)
+#define DT__P8(a, ...) DT__FRAGMENT(a), DT__P7(__VA_ARGS__)
+/* clang-format on */
+
 /* Appends a NUL. Returns the text, or NULL with NOMEM. */
 const char *dt__chars_text(dt__chars *t);
 

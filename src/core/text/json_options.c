@@ -18,65 +18,50 @@ static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_
 
 static void put_list(dt__chars *t, const dt_key *key, const char *elements, int64_t count)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int64_t i = 0; i < count; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, count); i++)
         dt__put_options(t, key->keys, elements + (size_t)i * key->size);
-    }
     dt__put_text(t, "]");
 }
 
 static void put_ints(dt__chars *t, const dt_ints *list)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
-        dt__put_comma(t, &first);
+    for (int i = 0; dt__put_each(t, i, dt__min_i64(list->n, DT_MAX_LIST)); i++)
         dt__put_integer(t, list->v[i]);
-    }
     dt__put_text(t, "]");
 }
 
 /* A list of one is a number, as in recipes; a length below 0 stands for choice -1 - n. */
 static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
 {
-    bool first = true;
     if (list->n < 0) {
         dt__put_quoted(t, key->choices == NULL ? "" : key->choices[-1 - list->n]);
         return;
     }
     if (list->n != 1) dt__put_text(t, "[");
-    for (int i = 0; i < list->n && i < DT_MAX_REALS; i++) {
-        dt__put_comma(t, &first);
+    for (int i = 0; dt__put_each(t, i, dt__min_i64(list->n, DT_MAX_REALS)); i++)
         dt__put_real(t, list->v[i]);
-    }
     if (list->n != 1) dt__put_text(t, "]");
 }
 
 static void put_strings(dt__chars *t, const dt_strings *list)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int i = 0; i < list->n && i < DT_MAX_LIST; i++) {
-        dt__put_comma(t, &first);
+    for (int i = 0; dt__put_each(t, i, dt__min_i64(list->n, DT_MAX_LIST)); i++)
         dt__put_quoted(t, list->v[i]);
-    }
     dt__put_text(t, "]");
 }
 
 static void put_shapes(dt__chars *t, const dt_shapes *shapes)
 {
-    bool first = true;
     if (shapes->n == 1 && shapes->name[0] == NULL) {
         put_ints(t, &shapes->shape[0]);
         return;
     }
     dt__put_text(t, "{");
-    for (int i = 0; i < shapes->n && i < DT_MAX_SHAPES; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, shapes->name[i] == NULL ? "" : shapes->name[i]);
-        dt__put_text(t, ":");
+    for (int i = 0; dt__put_each(t, i, dt__min_i64(shapes->n, DT_MAX_SHAPES)); i++) {
+        DT__PUT_ALL(t, DT__QUOTED(shapes->name[i] == NULL ? "" : shapes->name[i]), ":");
         put_ints(t, &shapes->shape[i]);
     }
     dt__put_text(t, "}");
@@ -84,12 +69,9 @@ static void put_shapes(dt__chars *t, const dt_shapes *shapes)
 
 static void put_items(dt__chars *t, const dt_item_list *items)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int64_t i = 0; i < items->n; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, items->n); i++)
         dt__put_options(t, items->v[i].kind->keys, items->v[i].options);
-    }
     dt__put_text(t, "]");
 }
 
@@ -138,8 +120,7 @@ void dt__put_options(dt__chars *t, const dt_key *keys, const void *options)
         const int64_t count =
             key->type == DT_KEY_LIST ? *(const int64_t *)(const void *)(base + key->count) : 0;
         dt__put_comma(t, &first);
-        dt__put_quoted(t, key->name);
-        dt__put_text(t, ":");
+        DT__PUT_ALL(t, DT__QUOTED(key->name), ":");
         put_value(t, key, base + key->offset, count);
     }
     dt__put_text(t, "}");
@@ -212,13 +193,12 @@ static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, i
 
 static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (out->n = 0; more; out->n++) {
+    out->n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
         DT__TRY(read_int(j, key, &out->v[out->n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return check_length(j, key, out->n, DT_MAX_LIST);
 }
 
@@ -232,13 +212,12 @@ static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
     }
     out->n = 1;
     if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (out->n = 0; more; out->n++) {
+    out->n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == DT_MAX_REALS) return check_length(j, key, DT_MAX_REALS + 1, DT_MAX_REALS);
         DT__TRY(read_real(j, key, &out->v[out->n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return check_length(j, key, out->n, DT_MAX_REALS);
 }
 
@@ -253,13 +232,12 @@ static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
 
 static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (out->n = 0; more; out->n++) {
+    out->n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
         DT__TRY(dt__json_string(j, &out->v[out->n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return check_length(j, key, out->n, DT_MAX_LIST);
 }
 
@@ -270,17 +248,15 @@ static dt_status read_shapes(dt__json *j, const dt_key *key, dt_shapes *out)
         out->n = 1;
         return read_ints(j, key, &out->shape[0]);
     }
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    for (out->n = 0; more; out->n++) {
+    out->n = 0;
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}'), out->n++) {
         if (out->n == DT_MAX_SHAPES) {
             return dt__json_fail(j, "'%s' has more than %d shapes", key->name, DT_MAX_SHAPES);
         }
         DT__TRY(dt__json_key(j, &out->name[out->n]));
         DT__TRY(read_ints(j, key, &out->shape[out->n]));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- items ---------------------------------------------------------------------------------- */
@@ -332,9 +308,7 @@ static dt_status read_items(dt__json *j, const dt_key *key, dt_item_list *out)
     if (j->blocks == NULL || ++j->depth > MOST_DEPTH) {
         return dt__json_fail(j, "'%s' is nested more than %d deep", key->name, MOST_DEPTH);
     }
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (; more; out->n++) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == MOST_ITEMS) {
             return dt__json_fail(j, "'%s' has more than %d items", key->name, MOST_ITEMS);
         }
@@ -343,8 +317,8 @@ static dt_status read_items(dt__json *j, const dt_key *key, dt_item_list *out)
         one->before = last;
         last = one;
         DT__TRY(read_item(j, key, &one->item));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     DT__TRY(check_length(j, key, out->n, MOST_ITEMS));
     out->v = dt__block_list_add(j->ctx, j->blocks, (size_t)out->n * sizeof *out->v);
     if (out->v == NULL) return DT_ERR_NOMEM;
@@ -357,13 +331,12 @@ static dt_status read_list(dt__json *j, const dt_key *key, char *options)
 {
     int64_t *n = (int64_t *)(void *)(options + key->count);
     const int64_t most = (int64_t)key->most;
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (*n = 0; more; ++*n) {
+    *n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
         if (*n == most) return check_length(j, key, most + 1, most);
         DT__TRY(dt__json_options(j, key->keys, options + key->offset + (size_t)*n * key->size));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return check_length(j, key, *n, most);
 }
 
@@ -411,13 +384,10 @@ static dt_status read_field(dt__json *j, const dt_key *keys, void *options, uint
 
 static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_field(j, keys, options, seen));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)

@@ -50,10 +50,17 @@ dt_status dt__json_expect(dt__json *j, char c)
     return dt__json_fail(j, "'%c' is expected here", c);
 }
 
-dt_status dt__json_more(dt__json *j, char close, bool *more)
+bool dt__json_open(dt__json *j, char open)
 {
-    *more = dt__json_next(j, ',');
-    return *more ? DT_OK : dt__json_expect(j, close);
+    j->status = dt__json_expect(j, open);
+    return j->status == DT_OK && !dt__json_next(j, open == '[' ? ']' : '}');
+}
+
+bool dt__json_more(dt__json *j, char close)
+{
+    const bool more = dt__json_next(j, ',');
+    j->status = more ? DT_OK : dt__json_expect(j, close);
+    return more;
 }
 
 dt_status dt__json_end(dt__json *j)
@@ -311,9 +318,9 @@ static dt_status close_some(dt__json *j, around *a)
     while (a->depth > 0) {
         const bool object = (a->objects & 1) != 0;
         const char *key;
-        bool more;
-        DT__TRY(dt__json_more(j, object ? '}' : ']', &more));
+        const bool more = dt__json_more(j, object ? '}' : ']');
         if (more) return object ? dt__json_key(j, &key) : DT_OK;
+        DT__TRY(j->status);
         a->objects >>= 1;
         a->depth--;
     }

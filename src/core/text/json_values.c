@@ -10,9 +10,8 @@ dt_status dt__json_values(dt__json *j, void **blocks, bool strings, int64_t *n, 
     int64_t room = 0;
     char *v = NULL;
     const size_t size = strings ? sizeof(char *) : sizeof(double);
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (*n = 0; more; ++*n) {
+    *n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
         if (*n == DT__JSON_LIST) return dt__json_fail(j, "more than %d entries", DT__JSON_LIST);
         if (*n == room) {
             room = room == 0 ? 16 : 2 * room;
@@ -30,8 +29,8 @@ dt_status dt__json_values(dt__json *j, void **blocks, bool strings, int64_t *n, 
                 return dt__json_fail(j, "the number %s is too large", text);
             }
         }
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     *out = v;
     return DT_OK;
 }

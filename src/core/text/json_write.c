@@ -57,10 +57,26 @@ void dt__put_real(dt__chars *t, double value)
     dt__put_text(t, text);
 }
 
+void dt__put_fragments(dt__chars *t, int n, const dt__fragment *all)
+{
+    for (const dt__fragment *p = all; p < all + n; p++) {
+        if (p->text != NULL) dt__put_text(t, p->text);
+        else if (p->quoted != NULL) dt__put_quoted(t, p->quoted);
+        else if (p->is_real) dt__put_real(t, p->real);
+        else dt__put_integer(t, p->integer);
+    }
+}
+
 void dt__put_comma(dt__chars *t, bool *first)
 {
     if (!*first) dt__put_text(t, ",");
     *first = false;
+}
+
+bool dt__put_each(dt__chars *t, int64_t i, int64_t n)
+{
+    if (i > 0 && i < n) dt__put_text(t, ",");
+    return i < n;
 }
 
 const char *dt__chars_text(dt__chars *t)

@@ -135,8 +135,7 @@ static dt_status check(dt_ctx *ctx, const dt_columns *c)
 
 static void begin_list(dt__chars *t, const char *name)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": [");
 }
 
@@ -167,26 +166,14 @@ static void put_column(dt__chars *t, const dt_column *c)
         dt__put_quoted(t, dt__time_parts[i]);
     }
     if (c->parts != 0) dt__put_text(t, "]");
-    first = true;
     if (c->n_quantiles > 0) begin_list(t, "quantiles");
-    for (int64_t i = 0; i < c->n_quantiles; i++) {
-        dt__put_comma(t, &first);
-        dt__put_real(t, c->quantiles[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, c->n_quantiles); i++) dt__put_real(t, c->quantiles[i]);
     if (c->n_quantiles > 0) dt__put_text(t, "]");
-    first = true;
     if (c->n_categories > 0) begin_list(t, "categories");
-    for (int64_t i = 0; i < c->n_categories; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, c->category[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, c->n_categories); i++) dt__put_quoted(t, c->category[i]);
     if (c->n_categories > 0) dt__put_text(t, "]");
-    first = true;
     if (c->n_words > 0) begin_list(t, "words");
-    for (int64_t i = 0; i < c->n_words; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, c->word[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, c->n_words); i++) dt__put_quoted(t, c->word[i]);
     dt__put_text(t, c->n_words > 0 ? "]}" : "}");
 }
 
@@ -223,18 +210,15 @@ dt_status dt_columns_text(dt_ctx *ctx, const dt_columns *c, dt_sink sink, void *
 
 static dt_status read_parts(dt__json *j, unsigned *out)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         const char *name;
         int i = 0;
         DT__TRY(dt__json_string(j, &name));
         while (dt__time_parts[i] != NULL && strcmp(dt__time_parts[i], name) != 0) i++;
         if (dt__time_parts[i] == NULL) return dt__json_fail(j, "an unknown part of a time");
         *out |= 1U << i;
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_field(dt__json *j, void **blocks, const char *name, dt_column *c)
@@ -259,14 +243,12 @@ static dt_status read_field(dt__json *j, void **blocks, const char *name, dt_col
 static dt_status read_column(dt__json *j, void **blocks, dt_column *c)
 {
     char shown[DT__SHOWN];
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
         DT__TRY(read_field(j, blocks, name, c));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     const char *fault = dt__column_fault(c);
     if (fault == NULL) return DT_OK;
     return dt__json_fail(j, "column '%s' %s", dt__shown(c->name == NULL ? "" : c->name, shown),
@@ -278,9 +260,7 @@ dt_status dt__columns_read(dt__json *j, void **blocks, dt_columns *out)
     int64_t room = 0;
     dt_column *column = NULL;
     *out = (dt_columns){ .n = 0 };
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (; more; out->n++) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == DT__MOST_COLUMNS) {
             return dt__json_fail(j, "more than %d columns", DT__MOST_COLUMNS);
         }
@@ -292,9 +272,8 @@ dt_status dt__columns_read(dt__json *j, void **blocks, dt_columns *out)
             out->column = column = larger;
         }
         DT__TRY(read_column(j, blocks, &column[out->n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 dt_status dt_columns_parse(dt_ctx *ctx, const char *text, const char *name, dt_columns *out)

@@ -171,11 +171,7 @@ dt_status dt__sequences_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset *
     return dt__dataset_make(ctx, &d, out);
 }
 
-int64_t dt_dataset_context(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->context;
-}
+int64_t dt_dataset_context(const dt_dataset *d) { return d == NULL ? 0 : d->context; }
 const dt_tokenizer *dt_dataset_tokenizer(const dt_dataset *d)
 {
     if (d == NULL) return NULL;

@@ -18,14 +18,12 @@ typedef struct entry {
 
 static dt_status read_shape(dt__json *j, entry *e)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (e->rank = 0; more; e->rank++) {
+    e->rank = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), e->rank++) {
         if (e->rank == DT_MAX_RANK) return dt__json_fail(j, "more than %d dimensions", DT_MAX_RANK);
         DT__TRY(dt__json_integer(j, &e->dims[e->rank]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_offsets(dt__json *j, entry *e)
@@ -41,16 +39,14 @@ static dt_status read_entry(dt__json *j, entry *e)
 {
     const char *key;
     *e = (entry){ .rank = -1, .begin = -1 };
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(dt__json_key(j, &key));
         if (strcmp(key, "dtype") == 0) DT__TRY(dt__json_string(j, &e->dtype));
         else if (strcmp(key, "shape") == 0) DT__TRY(read_shape(j, e));
         else if (strcmp(key, "data_offsets") == 0) DT__TRY(read_offsets(j, e));
         else return dt__json_fail(j, "a tensor has dtype, shape and data_offsets alone");
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     if (e->dtype != NULL && e->rank >= 0 && e->begin >= 0) return DT_OK;
     return dt__json_fail(j, "a tensor has dtype, shape and data_offsets");
 }
@@ -60,13 +56,11 @@ static dt_status read_span(dt__json *j, entry *e)
 {
     const char *key;
     *e = (entry){ .begin = -1 };
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(dt__json_key(j, &key));
         DT__TRY(strcmp(key, "data_offsets") == 0 ? read_offsets(j, e) : dt__json_skip(j));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return e->begin >= 0 ? DT_OK : dt__json_fail(j, "a tensor has data_offsets");
 }
 
@@ -114,9 +108,7 @@ static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int 
 {
     const char *name;
     entry one;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(dt__json_key(j, &name));
         if (strcmp(name, "__metadata__") == 0) {
             DT__TRY(dt__json_skip(j));
@@ -129,8 +121,8 @@ static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int 
             *e = one;
             ++*found;
         }
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 
@@ -197,7 +189,6 @@ dt_status dt__safetensors_open(dt__array_file *a)
     }
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
     if (status == DT_OK) status = check_apart(a, &all);
-    dt__release(a->ctx, all.v);
-    dt__release(a->ctx, strings);
+    DT__RELEASE(a->ctx, all.v, strings);
     return status;
 }

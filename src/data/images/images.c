@@ -76,21 +76,9 @@ dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *d)
 
 /* ---- what is in it ------------------------------------------------------------------------ */
 
-int64_t dt_dataset_channels(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->channels;
-}
-int64_t dt_dataset_height(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->height;
-}
-int64_t dt_dataset_width(const dt_dataset *d)
-{
-    if (d == NULL) return 0;
-    return d->width;
-}
+int64_t dt_dataset_channels(const dt_dataset *d) { return d == NULL ? 0 : d->channels; }
+int64_t dt_dataset_height(const dt_dataset *d) { return d == NULL ? 0 : d->height; }
+int64_t dt_dataset_width(const dt_dataset *d) { return d == NULL ? 0 : d->width; }
 
 static dt_status check_kind(const dt_dataset *d)
 {

@@ -76,11 +76,7 @@ void dt__images_end(dt_ctx *ctx, void *state)
 {
     tables *s = state;
     if (s == NULL) return;
-    dt__release(ctx, s->value);
-    dt__release(ctx, s->noise);
-    dt__release(ctx, s->plane);
-    dt__release(ctx, s->turned);
-    dt__release(ctx, s);
+    DT__RELEASE(ctx, s->value, s->noise, s->plane, s->turned, s);
 }
 
 /* ---- batches ------------------------------------------------------------------------------ */

@@ -116,8 +116,7 @@ dt_status dt__jpeg_open(dt_ctx *ctx, const char *path, dt__jpeg *p)
 void dt__jpeg_close(dt__jpeg *p)
 {
     if (p->started) jpeg_destroy_decompress(&p->decoder);
-    dt__release(p->ctx, p->file);
-    dt__release(p->ctx, p->row);
+    DT__RELEASE(p->ctx, p->file, p->row);
 }
 
 /* ---- the pixels ----------------------------------------------------------------------------- */

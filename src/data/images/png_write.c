@@ -40,7 +40,6 @@ dt_status dt_png_write(dt_ctx *ctx, const char *path, const dt_png_image *p)
     }
     if (s == DT_OK) s = dt__file_replace(ctx, path, &(dt__span){ file, most }, 1);
     png_image_free(&head);
-    dt__release(ctx, rows);
-    dt__release(ctx, file);
+    DT__RELEASE(ctx, rows, file);
     return s;
 }

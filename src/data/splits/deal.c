@@ -139,7 +139,6 @@ dt_status dt__deal(const dt__dealing *w, uint8_t *part)
     table t = { .w = w };
     const dt_status status = make_table(&t);
     if (status == DT_OK) deal(&t, part);
-    dt__release(w->ctx, t.memory);
-    dt__release(w->ctx, t.order);
+    DT__RELEASE(w->ctx, t.memory, t.order);
     return status;
 }

@@ -165,9 +165,7 @@ static dt_status deal(const draw *w, const dt_data_options *o, const dt__split_k
             if (w->part[i] == 0 && part[k++] == how->chosen) w->part[i] = (uint8_t)how->to;
         }
     }
-    dt__release(w->ctx, memory);
-    dt__release(w->ctx, part);
-    dt__release(w->ctx, number);
+    DT__RELEASE(w->ctx, memory, part, number);
     return status;
 }
 

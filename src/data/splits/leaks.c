@@ -191,8 +191,7 @@ static dt_status find_of_values(const dt_dataset *d, float *row)
             (n * all[k].xx - all[k].x * all[k].x) * (n * all[k].yy - all[k].y * all[k].y);
         if (spread > 0 && both * both > SAME * spread) say_input(d, k / outputs, "a target");
     }
-    dt__release(d->ctx, all);
-    dt__release(d->ctx, first);
+    DT__RELEASE(d->ctx, all, first);
     return good ? DT_OK : DT_ERR_NOMEM;
 }
 

@@ -467,7 +467,5 @@ void dt__csv_close_reader(dt__csv_reader *r)
     dt__input_close(&r->input);
     for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);
-    dt__release(r->ctx, r->name);
-    dt__release(r->ctx, r->place);
-    dt__release(r->ctx, r->text);
+    DT__RELEASE(r->ctx, r->name, r->place, r->text);
 }

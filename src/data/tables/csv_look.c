@@ -100,8 +100,7 @@ static dt_status decide(dt__csv_reader *r, dt_first_row *out)
     }
     if (s == DT_OK) s = read_rows(r, columns);
     if (s == DT_OK) *out = row_of(r, columns, numbers);
-    dt__release(r->ctx, numbers);
-    dt__release(r->ctx, columns);
+    DT__RELEASE(r->ctx, numbers, columns);
     return s;
 }
 
@@ -118,10 +117,7 @@ static void find(const dt__csv_reader *r, const dt_strings *names, int64_t *plac
 dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, int64_t *place,
                       int64_t *columns, dt_first_row *out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, names);
-    DT__NEED(ctx, place);
+    DT__NEED4(ctx, ctx, path, names, place);
     DT__NEED(ctx, columns);
     DT__NEED(ctx, out);
     static const dt_csv_options header = { .header = true };

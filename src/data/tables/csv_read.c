@@ -487,8 +487,7 @@ void dt__csv_free(dt__csv *c)
     for (int64_t i = 0; c->key_words != NULL && i < c->keys.n; i++) {
         dt__words_free(c->ctx, &c->key_words[i]);
     }
-    dt__release(c->ctx, c->key_words);
-    dt__release(c->ctx, c->key_form);
+    DT__RELEASE(c->ctx, c->key_words, c->key_form);
     dt__words_free(c->ctx, &c->keys);
     dt__release(c->ctx, c->shown);
     dt__words_free(c->ctx, &c->patterns);

@@ -73,7 +73,6 @@ dt_status dt__words_sort(dt_ctx *ctx, dt__words *w, dt__word_order *order, int64
 void dt__words_free(dt_ctx *ctx, dt__words *w)
 {
     for (int64_t i = 0; i < w->n; i++) dt__release(ctx, w->word[i]);
-    dt__release(ctx, w->word);
-    dt__release(ctx, w->slot);
+    DT__RELEASE(ctx, w->word, w->slot);
     *w = (dt__words){ 0 };
 }

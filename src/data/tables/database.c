@@ -197,9 +197,7 @@ void dt__database_close(dt__database *d)
     if (d == NULL) return;
     dt__sqlite.finalize(d->query);
     dt__sqlite.close(d->db);
-    dt__release(d->ctx, d->text.bytes);
-    dt__release(d->ctx, d->file);
-    dt__release(d->ctx, d);
+    DT__RELEASE(d->ctx, d->text.bytes, d->file, d);
 }
 
 /* ---- rows ----------------------------------------------------------------------------------- */

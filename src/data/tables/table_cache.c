@@ -173,8 +173,7 @@ void dt__table_cache_end(dt__table_cache *t)
         dt__release(t->ctx, (char *)t->file[k].path);
         dt__file_abandon(&t->file[k]);
     }
-    dt__release(t->ctx, t->file);
-    dt__release(t->ctx, t->stem);
+    DT__RELEASE(t->ctx, t->file, t->stem);
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -262,8 +261,7 @@ dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *fou
         }
         s = DT_OK;
     }
-    dt__release(t->ctx, bytes);
-    dt__release(t->ctx, path);
+    DT__RELEASE(t->ctx, bytes, path);
     return s;
 }
 

@@ -12,8 +12,7 @@
 
 void dt__documents_free(dt__documents *c)
 {
-    dt__release(c->ctx, c->text.bytes);
-    dt__release(c->ctx, c->at);
+    DT__RELEASE(c->ctx, c->text.bytes, c->at);
     *c = (dt__documents){ .ctx = c->ctx };
 }
 
@@ -179,8 +178,7 @@ dt_status dt__documents_add_lines(dt__documents *c, const char *path)
     if (status == DT_OK) {
         status = strings == NULL ? DT_ERR_NOMEM : add_lines(c, path, &file, strings);
     }
-    dt__release(c->ctx, strings);
-    dt__release(c->ctx, file.bytes);
+    DT__RELEASE(c->ctx, strings, file.bytes);
     return status;
 }
 

@@ -25,17 +25,14 @@ bool dt__text_tokens_add_end(dt_text_tokens *t, int32_t id)
 
 static dt_status read_ends(dt__json *j, dt_text_tokens *out)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         int32_t id;
         DT__TRY(dt__read_id(j, "end", &id));
         if (!dt__text_tokens_add_end(out, id)) {
             return dt__json_fail(j, "more than %d tokens that end a text", DT_MOST_ENDS);
         }
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_tokens(dt__json *j, dt_text_tokens *out)
@@ -83,8 +80,7 @@ void dt__text_tokens_put(dt__chars *t, const dt_text_tokens *k)
     dt__put_text(t, "{");
     if (k->begin >= 0) {
         dt__put_comma(t, &first);
-        dt__put_text(t, "\"begin\":");
-        dt__put_integer(t, k->begin);
+        DT__PUT_ALL(t, "\"begin\":", k->begin);
     }
     for (int i = 0; i < k->n_end; i++) {
         if (i == 0) dt__put_comma(t, &first);
@@ -94,8 +90,7 @@ void dt__text_tokens_put(dt__chars *t, const dt_text_tokens *k)
     if (k->n_end > 0) dt__put_text(t, "]");
     if (k->pad >= 0) {
         dt__put_comma(t, &first);
-        dt__put_text(t, "\"pad\":");
-        dt__put_integer(t, k->pad);
+        DT__PUT_ALL(t, "\"pad\":", k->pad);
     }
     dt__put_text(t, "}");
 }

@@ -100,12 +100,10 @@ dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text
 {
     for (int i = 0; i < fields->n; i++) value[i] = (dt__run_of_text){ NULL, 0 };
     *given = 0;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_member(j, fields, value, given));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 
@@ -146,7 +144,6 @@ dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *text, size
     if (s == DT_OK && fields.n > 1) s = read_values(ctx, &fields, &value[0], strings, value);
     if (s == DT_OK) dt__format_put(format, &fields, value, &out);
     if (s == DT_OK) s = out.failed ? DT_ERR_NOMEM : sink(user, out.bytes, out.used);
-    dt__release(ctx, out.bytes);
-    dt__release(ctx, strings);
+    DT__RELEASE(ctx, out.bytes, strings);
     return s;
 }

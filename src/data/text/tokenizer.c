@@ -69,14 +69,8 @@ void dt_tokenizer_free(dt_tokenizer *k)
     dt_ctx *ctx = k->ctx;
     dt_ids_free(&k->before);
     dt_ids_free(&k->after);
-    dt__release(ctx, k->token);
-    dt__release(ctx, k->bytes);
-    dt__release(ctx, k->slot);
-    dt__release(ctx, k->added.at);
-    dt__release(ctx, k->added.bytes.bytes);
-    dt__release(ctx, k->bpe.merge);
-    dt__release(ctx, k->bpe.slot);
-    dt__release(ctx, k);
+    DT__RELEASE(ctx, k->token, k->bytes, k->slot, k->added.at, k->added.bytes.bytes, k->bpe.merge,
+                k->bpe.slot, k);
     dt__ctx_release(ctx);
 }
 
@@ -284,17 +278,9 @@ int32_t dt_tokenizer_end(const dt_tokenizer *k)
     return -1;
 }
 
-int64_t dt_tokenizer_vocab(const dt_tokenizer *k)
-{
-    if (k == NULL) return 0;
-    return k->vocab;
-}
+int64_t dt_tokenizer_vocab(const dt_tokenizer *k) { return k == NULL ? 0 : k->vocab; }
 
-const char *dt_tokenizer_kind(const dt_tokenizer *k)
-{
-    if (k == NULL) return NULL;
-    return k->kind->name;
-}
+const char *dt_tokenizer_kind(const dt_tokenizer *k) { return k == NULL ? NULL : k->kind->name; }
 
 dt_status dt_tokenizer_text(const dt_tokenizer *k, dt_sink sink, void *user)
 {

@@ -131,8 +131,7 @@ static dt_status make_room(work *w, size_t n)
         return dt_fail(ctx, DT_ERR_ARG, "encode: %zu bytes without a place to split; 2^31 at most",
                        n);
     }
-    dt__release(ctx, w->node);
-    dt__release(ctx, w->heap);
+    DT__RELEASE(ctx, w->node, w->heap);
     w->room = n < 64 ? 64 : n;
     w->node = dt__alloc_array(ctx, (int64_t)w->room, sizeof *w->node);
     w->heap = dt__alloc_array(ctx, 3 * (int64_t)w->room, sizeof *w->heap);
@@ -197,8 +196,7 @@ static dt_status encode(const dt_tokenizer *k, const unsigned char *text, size_t
 {
     work w = { .k = k };
     const dt_status status = encode_steps(&w, 0, text, text + bytes, ids);
-    dt__release(k->ctx, w.node);
-    dt__release(k->ctx, w.heap);
+    DT__RELEASE(k->ctx, w.node, w.heap);
     return status;
 }
 

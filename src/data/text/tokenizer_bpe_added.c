@@ -45,12 +45,10 @@ dt_status dt__bpe_read_added(reading *r)
     char shown[DT__SHOWN];
     if (r->parts->at[DT__PART_ADDED] == NULL) return DT_OK;
     j->at = r->parts->at[DT__PART_ADDED];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         DT__TRY(read_added(r));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     if (r->added.n > 0) qsort(r->added.at, (size_t)r->added.n, sizeof *r->added.at, order);
     for (int64_t i = 1; i < r->added.n; i++) {
         if (order(&r->added.at[i - 1], &r->added.at[i]) != 0) continue;

@@ -76,18 +76,15 @@ static dt_status read_vocab(reading *r, const unsigned char *at)
     dt__json *j = r->j;
     if (at == NULL) return dt__json_fail(j, "there is no model.vocab");
     j->at = at;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         entry e = { NULL };
         DT__TRY(dt__json_bytes(j, &e.text, &e.n));
         DT__TRY(dt__json_expect(j, ':'));
         DT__TRY(dt__read_id(j, e.text, &e.id));
         if (e.n == 0) return dt__json_fail(j, "a token of model.vocab is empty");
         DT__TRY(dt__bpe_keep(r, &r->vocab, &e));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* A tokenizer with room for every entry. */
@@ -271,13 +268,11 @@ static dt_status read_merge_pair(reading *r, int64_t i)
     dt__json *j = r->j;
     const char *part[2];
     int n = 0;
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (; more; n++) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), n++) {
         if (n == 2) return dt__json_fail(j, "merge %lld has more than two parts", (long long)i);
         DT__TRY(dt__json_string(j, &part[n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     if (n < 2) return dt__json_fail(j, "merge %lld has %d parts, not two", (long long)i, n);
     return set_merge(r, i, part[0], part[1]);
 }
@@ -289,9 +284,7 @@ static dt_status read_merges(reading *r, const unsigned char *at)
     int64_t room = 0, twice;
     if (at == NULL) return dt__json_fail(j, "there is no model.merges");
     j->at = at;
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         char *const strings = j->strings;
         DT__TRY(DT__RESERVE(j->ctx, b->merge, b->merges, room));
         b->merge[b->merges] = (dt__merge){ -1, -1, -1 };
@@ -299,8 +292,8 @@ static dt_status read_merges(reading *r, const unsigned char *at)
         else DT__TRY(read_merge_pair(r, b->merges));
         b->merges++;
         j->strings = strings;
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     DT__TRY(dt__bpe_index(j->ctx, b, &twice));
     if (twice < 0) return DT_OK;
     return dt__json_fail(j, "merge %lld occurs twice", (long long)twice);
@@ -388,9 +381,7 @@ dt_status dt__bpe_read(dt__json *j, const dt__tokenizer_parts *p, dt_tokenizer *
 {
     reading r = { .j = j, .parts = p, .bytes = { .ctx = j->ctx } };
     const dt_status status = read_all(&r);
-    dt__release(j->ctx, r.added.at);
-    dt__release(j->ctx, r.vocab.at);
-    dt__release(j->ctx, r.bytes.bytes);
+    DT__RELEASE(j->ctx, r.added.at, r.vocab.at, r.bytes.bytes);
     if (status == DT_OK) *out = r.k;
     else dt_tokenizer_free(r.k);
     return status;

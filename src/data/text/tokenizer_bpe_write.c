@@ -35,17 +35,11 @@ static void put_added(const dt_tokenizer *k, dt__chars *out)
         if (!t->added) continue;
         dt__put_comma(out, &first);
         dt__put_text(out, "{\"id\":");
-        dt__put_integer(out, id);
-        dt__put_text(out, ",\"content\":");
+        DT__PUT_ALL(out, id, ",\"content\":");
         put_token(k, id, out);
-        dt__put_text(out, ",\"single_word\":false,\"lstrip\":");
-        dt__put_text(out, truth(t->left));
-        dt__put_text(out, ",\"rstrip\":");
-        dt__put_text(out, truth(t->right));
-        dt__put_text(out, ",\"normalized\":");
-        dt__put_text(out, truth(t->late));
-        dt__put_text(out, ",\"special\":");
-        dt__put_text(out, truth(t->special));
+        DT__PUT_ALL(out, ",\"single_word\":false,\"lstrip\":", truth(t->left),
+                    ",\"rstrip\":", truth(t->right), ",\"normalized\":", truth(t->late),
+                    ",\"special\":", truth(t->special));
         dt__put_text(out, "}");
     }
     dt__put_text(out, "]");
@@ -144,16 +138,13 @@ static void put_model(const dt_tokenizer *k, dt__chars *out)
     dt__put_text(out, ",\"model\":{\"type\":\"BPE\",\"dropout\":null,\"unk_token\":null,"
                       "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
                       "\"fuse_unk\":false,\"byte_fallback\":");
-    dt__put_text(out, truth(k->bpe.pieces));
-    dt__put_text(out, ",\"ignore_merges\":");
-    dt__put_text(out, truth(k->bpe.ignore_merges));
+    DT__PUT_ALL(out, truth(k->bpe.pieces), ",\"ignore_merges\":", truth(k->bpe.ignore_merges));
     dt__put_text(out, ",\"vocab\":{");
     for (int32_t id = 0; id < k->vocab; id++) {
         if (!k->token[id].vocab) continue;
         dt__put_comma(out, &first);
         put_token(k, id, out);
-        dt__put_text(out, ":");
-        dt__put_integer(out, id);
+        DT__PUT_ALL(out, ":", id);
     }
     dt__put_text(out, "},\"merges\":[");
     for (int64_t i = 0; i < k->bpe.merges; i++) {

@@ -14,9 +14,7 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
 {
     uint64_t seen = 0;
     for (int i = 0; names[i] != NULL; i++) at[i] = NULL;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         char shown[DT__SHOWN];
         char *const strings = j->strings;
@@ -37,25 +35,21 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
             DT__TRY(dt__json_skip(j));
             at[i] = value;
         }
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
 {
     dt__json at = *j; /* a copy, so that the next string may overwrite the text */
-    bool found = false;
-    DT__TRY(dt__json_expect(&at, '{'));
-    bool more = !dt__json_next(&at, '}');
-    while (more && !found) {
+    for (bool more = dt__json_open(&at, '{'); more; more = dt__json_more(&at, '}')) {
         const char *name;
         DT__TRY(dt__json_key(&at, &name));
-        found = strcmp(name, "type") == 0;
-        DT__TRY(found ? dt__json_string(&at, type) : dt__json_skip(&at));
-        if (!found) DT__TRY(dt__json_more(&at, '}', &more));
+        if (strcmp(name, "type") == 0) return dt__json_string(&at, type);
+        DT__TRY(dt__json_skip(&at));
     }
-    return found ? DT_OK : dt__json_fail(j, "%s has no type", what);
+    DT__TRY(at.status);
+    return dt__json_fail(j, "%s has no type", what);
 }
 
 /* ---- members -------------------------------------------------------------------------------- */

@@ -69,8 +69,7 @@ static dt_status read_prepend(dt__json *j, const char *where, dt__step *s)
 
 static void put_prepend(const dt__step *s, dt__chars *out)
 {
-    dt__put_text(out, ",\"prepend\":");
-    dt__put_quoted(out, s->to);
+    DT__PUT_ALL(out, ",\"prepend\":", DT__QUOTED(s->to));
 }
 
 /* A pattern {"String": ...} or {"Regex": ...}; *is_regex says which, the value is next. */
@@ -130,8 +129,7 @@ static dt_status read_byte_level(dt__json *j, const char *where, dt__step *s)
 
 static void put_truth(dt__chars *out, const char *name, bool value)
 {
-    dt__put_text(out, name);
-    dt__put_text(out, value ? "true" : "false");
+    DT__PUT_ALL(out, name, value ? "true" : "false");
 }
 
 static void put_byte_level(const dt__step *s, dt__chars *out)
@@ -190,8 +188,7 @@ static void put_split(const dt__step *s, dt__chars *out)
     dt__put_text(out, s->split != NULL ? ",\"pattern\":{\"Regex\":" : ",\"pattern\":{\"String\":");
     dt__put_quoted(out, s->split != NULL ? s->split->regex : s->to);
     dt__put_text(out, "},\"behavior\":");
-    dt__put_quoted(out, behaviors[s->choice]);
-    dt__put_text(out, ",\"invert\":false");
+    DT__PUT_ALL(out, DT__QUOTED(behaviors[s->choice]), ",\"invert\":false");
 }
 
 static dt_status read_digits(dt__json *j, const char *where, dt__step *s)
@@ -225,10 +222,8 @@ static dt_status read_metaspace(dt__json *j, const char *where, dt__step *s)
 
 static void put_metaspace(const dt__step *s, dt__chars *out)
 {
-    dt__put_text(out, ",\"replacement\":");
-    dt__put_quoted(out, s->to);
-    dt__put_text(out, ",\"prepend_scheme\":");
-    dt__put_quoted(out, schemes[s->choice]);
+    DT__PUT_ALL(out, ",\"replacement\":", DT__QUOTED(s->to),
+                ",\"prepend_scheme\":", DT__QUOTED(schemes[s->choice]));
     put_truth(out, ",\"split\":", s->on);
 }
 

@@ -15,16 +15,13 @@ dt_status dt__json_list(dt__json *j, const unsigned char *at, const char *what, 
     DT__TRY(dt__json_fields(j, what, names, field));
     if (field[1] == NULL) return dt__json_fail(j, "%s.%s is missing", what, name);
     j->at = field[1];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (; more; ++*n) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
         if (*n == DT__MOST_STEPS) return dt__json_fail(j, "%s has too many steps", what);
         dt__json_peek(j); /* skips white space */
         element[*n] = j->at;
         DT__TRY(dt__json_skip(j));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

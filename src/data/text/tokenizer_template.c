@@ -23,18 +23,18 @@ static dt_status find_special(template *t, const char *wanted)
     bool more = t->map != NULL;
     if (more) {
         j->at = t->map;
-        DT__TRY(dt__json_expect(j, '{'));
-        more = !dt__json_next(j, '}');
+        more = dt__json_open(j, '{');
+        DT__TRY(j->status);
     }
-    while (more) {
+    for (; more; more = dt__json_more(j, '}')) {
         const char *name;
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &name));
         j->strings = strings;
         if (strcmp(name, wanted) == 0) return DT_OK;
         DT__TRY(dt__json_skip(j));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    if (t->map != NULL) DT__TRY(j->status);
     return dt__json_fail(j, "post_processor: special_tokens does not have '%s'",
                          dt__shown(wanted, shown));
 }
@@ -51,9 +51,7 @@ static dt_status read_special(template *t, const char *name)
     DT__TRY(dt__json_fields(j, "special_tokens", names, field));
     if (field[IDS] == NULL) return dt__json_fail(j, "post_processor: a token without ids");
     j->at = field[IDS];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         int32_t id;
         DT__TRY(dt__read_id(j, name, &id));
         if (id >= t->k->vocab || !t->k->token[id].there) {
@@ -62,9 +60,8 @@ static dt_status read_special(template *t, const char *name)
         }
         if (to->n == MOST_PIECES) return dt__json_fail(j, "post_processor: too many tokens");
         DT__TRY(dt_ids_put(to, id));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_text(template *t, const char *name)
@@ -111,14 +108,12 @@ static dt_status read_template(dt__json *j, const unsigned char *at, dt_tokenize
     if (field[SINGLE] == NULL) return dt__json_fail(j, "post_processor.single is missing");
     template t = { .j = j, .k = k, .map = field[SPECIAL] };
     j->at = field[SINGLE];
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         char *const strings = j->strings;
         DT__TRY(read_piece(&t));
         j->strings = strings;
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return t.text ? DT_OK : dt__json_fail(j, "post_processor.single has no text");
 }
 

@@ -106,16 +106,11 @@ void dt_tokens_free(dt_tokens *t)
     if (t == NULL) return;
     dt_ctx *ctx = t->ctx;
     if (t->map != NULL) munmap((void *)(uintptr_t)t->map, t->bytes);
-    dt__release(ctx, t->path);
-    dt__release(ctx, t);
+    DT__RELEASE(ctx, t->path, t);
     dt__ctx_release(ctx);
 }
 
-int64_t dt_tokens_count(const dt_tokens *t)
-{
-    if (t == NULL) return 0;
-    return t->count;
-}
+int64_t dt_tokens_count(const dt_tokens *t) { return t == NULL ? 0 : t->count; }
 
 dt_status dt_tokens_read(const dt_tokens *t, int64_t first, int64_t n, int32_t *ids)
 {

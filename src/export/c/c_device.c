@@ -222,8 +222,7 @@ static void put_layer(dt__c_program *p, const dt_trace_call *c, const dt__device
         for (int64_t o = 0; o < l->rows; o++) list[o] = l->by[o].shift;
         dt__c_words(p, part(p, "shift").text, "", list, l->rows);
     }
-    dt__release(p->ctx, codes);
-    dt__release(p->ctx, list);
+    DT__RELEASE(p->ctx, codes, list);
     dt__c_want(p, "device_matrix");
     const int zero = dt_trace_value_at(p->trace, c->out[0])->zero_point;
     const char *base = part(p, "").text;

@@ -265,16 +265,7 @@ dt_status dt__c_plan(dt__c_program *p)
 void dt__c_program_free(dt__c_program *p)
 {
     for (int64_t i = 0; i < p->n_lines; i++) dt__release(p->ctx, p->line[i]);
-    dt__release(p->ctx, p->line);
-    dt__release(p->ctx, p->wanted);
-    dt__release(p->ctx, p->tabled);
-    dt__release(p->ctx, p->took);
-    dt__release(p->ctx, p->place);
-    dt__release(p->ctx, p->block);
+    DT__RELEASE(p->ctx, p->line, p->wanted, p->tabled, p->took, p->place, p->block);
     for (int64_t i = 0; i < p->n_tables; i++) dt__release(p->ctx, p->table[i].values);
-    dt__release(p->ctx, p->table);
-    dt__release(p->ctx, p->matrix);
-    dt__release(p->ctx, p->fixed);
-    dt__release(p->ctx, p->constants.bytes);
-    dt__release(p->ctx, p->functions.bytes);
+    DT__RELEASE(p->ctx, p->table, p->matrix, p->fixed, p->constants.bytes, p->functions.bytes);
 }

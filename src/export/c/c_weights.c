@@ -73,11 +73,7 @@ typedef struct rows {
 
 static void free_rows(dt_ctx *ctx, rows *r)
 {
-    dt__release(ctx, r->codes);
-    dt__release(ctx, r->scale);
-    dt__release(ctx, r->sum);
-    dt__release(ctx, r->zero);
-    dt__release(ctx, r->order);
+    DT__RELEASE(ctx, r->codes, r->scale, r->sum, r->zero, r->order);
 }
 
 static dt_status make_rows(dt_ctx *ctx, const dt__codes *codes, rows *r)
@@ -118,8 +114,7 @@ static dt_status cut_groups(dt_ctx *ctx, const dt__codes *codes, const dt__c_wei
         r->scale[i] = of.scale[from];
         if (of.zero != NULL) r->zero[i] = of.zero[from];
     }
-    dt__release(ctx, of.scale);
-    dt__release(ctx, of.zero);
+    DT__RELEASE(ctx, of.scale, of.zero);
     return all ? DT_OK : DT_ERR_NOMEM;
 }
 
@@ -264,8 +259,7 @@ static void put_floats(dt__c_program *p, const dt_trace_value *v, int64_t groups
         dt__c_floats(p, w->name.text, dt__c_comment(v->name, what), dt__values(by_output),
                      by_output->count);
     }
-    dt_tensor_free(made);
-    dt_tensor_free(dense);
+    DT__TENSORS_FREE(made, dense);
 }
 
 bool dt__c_weight_of(dt__c_program *p, const dt_trace_call *c, const dt__c_weight_operand *of,

@@ -280,8 +280,7 @@ static void put_texts(const dt__c_about *a, bool around, dt__chars *to)
     for (int i = 0; i < dt__c_texts_n; i++) {
         if (i != 0 && !a->p->wanted[i]) continue;
         if (is_around(a, dt__c_texts[i].name) != around) continue;
-        dt__put_text(to, dt__c_texts[i].text);
-        dt__put_text(to, "\n");
+        DT__PUT_ALL(to, dt__c_texts[i].text, "\n");
     }
 }
 

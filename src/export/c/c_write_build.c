@@ -62,6 +62,5 @@ void dt__c_put_cmake(const dt__c_about *a, dt__chars *to)
 
 void dt__c_put_data(const dt__c_about *a, dt__chars *to)
 {
-    dt__put_text(to, a->call->info->data);
-    dt__put_text(to, "\n");
+    DT__PUT_ALL(to, a->call->info->data, "\n");
 }

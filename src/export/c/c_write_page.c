@@ -366,7 +366,6 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
                  "| products of floats | %lld |\n| checksum of the constants | %08x |\n\n",
                  p->flash, dt__c_arena_bytes(p), (long long)a->multiply_adds,
                  (long long)p->integer_products, (long long)p->float_products, p->checksum);
-    dt__put_text(to, "## The arena\n\nOffsets are in bytes. ");
-    dt__put_text(to, dt__c_map_text);
+    DT__PUT_ALL(to, "## The arena\n\nOffsets are in bytes. ", dt__c_map_text);
     dt__c_put_map(a, to);
 }

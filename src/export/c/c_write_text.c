@@ -139,8 +139,7 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     dt__c_printf(to,
                  "static const text_tokens tokens = { token_bytes, token_start, sorted, %lld };\n",
                  (long long)n);
-    dt__release(to->ctx, sorted);
-    dt__release(to->ctx, id);
+    DT__RELEASE(to->ctx, sorted, id);
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
@@ -157,8 +156,7 @@ static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
     const bool made = !bytes.failed;
     if (made) put_table(to, "uint8_t token_bytes", bytes.bytes, (int64_t)bytes.used, byte_at);
     if (made) put_table(to, "uint32_t token_start", start, k->vocab + 1, word_at);
-    dt__release(to->ctx, bytes.bytes);
-    dt__release(to->ctx, start);
+    DT__RELEASE(to->ctx, bytes.bytes, start);
     return made ? put_sorted(k, to) : DT_ERR_NOMEM;
 }
 
@@ -284,8 +282,7 @@ static void put_texts(const dt_tokenizer *k, dt__chars *to)
     }
     for (int i = 0; i < dt__c_texts_n; i++) {
         if (i == 0 || wanted[i]) {
-            dt__put_text(to, dt__c_texts[i].text);
-            dt__put_text(to, "\n");
+            DT__PUT_ALL(to, dt__c_texts[i].text, "\n");
         }
     }
     dt__release(to->ctx, wanted);

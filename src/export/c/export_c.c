@@ -88,8 +88,7 @@ static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
         memcpy(to, dt__values(dense), (size_t)dense->count * sizeof(float));
     }
     dt__codes_release(codes);
-    dt_tensor_free(value);
-    dt_tensor_free(dense);
+    DT__TENSORS_FREE(value, dense);
     return s;
 }
 
@@ -359,10 +358,7 @@ static dt_status write_all(dt__c_about *a)
     if (s == DT_OK) s = run_examples(a);
     if (s == DT_OK) s = write_files(a);
     dt_features_free(a->features);
-    dt__release(call->ctx, a->frame);
-    dt__release(call->ctx, a->field);
-    dt__release(call->ctx, a->cells);
-    dt__release(call->ctx, a->row_x);
+    DT__RELEASE(call->ctx, a->frame, a->field, a->cells, a->row_x);
     dt_model_data_free(call->ctx, &data);
     return s;
 }

@@ -110,8 +110,7 @@ static dt_status write(const dt_export_call *call)
     if (s == DT_OK && call->options->gguf_type != DT_GGUF_TRAINED) {
         s = dt__note_floats(call, "the model's codes of activations are left out");
     }
-    dt__release(p.ctx, p.keys.bytes);
-    dt__release(p.ctx, p.tensor);
+    DT__RELEASE(p.ctx, p.keys.bytes, p.tensor);
     dt__kept_free(p.ctx, &p.kept);
     return s;
 }

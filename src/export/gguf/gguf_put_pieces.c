@@ -91,9 +91,7 @@ dt_status dt__gguf_scores(dt_ctx *ctx, const dt_tokenizer *k, float **score)
         *score = made;
         made = NULL;
     }
-    dt__release(ctx, lengths);
-    dt__release(ctx, merges_of);
-    dt__release(ctx, made);
+    DT__RELEASE(ctx, lengths, merges_of, made);
     return s;
 }
 

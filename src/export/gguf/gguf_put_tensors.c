@@ -164,8 +164,7 @@ static dt_status put_codes(const making *k, const dt_tensor *x, unsigned char *t
                                rows.scale[r * l->groups + c / l->group], to);
         }
     }
-    dt__release(ctx, rows.codes);
-    dt__release(ctx, rows.scale);
+    DT__RELEASE(ctx, rows.codes, rows.scale);
     return s;
 }
 

@@ -33,12 +33,8 @@ static void put_arguments(dt__chars *t, int64_t bits, bool symmetric, const char
                           int64_t group, bool dynamic)
 {
     dt__put_text(t, "{\"num_bits\": ");
-    dt__put_integer(t, bits);
-    dt__put_text(t, ", \"type\": \"int\", \"symmetric\": ");
-    dt__put_text(t, symmetric ? "true" : "false");
-    dt__put_text(t, ", \"strategy\": ");
-    dt__put_quoted(t, strategy);
-    dt__put_text(t, ", \"group_size\": ");
+    DT__PUT_ALL(t, bits, ", \"type\": \"int\", \"symmetric\": ", symmetric ? "true" : "false",
+                ", \"strategy\": ", DT__QUOTED(strategy), ", \"group_size\": ");
     if (group > 0) dt__put_integer(t, group);
     else dt__put_text(t, "null");
     dt__put_text(t, dynamic ? ", \"dynamic\": true" : ", \"dynamic\": false");
@@ -85,8 +81,7 @@ static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
     dt__put_text(t, ", \"input_activations\": ");
     if (first->has_input) put_arguments(t, 8, false, "token", 0, true);
     else dt__put_text(t, "null");
-    dt__put_text(t, ", \"output_activations\": null, \"format\": ");
-    dt__put_quoted(t, form_of(first));
+    DT__PUT_ALL(t, ", \"output_activations\": null, \"format\": ", DT__QUOTED(form_of(first)));
     dt__put_text(t, "}");
 }
 
@@ -102,16 +97,12 @@ static const char *whole_form(const dt__hf_quants *q)
 static void put_config(void *user, dt__chars *t)
 {
     const dt__hf_quants *q = user;
-    bool first = true;
     dt__put_text(t, "{\"quant_method\": \"compressed-tensors\", \"format\": ");
     dt__put_quoted(t, whole_form(q));
     dt__put_text(t,
                  ", \"quantization_status\": \"compressed\", \"global_compression_ratio\": null, "
                  "\"kv_cache_scheme\": null, \"ignore\": [");
-    for (int64_t i = 0; i < q->n_plain; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, q->plain[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, q->n_plain); i++) dt__put_quoted(t, q->plain[i]);
     dt__put_text(t, "], \"config_groups\": {");
     for (int kind = 0; kind < q->kinds; kind++) {
         if (kind > 0) dt__put_text(t, ", ");

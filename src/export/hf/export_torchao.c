@@ -164,8 +164,7 @@ static dt_status write(const dt_export_call *call)
     call->summary->float_products = p.quants.n_plain;
     call->summary->promise = "near: torchao multiplies the values of weights and of inputs that it "
                              "rounds as detent does, in floats";
-    dt__release(call->ctx, p.names.bytes);
-    dt__release(call->ctx, p.abouts.bytes);
+    DT__RELEASE(call->ctx, p.names.bytes, p.abouts.bytes);
     dt__hf_quants_free(&p.quants);
     return s;
 }

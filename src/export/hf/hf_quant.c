@@ -123,8 +123,7 @@ dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__h
 
 void dt__hf_quants_free(dt__hf_quants *q)
 {
-    dt__release(q->ctx, q->at);
-    dt__release(q->ctx, (void *)q->plain);
+    DT__RELEASE(q->ctx, q->at, (void *)q->plain);
     *q = (dt__hf_quants){ .ctx = q->ctx };
 }
 

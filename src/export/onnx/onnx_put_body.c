@@ -39,9 +39,7 @@ static ProtobufCBinaryData pack(dt__put *p)
 ProtobufCBinaryData dt__put_body_end(dt__put *p, const dt__put_body *around)
 {
     const ProtobufCBinaryData body = pack(p);
-    dt__release(p->ctx, p->node);
-    dt__release(p->ctx, p->input);
-    dt__release(p->ctx, p->output);
+    DT__RELEASE(p->ctx, p->node, p->input, p->output);
     p->node = around->node;
     p->input = around->input;
     p->output = around->output;

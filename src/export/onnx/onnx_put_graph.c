@@ -16,11 +16,7 @@ void dt__put_begin(dt_ctx *ctx, dt__put *p) { *p = (dt__put){ .ctx = ctx }; }
 void dt__put_free(dt__put *p)
 {
     dt_ctx *ctx = p->ctx;
-    dt__release(ctx, p->node);
-    dt__release(ctx, p->tensor);
-    dt__release(ctx, p->input);
-    dt__release(ctx, p->output);
-    dt__release(ctx, p->property);
+    DT__RELEASE(ctx, p->node, p->tensor, p->input, p->output, p->property);
     dt__block_list_free(ctx, &p->blocks);
     dt__put_begin(ctx, p);
 }

@@ -296,11 +296,7 @@ static dt_status write(const dt_export_call *call)
     dt__lite_begin(ctx, &m.p);
     dt_status s = allocate(&m);
     if (s == DT_OK) s = write_graph(&m);
-    dt__release(ctx, m.value);
-    dt__release(ctx, m.weight);
-    dt__release(ctx, m.uses);
-    dt__release(ctx, m.spatial);
-    dt__release(ctx, m.folded);
+    DT__RELEASE(ctx, m.value, m.weight, m.uses, m.spatial, m.folded);
     dt__lite_free(&m.p);
     return s;
 }

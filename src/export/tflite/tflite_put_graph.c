@@ -38,9 +38,7 @@ void dt__lite_begin(dt_ctx *ctx, dt__lite *p)
 void dt__lite_free(dt__lite *p)
 {
     dt_ctx *ctx = p->ctx;
-    dt__release(ctx, p->tensor);
-    dt__release(ctx, p->buffer);
-    dt__release(ctx, p->op);
+    DT__RELEASE(ctx, p->tensor, p->buffer, p->op);
     dt__block_list_free(ctx, &p->blocks);
     *p = (dt__lite){ .ctx = ctx };
 }

@@ -68,8 +68,7 @@ void dt__flat_begin(dt_ctx *ctx, const char *name, dt__flat *f)
 
 void dt__flat_free(dt__flat *f)
 {
-    dt__release(f->ctx, f->bytes);
-    dt__release(f->ctx, f->vtable);
+    DT__RELEASE(f->ctx, f->bytes, f->vtable);
     *f = (dt__flat){ .ctx = f->ctx };
 }
 

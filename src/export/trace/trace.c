@@ -350,9 +350,6 @@ void dt_trace_free(dt_trace *t)
     for (int64_t i = 0; i < t->n_values; i++) {
         if (t->value[i].kind == DT_VALUE_CONSTANT) dt_tensor_free(t->value[i].tensor);
     }
-    dt__release(ctx, t->call);
-    dt__release(ctx, t->value);
-    dt__release(ctx, t->names);
-    dt__release(ctx, t);
+    DT__RELEASE(ctx, t->call, t->value, t->names, t);
     dt__ctx_release(ctx);
 }

@@ -134,26 +134,10 @@ dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_on
 
 /* ---- parts ----------------------------------------------------------------------------------- */
 
-int64_t dt_trace_calls(const dt_trace *t)
-{
-    if (t == NULL) return 0;
-    return t->n_calls;
-}
-int64_t dt_trace_values(const dt_trace *t)
-{
-    if (t == NULL) return 0;
-    return t->n_values;
-}
-bool dt_trace_has_length(const dt_trace *t)
-{
-    if (t == NULL) return false;
-    return t->tokens;
-}
-int64_t dt_trace_context(const dt_trace *t)
-{
-    if (t == NULL) return 0;
-    return t->context;
-}
+int64_t dt_trace_calls(const dt_trace *t) { return t == NULL ? 0 : t->n_calls; }
+int64_t dt_trace_values(const dt_trace *t) { return t == NULL ? 0 : t->n_values; }
+bool dt_trace_has_length(const dt_trace *t) { return t == NULL ? false : t->tokens; }
+int64_t dt_trace_context(const dt_trace *t) { return t == NULL ? 0 : t->context; }
 
 const dt_trace_call *dt_trace_call_at(const dt_trace *t, int64_t i)
 {

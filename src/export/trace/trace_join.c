@@ -310,7 +310,6 @@ dt_status dt__trace_prune(dt_trace *t)
         set_lifetimes(t);
     }
     const bool done = mark_of != NULL && number != NULL;
-    dt__release(t->ctx, mark_of);
-    dt__release(t->ctx, number);
+    DT__RELEASE(t->ctx, mark_of, number);
     return done ? DT_OK : DT_ERR_NOMEM;
 }

@@ -58,9 +58,6 @@ dt_status dt__weight_rows_of(dt_ctx *ctx, dt_tensor *x, const dt_trace_operand *
 
 void dt__weight_rows_free(dt_ctx *ctx, dt__weight_rows *r)
 {
-    dt__release(ctx, r->rows.codes);
-    dt__release(ctx, r->rows.scale);
-    dt__release(ctx, r->rows.zero_point);
-    dt__release(ctx, r->rows.group_of);
+    DT__RELEASE(ctx, r->rows.codes, r->rows.scale, r->rows.zero_point, r->rows.group_of);
     *r = (dt__weight_rows){ .bits = 0 };
 }

@@ -211,8 +211,7 @@ dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *
     if (s == DT_OK) *n = v.n_out;
     dt_tape_free(v.tape);
     for (int i = 0; i < DT_MAX_IN; i++) {
-        dt_tensor_free(v.x[i]);
-        dt_tensor_free(v.wide[i]);
+        DT__TENSORS_FREE(v.x[i], v.wide[i]);
     }
     dt__release(ctx, v.given);
     dt__verify_close(v.file);

@@ -50,32 +50,15 @@ static bool is_arch(const reading *r, const char *name)
     return strcmp(r->g->arch->name, name) == 0;
 }
 
-/* Keys of the architecture that are read, or change nothing. */
-static const char *const known[] = { "vocab_size",
-                                     "context_length",
-                                     "embedding_length",
-                                     "block_count",
-                                     "feed_forward_length",
-                                     "attention.head_count",
-                                     "attention.head_count_kv",
-                                     "attention.key_length",
-                                     "attention.value_length",
-                                     "attention.layer_norm_epsilon",
-                                     "attention.layer_norm_rms_epsilon",
-                                     "attention.sliding_window",
-                                     "attention.sliding_window_pattern",
-                                     "use_parallel_residual",
-                                     "rope.freq_base_swa",
-                                     "rope.scaling.attn_factor",
-                                     "rope.dimension_count",
-                                     "rope.freq_base",
-                                     "rope.scaling.type",
-                                     "rope.scaling.factor",
-                                     "rope.scaling.original_context_length",
-                                     "rope.scaling.finetuned",
-                                     "expert_count",
-                                     "expert_used_count",
-                                     NULL };
+/* Keys of the architecture that are read, or change nothing, each followed by a blank. */
+static const char known[] =
+    "vocab_size context_length embedding_length block_count feed_forward_length "
+    "attention.head_count attention.head_count_kv attention.key_length "
+    "attention.value_length attention.layer_norm_epsilon attention.layer_norm_rms_epsilon "
+    "attention.sliding_window attention.sliding_window_pattern use_parallel_residual "
+    "rope.freq_base_swa rope.scaling.attn_factor rope.dimension_count rope.freq_base "
+    "rope.scaling.type rope.scaling.factor rope.scaling.original_context_length "
+    "rope.scaling.finetuned expert_count expert_used_count ";
 
 static dt_status check_known(const reading *r)
 {
@@ -84,8 +67,9 @@ static dt_status check_known(const reading *r)
         const dt__gguf_key *k = &r->raw->key[i];
         bool found =
             k->bytes <= n || memcmp(k->name, r->g->arch->name, n) != 0 || k->name[n] != '.';
-        for (int j = 0; known[j] != NULL && !found; j++) {
-            found = dt__gguf_is(k->name + n + 1, k->bytes - n - 1, known[j]);
+        for (const char *w = known; *w != 0 && !found; w += strcspn(w, " ") + 1) {
+            const size_t length = strcspn(w, " ");
+            found = length == k->bytes - n - 1 && memcmp(k->name + n + 1, w, length) == 0;
         }
         if (found) continue;
         return dt__gguf_refuse(

@@ -66,13 +66,10 @@ static void put_merges_of(pieces *all, const piece *p, dt__chars *t)
 static bool put_all(pieces *all, dt__chars *t)
 {
     const int64_t most = MOST_WAYS * all->n + FREE_WAYS;
-    bool first = true;
     dt__put_text(t, "\"vocab\":{");
-    for (int64_t i = 0; i < all->n; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, all->n); i++) {
         dt__put_quoted_bytes(t, all->by_text[i].text, all->by_text[i].n);
-        dt__put_text(t, ":");
-        dt__put_integer(t, all->by_text[i].id);
+        DT__PUT_ALL(t, ":", all->by_text[i].id);
     }
     dt__put_text(t, "},\"merges\":[");
     for (int64_t i = 0; i < all->n && all->merges <= most && !t->failed; i++) {
@@ -114,7 +111,6 @@ dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__char
     if (made) collect(from, &all, fits);
     if (made && *fits) *fits = put_all(&all, t);
     if (!*fits) t->used = begin;
-    dt__release(ctx, all.by_text);
-    dt__release(ctx, (void *)(uintptr_t)all.by_score);
+    DT__RELEASE(ctx, all.by_text, (void *)(uintptr_t)all.by_score);
     return made && !t->failed ? DT_OK : DT_ERR_NOMEM;
 }

@@ -234,7 +234,6 @@ dt_status dt__gguf_read(dt_file *file)
 {
     reading r = { .raw = { .ctx = file->ctx, .file = file } };
     const dt_status s = read_all(&r);
-    dt__release(file->ctx, r.raw.key);
-    dt__release(file->ctx, r.raw.raw);
+    DT__RELEASE(file->ctx, r.raw.key, r.raw.raw);
     return s;
 }

@@ -176,8 +176,7 @@ static void put_added(writing *w, const char *text, size_t n, uint64_t id)
 {
     const bool special = type_at(w, id) != DT__GGUF_USER;
     dt__put_text(w->t, "{\"id\":");
-    dt__put_integer(w->t, (int64_t)id);
-    dt__put_text(w->t, ",\"content\":");
+    DT__PUT_ALL(w->t, (int64_t)id, ",\"content\":");
     dt__put_quoted_bytes(w->t, text, n);
     dt__put_text(w->t, ",\"special\":");
     dt__put_text(w->t, special ? "true}" : "false}");
@@ -186,8 +185,7 @@ static void put_added(writing *w, const char *text, size_t n, uint64_t id)
 static void put_vocab(writing *w, const char *text, size_t n, uint64_t id)
 {
     dt__put_quoted_bytes(w->t, text, n);
-    dt__put_text(w->t, ":");
-    dt__put_integer(w->t, (int64_t)id);
+    DT__PUT_ALL(w->t, ":", (int64_t)id);
 }
 
 static void put_merges(writing *w)
@@ -195,10 +193,8 @@ static void put_merges(writing *w)
     const unsigned char *at = w->merges->data;
     const char *text;
     size_t n;
-    bool first = true;
-    for (uint64_t i = 0; i < w->merges->n; i++) {
+    for (uint64_t i = 0; dt__put_each(w->t, (int64_t)i, (int64_t)w->merges->n); i++) {
         at = dt__gguf_string(at, &text, &n);
-        dt__put_comma(w->t, &first);
         dt__put_quoted_bytes(w->t, text, n);
     }
 }

@@ -386,8 +386,7 @@ static dt_status add_layer(layer *l, dt__chars *quant)
     DT__TRY(make_codes(l, data, bytes));
     DT__TRY(add_scales(l));
     dt__put_text(quant, quant->used == 0 ? "{" : ",");
-    dt__put_quoted(quant, l->path);
-    dt__put_text(quant, ":");
+    DT__PUT_ALL(quant, DT__QUOTED(l->path), ":");
     dt__put_module_quant(quant, &l->quant);
     return DT_OK;
 }

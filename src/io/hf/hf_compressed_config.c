@@ -23,15 +23,12 @@ static dt_status each_field(reading *r, void *to,
                             dt_status (*with)(reading *r, const char *key, void *to))
 {
     dt__json *j = r->j;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *key;
         DT__TRY(dt__json_key(j, &key));
         if (!dt__json_null(j)) DT__TRY(with(r, key, to));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- arguments ------------------------------------------------------------------------------ */
@@ -78,15 +75,12 @@ static dt_status read_arguments(reading *r, dt__hf_arguments *a)
 
 static dt_status read_targets(reading *r, dt__hf_group *to)
 {
-    DT__TRY(dt__json_expect(r->j, '['));
-    bool more = !dt__json_next(r->j, ']');
-    while (more) {
+    for (bool more = dt__json_open(r->j, '['); more; more = dt__json_more(r->j, ']')) {
         DT__TRY(DT__RESERVE(r->g->ctx, to->target, to->n, to->room));
         DT__TRY(dt__json_string(r->j, &to->target[to->n]));
         to->n++;
-        DT__TRY(dt__json_more(r->j, ']', &more));
     }
-    return DT_OK;
+    return r->j->status;
 }
 
 static dt_status read_setting(reading *r, const char *key, void *to)
@@ -209,7 +203,6 @@ dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_grou
 void dt__hf_groups_free(dt__hf_groups *g)
 {
     for (int64_t i = 0; i < g->n; i++) dt__release(g->ctx, (void *)g->at[i].target);
-    dt__release(g->ctx, g->at);
-    dt__release(g->ctx, g->strings);
+    DT__RELEASE(g->ctx, g->at, g->strings);
     *g = (dt__hf_groups){ .ctx = g->ctx };
 }

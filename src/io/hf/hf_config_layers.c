@@ -24,9 +24,7 @@ dt_status dt__hf_read_layer_types(dt__json *j, dt__hf_config *c)
     char shown[DT__SHOWN];
     if (c->full.given) return dt__json_fail(j, "'layer_types' occurs twice");
     c->full.given = true;
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         DT__TRY(dt__json_string(j, &text));
         const bool full = strcmp(text, "full_attention") == 0;
         if (!full && strcmp(text, "sliding_attention") != 0) {
@@ -36,23 +34,19 @@ dt_status dt__hf_read_layer_types(dt__json *j, dt__hf_config *c)
                                  dt__shown(text, shown));
         }
         mark(&c->full, full);
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 dt_status dt__hf_read_rope_layers(dt__json *j, dt__hf_config *c)
 {
     c->unrotated = (dt__hf_pattern){ .given = true };
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         int64_t rotates;
         DT__TRY(dt__json_integer(j, &rotates));
         mark(&c->unrotated, rotates == 0);
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- what it means --------------------------------------------------------------------------- */

@@ -251,17 +251,14 @@ static void set_block(const dt__hf_config *c, dt_block_options *out)
 static dt_status find_null(const dt__json *j, const char *name, bool *is_null)
 {
     dt__json look = *j;
-    DT__TRY(dt__json_expect(&look, '{'));
-    bool more = !dt__json_next(&look, '}');
-    while (more) {
+    for (bool more = dt__json_open(&look, '{'); more; more = dt__json_more(&look, '}')) {
         const char *key;
         DT__TRY(dt__json_key(&look, &key));
         const bool found = strcmp(key, name) == 0;
         if (dt__json_null(&look)) *is_null |= found;
         else DT__TRY(dt__json_skip(&look));
-        DT__TRY(dt__json_more(&look, '}', &more));
     }
-    return DT_OK;
+    return look.status;
 }
 
 static dt_status translate(dt__hf_config *c, dt_llama_options *out)

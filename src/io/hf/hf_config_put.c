@@ -25,9 +25,8 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     const char *key;
     DT__TRY(dt__hf_scan(t->ctx, text, &j, &strings));
     const unsigned char *copied = j.begin;
-    dt_status s = dt__json_expect(&j, '{');
-    bool more = s == DT_OK && !dt__json_next(&j, '}');
-    while (more && s == DT_OK) {
+    dt_status s = DT_OK;
+    for (bool more = dt__json_open(&j, '{'); more; more = dt__json_more(&j, '}')) {
         s = dt__json_key(&j, &key);
         dt__json_peek(&j); /* skips white space */
         const unsigned char *value = j.at;
@@ -37,8 +36,9 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
             dt__put_quoted(t, dtype_name(dtype));
             copied = j.at;
         }
-        if (s == DT_OK) s = dt__json_more(&j, '}', &more);
+        if (s != DT_OK) break;
     }
+    if (s == DT_OK) s = j.status;
     dt__put(t, (const char *)copied, (size_t)(j.end - copied));
     dt__release(t->ctx, strings);
     return s;
@@ -58,10 +58,9 @@ dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *
     const char *key;
     bool first = true;
     DT__TRY(dt__hf_scan(t->ctx, text, &j, &strings));
-    dt_status s = dt__json_expect(&j, '{');
-    bool more = s == DT_OK && !dt__json_next(&j, '}');
+    dt_status s = DT_OK;
     dt__put_text(t, "{");
-    while (more && s == DT_OK) {
+    for (bool more = dt__json_open(&j, '{'); more; more = dt__json_more(&j, '}')) {
         dt__json_peek(&j); /* skips white space */
         const unsigned char *const begin = j.at;
         s = dt__json_key(&j, &key);
@@ -71,8 +70,9 @@ dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *
             dt__put(t, (const char *)begin, (size_t)(j.at - begin));
             first = false;
         }
-        if (s == DT_OK) s = dt__json_more(&j, '}', &more);
+        if (s != DT_OK) break;
     }
+    if (s == DT_OK) s = j.status;
     if (added != NULL) dt__put_text(t, added + (first && *added == ','));
     dt__put_text(t, "\n}\n");
     dt__release(t->ctx, strings);
@@ -83,9 +83,7 @@ dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *
 
 void dt__hf_put_key(dt__chars *t, const char *key)
 {
-    dt__put_text(t, ",\n  ");
-    dt__put_quoted(t, key);
-    dt__put_text(t, ": ");
+    DT__PUT_ALL(t, ",\n  ", DT__QUOTED(key), ": ");
 }
 
 void dt__hf_put_bool(dt__chars *t, const char *key, bool value)
@@ -129,8 +127,7 @@ void dt__hf_put_text(dt__chars *t, const char *key, const char *value)
 
 static void put_factors(dt__chars *t, const char *key, const dt_reals *f)
 {
-    dt__put_text(t, ", ");
-    dt__put_quoted(t, key);
+    DT__PUT_ALL(t, ", ", DT__QUOTED(key));
     for (int i = 0; i < f->n; i++) {
         dt__put_text(t, i == 0 ? ": [" : ", ");
         put_float(t, f->v[i]);
@@ -168,8 +165,7 @@ static void put_rope(dt__chars *t, const dt_rope_options *r)
         put_float(t, r->low_freq_factor);
         dt__put_text(t, ", \"high_freq_factor\": ");
         put_float(t, r->high_freq_factor);
-        dt__put_text(t, ", \"original_max_position_embeddings\": ");
-        dt__put_integer(t, r->original_context);
+        DT__PUT_ALL(t, ", \"original_max_position_embeddings\": ", r->original_context);
     }
     dt__put_text(t, "}");
 }

@@ -34,15 +34,12 @@ static dt_status read_known(dt__json *j, const reading *r, const char *name, uin
 static dt_status read_object(dt__json *j, const reading *r)
 {
     uint64_t seen = 0;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
         DT__TRY(read_known(j, r, name, &seen));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 dt_status dt__hf_read_object(dt__json *j, const dt_key *keys, void *options,
@@ -56,15 +53,13 @@ dt_status dt__hf_read_method(dt__json *j, bool *quantized)
 {
     const char *method = "";
     dt__json look = *j;
-    DT__TRY(dt__json_expect(&look, '{'));
-    bool more = !dt__json_next(&look, '}');
-    while (more) {
+    for (bool more = dt__json_open(&look, '{'); more; more = dt__json_more(&look, '}')) {
         const char *key;
         DT__TRY(dt__json_key(&look, &key));
         const bool is_method = strcmp(key, "quant_method") == 0 && dt__json_peek(&look) == '"';
         DT__TRY(is_method ? dt__json_string(&look, &method) : dt__json_skip(&look));
-        DT__TRY(dt__json_more(&look, '}', &more));
     }
+    DT__TRY(look.status);
     *quantized |= strcmp(method, "compressed-tensors") != 0;
     return dt__json_skip(j);
 }

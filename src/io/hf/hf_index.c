@@ -88,13 +88,10 @@ static dt_status read_map(index *x, dt__json *j)
 {
     if (x->has_map) return dt__json_fail(j, "'weight_map' occurs twice");
     x->has_map = true;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_place(x, j));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status check_mapped(const index *x)
@@ -115,14 +112,12 @@ static dt_status check_mapped(const index *x)
 
 static dt_status read_index(index *x, dt__json *j)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *key;
         DT__TRY(dt__json_key(j, &key));
         DT__TRY(strcmp(key, "weight_map") == 0 ? read_map(x, j) : dt__json_skip(j));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     DT__TRY(dt__json_end(j));
     if (!x->has_map) return dt__json_fail(j, "'weight_map' is missing");
     return check_mapped(x);
@@ -152,8 +147,7 @@ static dt_status open_indexed(dt_file *file, const char *folder, const dt__hf_te
         dt_file_close(x.shard[i].file);
         dt__release(x.ctx, x.shard[i].mapped);
     }
-    dt__release(x.ctx, x.shard);
-    dt__release(x.ctx, strings);
+    DT__RELEASE(x.ctx, x.shard, strings);
     return s;
 }
 
@@ -192,7 +186,6 @@ dt_status dt__hf_open_parts(dt_file *file, const char *folder)
         dt__say(file->ctx, "%s: " DT__HF_SINGLE " is read, " DT__HF_INDEX " is not", file->path);
     }
     if (s == DT_OK) s = open_parts(file, folder, single);
-    dt__release(file->ctx, single);
-    dt__release(file->ctx, indexed);
+    DT__RELEASE(file->ctx, single, indexed);
     return s;
 }

@@ -425,9 +425,7 @@ typedef dt_status check_key(checking *c, const char *key, const value *v);
 
 static dt_status check_object(checking *c, dt__json *j, check_key *check)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *key;
         value v;
         char *const strings = j->strings;
@@ -438,8 +436,8 @@ static dt_status check_object(checking *c, dt__json *j, check_key *check)
         take_value(at, j->at, &v);
         DT__TRY(check(c, key, &v));
         j->strings = strings;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 

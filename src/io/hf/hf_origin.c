@@ -63,9 +63,7 @@ static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
         DT__TRY(dt__hf_text_read(file->ctx, folder, extras[i], DT__HF_EXTRA_MOST, &text));
         if (dt__hf_is_text(&text)) {
             dt__put_comma(t, &first);
-            dt__put_quoted(t, extras[i]);
-            dt__put_text(t, ":");
-            dt__put_quoted(t, text.text);
+            DT__PUT_ALL(t, DT__QUOTED(extras[i]), ":", DT__QUOTED(text.text));
         }
         dt__hf_text_free(file->ctx, &text);
     }
@@ -79,17 +77,14 @@ static void put_dtypes(const dt_file *file, const char *table, dt__chars *t)
     const dt_file_entry *tokens = dt_file_find(file, table);
     const char *dtype = tokens == NULL ? "F32" : tokens->dtype;
     bool first = true;
-    dt__put_text(t, ",\"dtype\":");
-    dt__put_quoted(t, dtype);
+    DT__PUT_ALL(t, ",\"dtype\":", DT__QUOTED(dtype));
     dt__put_text(t, ",\"dtypes\":{");
     for (int64_t i = 0; i < file->count; i++) {
         const dt_file_entry *e = file->by_name[i];
         const bool is_float = dt__hf_dtype(e->dtype) != NULL; /* parts of integers are not */
         if (!is_float || strcmp(e->dtype, dtype) == 0) continue;
         dt__put_comma(t, &first);
-        dt__put_quoted(t, e->name);
-        dt__put_text(t, ":");
-        dt__put_quoted(t, e->dtype);
+        DT__PUT_ALL(t, DT__QUOTED(e->name), ":", DT__QUOTED(e->dtype));
     }
     dt__put_text(t, "}");
 }
@@ -100,8 +95,7 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
     const bool gpt = model->is_gpt, tied = gpt ? model->gpt.tied : model->llama.tied;
     const bool head = tied && dt_file_find(file, dt__hf_head(gpt)) != NULL;
     dt__put_text(t, "{\"config.json\":");
-    dt__put_quoted(t, config->text);
-    dt__put_text(t, head ? ",\"tied_head\":true" : ",\"tied_head\":false");
+    DT__PUT_ALL(t, DT__QUOTED(config->text), head ? ",\"tied_head\":true" : ",\"tied_head\":false");
     put_dtypes(file, dt__hf_tokens(gpt), t);
     DT__TRY(put_extras(file, folder, t));
     dt__put_text(t, "}");
@@ -129,9 +123,7 @@ static dt_status check_once(dt__json *j, const dt__hf_pairs *pairs)
 static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *allowed, bool of_keys)
 {
     char shown[DT__SHOWN];
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         dt__hf_pair p;
         DT__TRY(dt__json_key(j, &p.key));
         DT__TRY(dt__json_string(j, &p.value));
@@ -141,8 +133,8 @@ static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *al
         }
         DT__TRY(DT__RESERVE(j->ctx, to->at, to->n, to->room));
         to->at[to->n++] = p;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     if (to->n > 0) qsort(to->at, (size_t)to->n, sizeof *to->at, by_key);
     return check_once(j, to);
 }
@@ -204,12 +196,10 @@ static dt_status read_field(dt__json *j, dt__hf_origin *o, unsigned *seen)
 static dt_status read_origin(dt__json *j, dt__hf_origin *o)
 {
     unsigned seen = 0;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_field(j, o, &seen));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     DT__TRY(dt__json_end(j));
     if (o->config != NULL && o->dtype != NULL) return DT_OK;
     return dt__json_fail(j, "config.json or dtype is missing");
@@ -228,9 +218,7 @@ dt_status dt__hf_origin_read(dt_ctx *ctx, const char *text, dt__hf_origin *out)
 
 void dt__hf_origin_free(dt__hf_origin *o)
 {
-    dt__release(o->ctx, o->dtypes.at);
-    dt__release(o->ctx, o->files.at);
-    dt__release(o->ctx, o->strings);
+    DT__RELEASE(o->ctx, o->dtypes.at, o->files.at, o->strings);
     *o = (dt__hf_origin){ .ctx = o->ctx };
 }
 

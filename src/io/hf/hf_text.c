@@ -115,8 +115,7 @@ dt_status dt__hf_text_read(dt_ctx *ctx, const char *folder, const char *name, si
 
 void dt__hf_text_free(dt_ctx *ctx, dt__hf_text *text)
 {
-    dt__release(ctx, (void *)(uintptr_t)text->text);
-    dt__release(ctx, (void *)(uintptr_t)text->path);
+    DT__RELEASE(ctx, (void *)(uintptr_t)text->text, (void *)(uintptr_t)text->path);
     *text = (dt__hf_text){ .path = NULL };
 }
 

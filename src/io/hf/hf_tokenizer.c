@@ -80,25 +80,20 @@ static void compare(const checking *c, const char *key, const flags *f)
 static dt_status read_decoder(dt__json *j, const checking *c)
 {
     if (dt__json_null(j)) return DT_OK;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *key, *name;
         flags f = { NULL };
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &key));
-        DT__TRY(dt__json_expect(j, '{'));
-        bool on = !dt__json_next(j, '}');
-        while (on) {
+        for (bool on = dt__json_open(j, '{'); on; on = dt__json_more(j, '}')) {
             DT__TRY(dt__json_key(j, &name));
             DT__TRY(read_flag(j, name, &f));
-            DT__TRY(dt__json_more(j, '}', &on));
         }
+        DT__TRY(j->status);
         if (f.content != NULL) compare(c, key, &f);
         j->strings = strings;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -127,14 +122,12 @@ static dt_status read_key(dt__json *j, const char *name, checking *c)
 
 static dt_status read_object(dt__json *j, checking *c)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
         DT__TRY(read_key(j, name, c));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 
@@ -180,9 +173,7 @@ static dt_status read_added(dt__json *j, checking *c)
 {
     char id[24];
     int64_t n;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *text;
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &text));
@@ -190,8 +181,8 @@ static dt_status read_added(dt__json *j, checking *c)
         snprintf(id, sizeof id, "%lld", (long long)n);
         find_token(c, id, text);
         j->strings = strings;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 

@@ -87,17 +87,16 @@ static dt_status read_one(finding *f, dt__json *j, int kind)
 static dt_status read_ids(finding *f, dt__json *j, int kind)
 {
     if (is_nothing(j)) return DT_OK;
-    if (!dt__json_next(j, '[')) return read_one(f, j, kind);
-    bool more = !dt__json_next(j, ']');
+    if (dt__json_peek(j) != '[') return read_one(f, j, kind);
+    bool more = dt__json_open(j, '[');
     if (!more) return say_nothing(f, kind, "an empty list");
-    for (int n = 0; more; n++) {
+    for (int n = 0; more; more = dt__json_more(j, ']'), n++) {
         if (n > 0 && kind != END) {
             return dt__json_fail(j, "%s has several ids; one is supported", id_keys[kind]);
         }
         DT__TRY(read_one(f, j, kind));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* ---- texts ----------------------------------------------------------------------------------- */
@@ -108,18 +107,16 @@ static dt_status read_text(dt__json *j, const char *key, const char **text)
     *text = NULL;
     if (is_nothing(j)) return DT_OK;
     if (dt__json_peek(j) == '"') return dt__json_string(j, text);
-    if (!dt__json_next(j, '{')) {
+    if (dt__json_peek(j) != '{') {
         return dt__json_fail(j, "%s must be a text, an object with a content, or null", key);
     }
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
         if (strcmp(name, "content") == 0) DT__TRY(dt__json_string(j, text));
         else DT__TRY(dt__json_skip(j));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_by_text(finding *f, dt__json *j, int kind)
@@ -142,9 +139,7 @@ typedef dt_status read_value(finding *f, dt__json *j, int kind);
 
 static dt_status read_object(finding *f, dt__json *j, const char *const *keys, read_value *read)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         int kind = 0;
         char *const strings = j->strings;
@@ -153,8 +148,8 @@ static dt_status read_object(finding *f, dt__json *j, const char *const *keys, r
         const bool wanted = kind < KINDS && !is_known(f->to, kind) && !f->decided[kind];
         DT__TRY(wanted ? read(f, j, kind) : dt__json_skip(j));
         j->strings = strings;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 

@@ -207,8 +207,7 @@ static dt_status add_all(saving *c)
 
 dt_status dt_checkpoint_save(const dt_training_state *s, const char *path)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->module);
+    DT__NEED2(NULL, s, s->module);
     DT__NEED(s->module->ctx, path);
     saving c = { .s = s };
     dt_status status = add_all(&c);
@@ -289,8 +288,7 @@ static dt_status read_parts(const dt_file *file, parts *p)
 
 static void free_parts(parts *p, dt_ctx *ctx)
 {
-    dt__release(ctx, p->run_strings);
-    dt__release(ctx, p->machine_strings);
+    DT__RELEASE(ctx, p->run_strings, p->machine_strings);
 }
 
 bool dt__is_checkpoint(const dt_file *file)
@@ -562,8 +560,7 @@ static dt_status load(loading *l, const dt_file *file)
 
 dt_status dt_checkpoint_load(dt_training_state *s, const char *path)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->module);
+    DT__NEED2(NULL, s, s->module);
     DT__NEED(s->module->ctx, path);
     dt_file *file;
     loading l = { .ctx = s->module->ctx, .s = s };

@@ -151,7 +151,6 @@ dt_status dt_checkpoint_newest(dt_ctx *ctx, const char *folder, char *path, size
             dt_fail(ctx, DT_ERR_ARG, "checkpoint: '%s' does not fit into %zu bytes", found, size);
     }
     if (status == DT_OK) strcpy(path, found);
-    dt__release(ctx, found);
-    dt__release(ctx, s.at);
+    DT__RELEASE(ctx, found, s.at);
     return status;
 }

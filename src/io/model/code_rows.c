@@ -379,9 +379,6 @@ dt_status dt__rows_read(const dt_file *file, const char *name, const dt__rows_fo
 
 void dt__rows_free(dt_ctx *ctx, dt_code_rows *rows)
 {
-    dt__release(ctx, rows->codes);
-    dt__release(ctx, rows->scale);
-    dt__release(ctx, rows->zero_point);
-    dt__release(ctx, rows->group_of);
+    DT__RELEASE(ctx, rows->codes, rows->scale, rows->zero_point, rows->group_of);
     *rows = (dt_code_rows){ .codes = NULL };
 }

@@ -341,8 +341,7 @@ void dt__fit_free(dt__fit *fit)
 {
     dt_ctx *ctx = fit->view.ctx;
     if (ctx == NULL) return;
-    dt__release(ctx, fit->view.entry);
-    dt__release(ctx, (void *)fit->view.by_name);
+    DT__RELEASE(ctx, fit->view.entry, (void *)fit->view.by_name);
     dt__kept_free(ctx, &fit->kept);
     *fit = (dt__fit){ .view.ctx = NULL };
 }

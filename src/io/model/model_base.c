@@ -131,8 +131,7 @@ dt_status dt__base_compare(dt_ctx *ctx, const char *path, const char *of_file, c
                     "%s: over another base: " DT__KEY_HASH " of its base is %s, of the model's %s",
                     path, a.hash == NULL ? "none" : a.hash, b.hash == NULL ? "none" : b.hash);
     }
-    dt__release(ctx, strings[0]);
-    dt__release(ctx, strings[1]);
+    DT__RELEASE(ctx, strings[0], strings[1]);
     return s;
 }
 

@@ -47,22 +47,13 @@ static const char *const meanings[] = {
 
 static void put_reals(dt__chars *t, const char *name, int64_t n, const double *v)
 {
-    bool first = true;
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": [");
-    for (int64_t i = 0; i < n; i++) {
-        dt__put_comma(t, &first);
-        dt__put_real(t, v[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, n); i++) dt__put_real(t, v[i]);
     dt__put_text(t, "]");
 }
 
-static void put_axis(dt__chars *t, int axis)
-{
-    dt__put_text(t, ", \"axis\": ");
-    dt__put_integer(t, axis);
-}
+static void put_axis(dt__chars *t, int axis) { DT__PUT_ALL(t, ", \"axis\": ", axis); }
 
 static void put_standard(dt__chars *t, const dt_dataset *d)
 {
@@ -93,8 +84,7 @@ static void put_level(dt__chars *t, const dt_dataset *d, int64_t i)
     const char *name = dt_dataset_class_name(d, target);
     if (name != NULL) dt__put_text(&own, name);
     else dt__put_integer(&own, target);
-    dt__put_text(&own, " q");
-    dt__put_real(&own, d->quantiles.v[i % d->quantiles.n]);
+    DT__PUT_ALL(&own, " q", d->quantiles.v[i % d->quantiles.n]);
     const char *text = dt__chars_text(&own);
     if (text == NULL) t->failed = true;
     else dt__put_quoted(t, text);
@@ -109,12 +99,10 @@ static int64_t outputs_of(const dt_dataset *d)
 
 static void put_names(dt__chars *t, const dt_dataset *d)
 {
-    bool first = true;
     if (dt_dataset_class_name(d, 0) == NULL && d->quantiles.n == 0) return;
     dt__put_text(t, ", \"names\": [");
-    for (int64_t i = 0; i < outputs_of(d); i++) {
+    for (int64_t i = 0; dt__put_each(t, i, outputs_of(d)); i++) {
         const char *name = dt_dataset_class_name(d, i);
-        dt__put_comma(t, &first);
         if (d->quantiles.n > 0) put_level(t, d, i);
         else dt__put_quoted(t, name == NULL ? "" : name);
     }
@@ -123,13 +111,9 @@ static void put_names(dt__chars *t, const dt_dataset *d)
 
 static void put_columns(dt__chars *t, const dt__array_store *s)
 {
-    bool first = true;
     if (s == NULL || s->column_name == NULL) return;
     dt__put_text(t, ", \"columns\": [");
-    for (int64_t i = 0; i < s->n_columns; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, s->column_name[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, s->n_columns); i++) dt__put_quoted(t, s->column_name[i]);
     dt__put_text(t, "]");
 }
 
@@ -151,14 +135,12 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
         dt__put_text(t, ", \"channels_last\": true");
     }
     if (dt_dataset_rate(d) > 0) {
-        dt__put_text(t, ", \"rate\": ");
-        dt__put_integer(t, dt_dataset_rate(d));
+        DT__PUT_ALL(t, ", \"rate\": ", dt_dataset_rate(d));
     }
     if (d->arrays != NULL && d->arrays->series.given) {
         dt__put_text(t, ", \"series\": ");
         dt__put_options(t, dt__series_keys, &d->arrays->series);
-        dt__put_text(t, ", \"stride\": ");
-        dt__put_integer(t, d->arrays->stride);
+        DT__PUT_ALL(t, ", \"stride\": ", d->arrays->stride);
     }
     if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
     dt__put_text(t, ", \"features\": ");
@@ -167,14 +149,9 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
 
 static void put_dims(dt__chars *t, const char *name, int rank, const int64_t *dims)
 {
-    bool first = true;
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": [");
-    for (int i = 0; i < rank; i++) {
-        dt__put_comma(t, &first);
-        dt__put_integer(t, dims[i]);
-    }
+    for (int i = 0; dt__put_each(t, i, rank); i++) dt__put_integer(t, dims[i]);
     dt__put_text(t, "]");
 }
 
@@ -200,8 +177,7 @@ static void put_output(dt__chars *t, const dt_dataset *d)
     }
     put_names(t, d);
     put_dims(t, "output", rank, dims);
-    dt__put_text(t, ", \"meaning\": ");
-    dt__put_quoted(t, meanings[target]);
+    DT__PUT_ALL(t, ", \"meaning\": ", DT__QUOTED(meanings[target]));
     if (d->quantiles.n > 0) put_reals(t, "quantiles", d->quantiles.n, d->quantiles.v);
     if (d->thresholds.n > 0) put_reals(t, "thresholds", d->thresholds.n, d->thresholds.v);
 }
@@ -226,8 +202,8 @@ static void put_sides(dt__chars *t, const dt__joined *j)
     dt__put_text(t, "], \"outputs\": [");
     for (int i = 0; i < j->n_outputs; i++) {
         begin_side(t, &first, &j->output[i]);
-        dt__put_text(t, ", \"target\": ");
-        dt__put_quoted(t, targets[dt_dataset_target(&j->output[i].data)]);
+        DT__PUT_ALL(t,
+                    ", \"target\": ", DT__QUOTED(targets[dt_dataset_target(&j->output[i].data)]));
         put_output(t, &j->output[i].data);
         dt__put_text(t, "}");
     }
@@ -241,8 +217,7 @@ static void put_formats(dt__chars *t, const dt_dataset *d)
                                        { ", \"completion\": ", d->completion } };
     for (int i = 0; i < DT__COUNT_OF(formats); i++) {
         if (formats[i][1] == NULL) continue;
-        dt__put_text(t, formats[i][0]);
-        dt__put_quoted(t, formats[i][1]);
+        DT__PUT_ALL(t, formats[i][0], DT__QUOTED(formats[i][1]));
     }
 }
 
@@ -268,15 +243,13 @@ dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 
 static dt_status read_dims(dt__json *j, const char *name, dt_ints *out)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (out->n = 0; more; out->n++) {
+    out->n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
         if (out->n == DT_MAX_RANK - 1)
             return dt__json_fail(j, "'%s' has too many dimensions", name);
         DT__TRY(dt__json_integer(j, &out->v[out->n]));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* What is being read: an object, and the memory of all of them. */
@@ -429,14 +402,12 @@ static dt_status check_thresholds(const dt__json *j, const dt_model_data *d)
 
 static dt_status read_object(dt__json *j, reading *r)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         const char *name;
         DT__TRY(dt__json_key(j, &name));
         DT__TRY(read_field(j, name, r));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     r->out->channels = r->n[0];
     DT__TRY(check_levels(j, r->out));
     DT__TRY(check_thresholds(j, r->out));
@@ -448,15 +419,14 @@ static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_
 {
     dt_model_data *v = dt__block_list_add(j->ctx, r->memory, (size_t)most * sizeof *v);
     if (v == NULL) return DT_ERR_NOMEM;
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    for (*n = 0; more; ++*n) {
+    *n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
         if (*n == most) return dt__json_fail(j, "more than %d inputs or outputs", most);
         reading one = { .out = &v[*n], .memory = r->memory, .inner = true };
         DT__TRY(read_object(j, &one));
         if (v[*n].name == NULL) return dt__json_fail(j, "an input or output has no name");
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     *out = v;
     return DT_OK;
 }

@@ -244,8 +244,7 @@ static dt_status check_fitted(const dt_file *file, const dt__model_meta *meta)
         const dt__packed_place place = { file, name == NULL ? "" : dt__first_name(meta, name), q };
         s = name == NULL ? DT_ERR_NOMEM : dt__packed_read(&place, &packed);
         if (packed != NULL) dt__codes_release(packed->codes);
-        dt__release(file->ctx, packed);
-        dt__release(file->ctx, name);
+        DT__RELEASE(file->ctx, packed, name);
     }
     return s;
 }

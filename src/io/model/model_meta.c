@@ -249,18 +249,27 @@ dt__row_map dt__described_map(const dt__module_quant *q)
     return map;
 }
 
+/* The path of the next entry of `what`, of n entries with a path at first, `size` bytes apart, and
+ * the colon. */
+static dt_status read_path(dt__json *j, const char *what, const void *first, int64_t n, size_t size,
+                           const char **path)
+{
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, path));
+    for (int64_t i = 0; i < n; i++) {
+        const char *const *other = (const void *)((const char *)first + (size_t)i * size);
+        if (strcmp(*other, *path) != 0) continue;
+        return dt__json_fail(j, "%s'%s' occurs twice", what, dt__shown(*path, shown));
+    }
+    return dt__json_expect(j, ':');
+}
+
 static dt_status read_quant(dt__json *j, dt__model_meta *meta)
 {
     DT__TRY(DT__RESERVE(meta->ctx, meta->quant, meta->n_quants, meta->room_quants));
     dt__module_quant *q = &meta->quant[meta->n_quants];
     *q = (dt__module_quant){ .input.scheme.activation = true };
-    char shown[DT__SHOWN];
-    DT__TRY(dt__json_string(j, &q->path));
-    for (int64_t i = 0; i < meta->n_quants; i++) {
-        if (strcmp(meta->quant[i].path, q->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(q->path, shown));
-    }
-    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(read_path(j, "module ", meta->quant, meta->n_quants, sizeof *q, &q->path));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_quants++;
     return check_quant(j, q);
@@ -270,14 +279,8 @@ static dt_status read_tie(dt__json *j, dt__model_meta *meta)
 {
     DT__TRY(DT__RESERVE(meta->ctx, meta->tie, meta->n_ties, meta->room_ties));
     dt__tie *t = &meta->tie[meta->n_ties];
-    char shown[DT__SHOWN];
-    DT__TRY(dt__json_string(j, &t->path));
-    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(read_path(j, "", meta->tie, meta->n_ties, sizeof *t, &t->path));
     DT__TRY(dt__json_string(j, &t->first));
-    for (int64_t i = 0; i < meta->n_ties; i++) {
-        if (strcmp(meta->tie[i].path, t->path) != 0) continue;
-        return dt__json_fail(j, "'%s' occurs twice", dt__shown(t->path, shown));
-    }
     meta->n_ties++;
     return DT_OK;
 }
@@ -286,13 +289,7 @@ static dt_status read_lora(dt__json *j, dt__model_meta *meta)
 {
     DT__TRY(DT__RESERVE(meta->ctx, meta->lora, meta->n_loras, meta->room_loras));
     dt__module_lora *l = &meta->lora[meta->n_loras];
-    char shown[DT__SHOWN];
-    DT__TRY(dt__json_string(j, &l->path));
-    for (int64_t i = 0; i < meta->n_loras; i++) {
-        if (strcmp(meta->lora[i].path, l->path) != 0) continue;
-        return dt__json_fail(j, "module '%s' occurs twice", dt__shown(l->path, shown));
-    }
-    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(read_path(j, "module ", meta->lora, meta->n_loras, sizeof *l, &l->path));
     DT__TRY(dt__json_options(j, dt__module_lora_keys, &l->lora));
     meta->n_loras++;
     return DT_OK;
@@ -301,14 +298,12 @@ static dt_status read_lora(dt__json *j, dt__model_meta *meta)
 static dt_status read_object(dt__json *j, dt__model_meta *meta,
                              dt_status (*read)(dt__json *j, dt__model_meta *meta))
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    for (int n = 0; more; n++) {
+    int n = 0;
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}'), n++) {
         if (n == MOST_ENTRIES) return dt__json_fail(j, "more than %d entries", MOST_ENTRIES);
         DT__TRY(read(j, meta));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 /* The name of a value, and the colon after it. */
@@ -337,12 +332,7 @@ static dt_status read_device_range(dt__json *j, dt__model_meta *meta)
     dt__module_quant *q = &meta->range[meta->n_ranges];
     *q = (dt__module_quant){ .input.scheme.activation = true };
     char shown[DT__SHOWN];
-    DT__TRY(dt__json_string(j, &q->path));
-    for (int64_t i = 0; i < meta->n_ranges; i++) {
-        if (strcmp(meta->range[i].path, q->path) != 0) continue;
-        return dt__json_fail(j, "range '%s' occurs twice", dt__shown(q->path, shown));
-    }
-    DT__TRY(dt__json_expect(j, ':'));
+    DT__TRY(read_path(j, "range ", meta->range, meta->n_ranges, sizeof *q, &q->path));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_ranges++;
     if (!q->has_input || !q->input.has_range || q->has_weight) {
@@ -392,14 +382,8 @@ dt_status dt__model_meta_read(const dt_file *file, dt__model_meta *out)
 
 void dt__model_meta_free(dt__model_meta *meta)
 {
-    dt__release(meta->ctx, meta->quant);
-    dt__release(meta->ctx, meta->tie);
-    dt__release(meta->ctx, meta->lora);
-    dt__release(meta->ctx, meta->range);
-    dt__release(meta->ctx, meta->device_strings);
-    dt__release(meta->ctx, meta->quant_strings);
-    dt__release(meta->ctx, meta->tie_strings);
-    dt__release(meta->ctx, meta->lora_strings);
+    DT__RELEASE(meta->ctx, meta->quant, meta->tie, meta->lora, meta->range, meta->device_strings,
+                meta->quant_strings, meta->tie_strings, meta->lora_strings);
     *meta = (dt__model_meta){ .ctx = meta->ctx };
 }
 

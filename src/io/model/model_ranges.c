@@ -99,8 +99,7 @@ static dt_status give(const dt_file *file, const char *path, const dt_quant_spec
     } else if (s == DT_OK) {
         s = dt_fail(file->ctx, DT_ERR_FORMAT, "%s: the range %s is not whole", file->path, path);
     }
-    dt_tensor_free(of.scale);
-    dt_tensor_free(of.zero);
+    DT__TENSORS_FREE(of.scale, of.zero);
     return s;
 }
 

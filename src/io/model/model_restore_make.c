@@ -303,7 +303,5 @@ void dt__load_made_end(const dt__load *l, dt__load_made *made, bool keep)
     settle_device(l, made, keep);
     for (int64_t i = 0; i < made->n_adapted && !keep; i++) dt__lora_remove(made->adapted[i]);
     for (int64_t i = 0; i < made->n_ranges && !keep; i++) dt_module_free(made->range[i]);
-    dt__release(l->ctx, made->norm);
-    dt__release(l->ctx, made->adapted);
-    dt__release(l->ctx, made->range);
+    DT__RELEASE(l->ctx, made->norm, made->adapted, made->range);
 }

@@ -198,7 +198,5 @@ void dt__load_plan_free(dt__load_plan *p)
     for (int64_t i = 0; i < p->n_hooks; i++) {
         if (!p->hook[i].added) dt__release(ctx, p->hook[i].hook);
     }
-    dt__release(ctx, p->item);
-    dt__release(ctx, p->hook);
-    dt__release(ctx, p->derived);
+    DT__RELEASE(ctx, p->item, p->hook, p->derived);
 }

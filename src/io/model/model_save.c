@@ -174,8 +174,7 @@ static void describe_input(const dt__input_hook *hook, dt__module_quant *q)
 static void put_path(describing *d, const char *path)
 {
     dt__put_comma(&d->text, &d->first);
-    dt__put_quoted(&d->text, path);
-    dt__put_text(&d->text, ":");
+    DT__PUT_ALL(&d->text, DT__QUOTED(path), ":");
 }
 
 static void describe_module(describing *d, const char *path, dt_module *m)
@@ -315,8 +314,7 @@ static dt_status add_model(dt__saving *s, const dt_model_info *info)
 {
     dt__chars t = { .ctx = s->ctx };
     dt__put_text(&t, "{");
-    dt__put_quoted(&t, info->family->name);
-    dt__put_text(&t, ":");
+    DT__PUT_ALL(&t, DT__QUOTED(info->family->name), ":");
     const size_t at = t.used;
     dt__put_options(&t, info->family->keys, info->options);
     const size_t n = t.used - at;

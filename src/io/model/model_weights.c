@@ -142,16 +142,11 @@ void dt_file_weights_free(dt_file_weights *w)
     if (w == NULL) return;
     dt_ctx *ctx = w->ctx;
     for (int64_t i = 0; i < w->n; i++) dt__release(ctx, (void *)(uintptr_t)w->at[i].name);
-    dt__release(ctx, w->at);
-    dt__release(ctx, w);
+    DT__RELEASE(ctx, w->at, w);
     dt__ctx_release(ctx);
 }
 
-int64_t dt_file_weights_count(const dt_file_weights *w)
-{
-    if (w == NULL) return 0;
-    return w->n;
-}
+int64_t dt_file_weights_count(const dt_file_weights *w) { return w == NULL ? 0 : w->n; }
 
 const dt_file_weight *dt_file_weights_at(const dt_file_weights *w, int64_t i)
 {

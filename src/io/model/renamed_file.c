@@ -143,10 +143,7 @@ dt_status dt__renamed_open(const dt_file *file, const dt_name_rule *rule, int64_
 void dt__renamed_close(dt__renamed *r)
 {
     dt_ctx *ctx = r->view.ctx;
-    dt__release(ctx, r->view.entry);
-    dt__release(ctx, (void *)r->view.by_name);
-    dt__release(ctx, r->by);
-    dt__release(ctx, r->from);
+    DT__RELEASE(ctx, r->view.entry, (void *)r->view.by_name, r->by, r->from);
     dt__kept_free(ctx, &r->view.kept);
 }
 

@@ -281,6 +281,8 @@ dt_status dt__onnx_weigh_floats(dt__onnx *g, dt__onnx_layer *l, const char *path
 dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer, bool whole);
 /* Adds it, with the shape of its result. */
 dt_status dt__onnx_add(dt__onnx *g, dt__onnx_layer *l);
+dt_status dt__onnx_add_on(dt__onnx *g, dt__onnx_layer *l,
+                          const dt__onnx_layer *from); /* reads it */
 /* A layer without options of its own, reading another one. */
 dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
                           dt__onnx_layer **out);

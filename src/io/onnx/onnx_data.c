@@ -271,30 +271,21 @@ static dt_status take_options(known *k)
 
 static void put_reals(dt__chars *t, const char *name, const dt_reals *v)
 {
-    bool first = true;
     dt__put_text(t, name);
-    for (int i = 0; i < v->n; i++) {
-        dt__put_comma(t, &first);
-        dt__put_real(t, v->v[i]);
-    }
+    for (int i = 0; dt__put_each(t, i, v->n); i++) dt__put_real(t, v->v[i]);
     dt__put_text(t, "]");
 }
 
 static void put_dims(dt__chars *t, const char *name, int n, const int64_t *dims)
 {
-    bool first = true;
     dt__put_text(t, name);
-    for (int i = 0; i < n; i++) {
-        dt__put_comma(t, &first);
-        dt__put_integer(t, dims[i]);
-    }
+    for (int i = 0; dt__put_each(t, i, n); i++) dt__put_integer(t, dims[i]);
     dt__put_text(t, "]");
 }
 
 static void put(dt__chars *t, const known *k)
 {
     const dt_shape *y = &k->output->shape;
-    bool first = true;
     dt__put_text(t, k->n_names > 0 ? "{\"target\": \"classes\"" : "{\"target\": \"values\"");
     put_dims(t, ", \"input\": [", k->input->n, k->input->v);
     if (k->scaled) {
@@ -309,10 +300,7 @@ static void put(dt__chars *t, const known *k)
                                                         : ", \"meaning\": \"logits\"");
     if (k->n_names == 0) return;
     dt__put_text(t, ", \"names\": [");
-    for (int64_t i = 0; i < k->n_names; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, k->name[i]);
-    }
+    for (int64_t i = 0; dt__put_each(t, i, k->n_names); i++) dt__put_quoted(t, k->name[i]);
     dt__put_text(t, "]}");
 }
 

@@ -274,8 +274,7 @@ dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt_
 dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                          dt_module **out, dt_model_info *info)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     dt__onnx_file file;
     dt_model_info own = { .family = NULL };
     *out = NULL;

@@ -133,14 +133,19 @@ dt_status dt__onnx_add(dt__onnx *g, dt__onnx_layer *l)
     return DT_OK;
 }
 
+dt_status dt__onnx_add_on(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *from)
+{
+    dt__onnx_read_from(l, from);
+    return dt__onnx_add(g, l);
+}
+
 /* ---- common layers --------------------------------------------------------------------------- */
 
 dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
                           dt__onnx_layer **out)
 {
     DT__TRY(dt__onnx_new(g, kind, out));
-    dt__onnx_read_from(*out, from);
-    return dt__onnx_add(g, *out);
+    return dt__onnx_add_on(g, *out, from);
 }
 
 dt_status dt__onnx_permuted(dt__onnx *g, dt__onnx_layer *from, const int *order,

@@ -187,8 +187,7 @@ static dt_status change(dt__onnx *g, const row *r, const int64_t *place, int64_t
     o->trained = false;
     o->shape = (dt_ints){ 1, { r->count } };
     DT__TRY(dt__onnx_weigh_floats(g, l, adds ? "bias" : "weight", data, r->count));
-    dt__onnx_read_from(l, r->l);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, r->l));
     return finish(g, l, r->rank, r->dims);
 }
 
@@ -229,8 +228,7 @@ static dt_status scatter(dt__onnx *g, const row *r, const int64_t *place, int64_
     DT__TRY(dt__onnx_new(g, "concat", &l));
     ((dt_concat_layer *)l->options)->dim = 1;
     dt__onnx_read_from(l, r->l);
-    dt__onnx_read_from(l, updates);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, updates));
     DT__TRY(dt__onnx_taken(g, l, 1, index, r->count, &l));
     return finish(g, l, r->rank, r->dims);
 }

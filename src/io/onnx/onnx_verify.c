@@ -237,8 +237,7 @@ dt_status dt__onnx_verify(dt_module *m, const dt__onnx_file *file, const char *v
 dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *values,
                          const dt_onnx_options *options, dt_onnx_differences *out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), out);
+    DT__NEED2(dt_module_ctx(m), m, out);
     dt__onnx_file file;
     out->n = 0;
     dt_status s = dt__onnx_open(dt_module_ctx(m), onnx, &file);

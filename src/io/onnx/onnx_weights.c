@@ -38,8 +38,7 @@ static dt_status multiply(dt__onnx *g, dt__onnx_layer *l)
     dt__onnx_value x = *dt__onnx_in(g, 0);
     DT__TRY(dt__onnx_ordered(g, &x));
     if (x.axis[x.rank - 1] == 0) return dt__onnx_refuse(g, "over the batch");
-    dt__onnx_read_from(l, dt__onnx_maker(g, &x));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, &x)));
     dt__onnx_keep(g, 0, &x, l);
     return DT_OK;
 }

@@ -78,17 +78,14 @@ static dt_status read_dtype(dt_file *file, dt__json *j, tensor *t)
 
 static dt_status read_shape(dt_file *file, dt__json *j, tensor *t)
 {
-    DT__TRY(dt__json_expect(j, '['));
     t->rank = 0;
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         DT__TRY(DT__RESERVE(file->ctx, file->dims, file->dims_count, file->dims_capacity));
         DT__TRY(dt__json_integer(j, &file->dims[file->dims_count]));
         file->dims_count++;
         t->rank++;
-        DT__TRY(dt__json_more(j, ']', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_offsets(dt_file *file, dt__json *j, tensor *t)
@@ -165,12 +162,10 @@ static dt_status read_tensor(dt_file *file, dt__json *j, const char *name)
 {
     tensor t = { .name = name, .rank = -1, .begin = -1, .end = -1 };
     unsigned seen = 0;
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_part(file, j, &t, &seen));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if ((seen & 1u << i) == 0) return dt__json_fail(j, "'%s' is missing", parts[i].key);
     }
@@ -192,9 +187,7 @@ static void note_hash(dt_file *file, const dt__json *j, const char *value)
 
 static dt_status read_meta(dt_file *file, dt__json *j)
 {
-    DT__TRY(dt__json_expect(j, '{'));
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(DT__RESERVE(file->ctx, file->meta, file->meta_count, file->meta_capacity));
         dt__meta *m = &file->meta[file->meta_count];
         DT__TRY(dt__json_string(j, &m->key));
@@ -202,9 +195,8 @@ static dt_status read_meta(dt_file *file, dt__json *j)
         DT__TRY(dt__json_string(j, &m->value));
         if (strcmp(m->key, DT__KEY_HASH) == 0) note_hash(file, j, m->value);
         file->meta_count++;
-        DT__TRY(dt__json_more(j, '}', &more));
     }
-    return DT_OK;
+    return j->status;
 }
 
 static dt_status read_field(dt_file *file, dt__json *j, bool *has_meta)
@@ -227,12 +219,10 @@ static dt_status read_json(dt_file *file, dt__json *j)
 {
     bool has_meta = false;
     if (j->at == j->end || *j->at != '{') return dt__json_fail(j, "a header begins with '{'");
-    j->at++;
-    bool more = !dt__json_next(j, '}');
-    while (more) {
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(read_field(file, j, &has_meta));
-        DT__TRY(dt__json_more(j, '}', &more));
     }
+    DT__TRY(j->status);
     while (j->at < j->end && memchr(" \t\n\r", *j->at, 4) != NULL) j->at++;
     if (j->at < j->end) return dt__json_fail(j, "only white space may follow the header's object");
     return DT_OK;

@@ -142,13 +142,8 @@ void dt_file_close(dt_file *file)
     for (int64_t i = 0; i < file->n_parts; i++) dt_file_close(file->part[i]);
     dt__release(ctx, file->part);
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
-    dt__release(ctx, file->turned);
-    dt__release(ctx, file->path);
-    dt__release(ctx, file->strings);
-    dt__release(ctx, file->dims);
-    dt__release(ctx, file->entry);
-    dt__release(ctx, file->by_name);
-    dt__release(ctx, file->meta);
+    DT__RELEASE(ctx, file->turned, file->path, file->strings, file->dims, file->entry,
+                file->by_name, file->meta);
     dt__kept_free(ctx, &file->kept);
     dt__release(ctx, file);
     dt__ctx_release(ctx);
@@ -156,11 +151,7 @@ void dt_file_close(dt_file *file)
 
 /* ---- questions ---------------------------------------------------------------------------- */
 
-int64_t dt_file_count(const dt_file *file)
-{
-    if (file == NULL) return 0;
-    return file->count;
-}
+int64_t dt_file_count(const dt_file *file) { return file == NULL ? 0 : file->count; }
 
 const dt_file_entry *dt_file_at(const dt_file *file, int64_t i)
 {
@@ -183,11 +174,7 @@ const dt_file_entry *dt_file_find(const dt_file *file, const char *name)
     return found == NULL ? NULL : *found;
 }
 
-int64_t dt_file_meta_count(const dt_file *file)
-{
-    if (file == NULL) return 0;
-    return file->meta_count;
-}
+int64_t dt_file_meta_count(const dt_file *file) { return file == NULL ? 0 : file->meta_count; }
 
 bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const char **value)
 {

@@ -44,15 +44,13 @@ dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
 
 static void free_item(dt_ctx *ctx, item *i)
 {
-    dt__release(ctx, (void *)(uintptr_t)i->entry.name);
-    dt__release(ctx, (void *)(uintptr_t)i->entry.dims);
+    DT__RELEASE(ctx, (void *)(uintptr_t)i->entry.name, (void *)(uintptr_t)i->entry.dims);
     dt_tensor_free(i->view);
 }
 
 static void free_meta(dt_ctx *ctx, dt__meta *m)
 {
-    dt__release(ctx, (void *)(uintptr_t)m->key);
-    dt__release(ctx, (void *)(uintptr_t)m->value);
+    DT__RELEASE(ctx, (void *)(uintptr_t)m->key, (void *)(uintptr_t)m->value);
 }
 
 void dt_writer_free(dt_writer *w)
@@ -61,10 +59,7 @@ void dt_writer_free(dt_writer *w)
     dt_ctx *ctx = w->ctx;
     for (int64_t i = 0; i < w->count; i++) free_item(ctx, &w->item[i]);
     for (int64_t i = 0; i < w->meta_count; i++) free_meta(ctx, &w->meta[i]);
-    dt__release(ctx, w->item);
-    dt__release(ctx, w->meta);
-    dt__release(ctx, w->room);
-    dt__release(ctx, w);
+    DT__RELEASE(ctx, w->item, w->meta, w->room, w);
     dt__ctx_release(ctx);
 }
 
@@ -215,20 +210,13 @@ static dt_status put_in_order(dt_writer *w)
 
 static void put_tensor(dt__chars *t, const dt_file_entry *e, size_t begin)
 {
-    dt__put_text(t, ",");
-    dt__put_quoted(t, e->name);
+    DT__PUT_ALL(t, ",", DT__QUOTED(e->name));
     dt__put_text(t, ":{\"dtype\":");
     dt__put_quoted(t, e->dtype);
     dt__put_text(t, ",\"shape\":[");
-    bool first = true;
-    for (int i = 0; i < e->rank; i++) {
-        dt__put_comma(t, &first);
-        dt__put_integer(t, e->dims[i]);
-    }
+    for (int i = 0; dt__put_each(t, i, e->rank); i++) dt__put_integer(t, e->dims[i]);
     dt__put_text(t, "],\"data_offsets\":[");
-    dt__put_integer(t, (int64_t)begin);
-    dt__put_text(t, ",");
-    dt__put_integer(t, (int64_t)(begin + e->bytes));
+    DT__PUT_ALL(t, (int64_t)begin, ",", (int64_t)(begin + e->bytes));
     dt__put_text(t, "]}");
 }
 
@@ -242,11 +230,8 @@ static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
     meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
     qsort(meta, (size_t)count, sizeof *meta, dt__by_meta_key);
     dt__put_text(t, "\"__metadata__\":{");
-    bool first = true;
-    for (int64_t i = 0; i < count; i++) {
-        dt__put_comma(t, &first);
-        dt__put_quoted(t, meta[i].key);
-        dt__put_text(t, ":");
+    for (int64_t i = 0; dt__put_each(t, i, count); i++) {
+        DT__PUT_ALL(t, DT__QUOTED(meta[i].key), ":");
         if (strcmp(meta[i].key, DT__KEY_HASH) == 0) *hash_at = t->used + 1;
         dt__put_quoted(t, meta[i].value);
     }

@@ -169,12 +169,10 @@ static dt_status read_all(const dt_file *file, dt__tensors *all)
     bool has;
     DT__TRY(dt__meta_scan(file, DT__KEY_TENSORS, &j, &all->strings, &has));
     if (!has) return DT_OK;
-    DT__TRY(dt__json_expect(&j, '{'));
-    bool more = !dt__json_next(&j, '}');
-    while (more) {
+    for (bool more = dt__json_open(&j, '{'); more; more = dt__json_more(&j, '}')) {
         DT__TRY(read_weight(&j, all));
-        DT__TRY(dt__json_more(&j, '}', &more));
     }
+    DT__TRY(j.status);
     DT__TRY(dt__json_end(&j));
     return check_twice(&j, all);
 }
@@ -189,8 +187,7 @@ dt_status dt__tensors_read(const dt_file *file, dt__tensors *out)
 
 void dt__tensors_free(dt__tensors *t)
 {
-    dt__release(t->ctx, t->at);
-    dt__release(t->ctx, t->strings);
+    DT__RELEASE(t->ctx, t->at, t->strings);
     *t = (dt__tensors){ .ctx = t->ctx };
 }
 

@@ -152,9 +152,7 @@ static dt_status import_file(void *user, dt__vlite *v, dt__onnx_file *f)
 
 dt_status dt_tflite_import(dt_ctx *ctx, const char *path, dt_module **out, dt_model_info *info)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
-    DT__NEED(ctx, path);
+    DT__NEED3(ctx, ctx, out, path);
     imported to = { .out = out, .info = { .family = NULL } };
     *out = NULL;
     if (info != NULL) *info = to.info;
@@ -185,9 +183,7 @@ static dt_status verify_file(void *user, dt__vlite *v, dt__onnx_file *f)
 dt_status dt_tflite_verify(dt_module *m, const char *path, const char *values, const char *expected,
                            dt_onnx_differences *out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), path);
-    DT__NEED(dt_module_ctx(m), out);
+    DT__NEED3(dt_module_ctx(m), m, path, out);
     out->n = 0;
     verification v = { .m = m, .values = values, .options = { .expected = expected }, .out = out };
     return dt__lite_open_with(dt_module_ctx(m), path, verify_file, &v);

@@ -135,8 +135,7 @@ dt_status dt__weight_rule_names(dt_ctx *ctx, dt__kept **kept, const dt_weight_ru
 
 dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, rule);
+    DT__NEED2(ctx, ctx, rule);
     dt__kept *kept = NULL;
     dt_name_rule names;
     const dt_status s = dt__weight_rule_names(ctx, &kept, rule, &names);

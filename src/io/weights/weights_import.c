@@ -102,9 +102,7 @@ dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map 
                             void *user)
 {
     static const dt_weight_map none = { .layout = DT_LAYOUT_PYTORCH };
-    DT__NEED(NULL, m);
-    DT__NEED(m->ctx, path);
-    DT__NEED(m->ctx, say);
+    DT__NEED3(m->ctx, m, path, say);
     if (map == NULL) map = &none;
     if (map->n < 0 || map->n > DT_MAX_WEIGHT_RULES || (map->n > 0 && map->rule == NULL) ||
         map->layout < DT_LAYOUT_PYTORCH || map->layout > DT_LAYOUT_KERAS) {

@@ -209,9 +209,7 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 static void free_state(dt_module *m)
 {
     graph *g = m->state;
-    dt__release(m->ctx, g->nodes);
-    dt__release(m->ctx, g->last);
-    dt__release(m->ctx, g->names);
+    DT__RELEASE(m->ctx, g->nodes, g->last, g->names);
 }
 
 const dt_module_type dt__nn_graph = {

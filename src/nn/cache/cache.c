@@ -6,10 +6,7 @@
 
 static void free_layer(const dt__cache_layer *l)
 {
-    dt_tensor_free(l->k);
-    dt_tensor_free(l->v);
-    dt_tensor_free(l->k_scale);
-    dt_tensor_free(l->v_scale);
+    DT__TENSORS_FREE(l->k, l->v, l->k_scale, l->v_scale);
 }
 
 void dt__cache_free(dt_ctx *ctx, dt__cache *cache)

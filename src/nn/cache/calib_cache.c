@@ -37,8 +37,7 @@ typedef dt__calib_call call;
 static void free_call(call *s)
 {
     for (int i = 0; i < s->n_out; i++) {
-        dt_tensor_free(s->out[i].kept);
-        dt_tensor_free(s->out[i].lent);
+        DT__TENSORS_FREE(s->out[i].kept, s->out[i].lent);
     }
     s->n_out = 0;
 }

@@ -173,16 +173,8 @@ dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tenso
     return DT_OK;
 }
 
-int64_t dt_decoder_length(const dt_decoder *d)
-{
-    if (d == NULL) return 0;
-    return d->cache.length;
-}
-int64_t dt_decoder_capacity(const dt_decoder *d)
-{
-    if (d == NULL) return 0;
-    return d->cache.capacity;
-}
+int64_t dt_decoder_length(const dt_decoder *d) { return d == NULL ? 0 : d->cache.length; }
+int64_t dt_decoder_capacity(const dt_decoder *d) { return d == NULL ? 0 : d->cache.capacity; }
 
 dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
 {
@@ -245,8 +237,7 @@ dt_decoder_options dt_decoder_defaults(void)
 
 dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options, dt_decoder **out)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), out);
+    DT__NEED2(dt_module_ctx(m), m, out);
     const dt_decoder_options o = options == NULL ? dt_decoder_defaults() : *options;
     *out = NULL;
     DT__TRY(check_model(m, &o));
@@ -274,7 +265,6 @@ void dt_decoder_free(dt_decoder *d)
     dt_tape_free(d->t);
     dt__cache_free(ctx, &d->cache);
     dt_tensor_free(d->logits);
-    dt__release(ctx, d->id);
-    dt__release(ctx, d);
+    DT__RELEASE(ctx, d->id, d);
     dt__ctx_release(ctx);
 }

@@ -15,6 +15,43 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
 #include "nn/families/families.inc"
 #undef DT__FAMILY
 
+/* Defines dt_<kind>_create of a family of examples of `rank` extents, the field `dims` of its
+ * options: by the file's `check`, <kind>_type and `build`, whose state is a <kind>. */
+#define DT__FAMILY_CREATE(kind, rank, dims)                                                        \
+    dt_status dt_##kind##_create(dt_ctx *ctx, const dt_##kind##_options *options, dt_module **out) \
+    {                                                                                              \
+        dt_module *m;                                                                              \
+        DT__NEED2(ctx, ctx, out);                                                                  \
+        *out = NULL;                                                                               \
+        DT__TRY(check(ctx, options));                                                              \
+        DT__TRY(dt_module_create(ctx, &kind##_type, sizeof(kind), &m));                            \
+        dt__set_example(m, rank, options->dims);                                                   \
+        return dt__layer_done(build(m, options), m, out);                                          \
+    }
+
+/* Ends the file of a family: its table. The examples are expressions of options `o`. */
+#define DT__FAMILY_END(kind, about, in_example, out_example)                                       \
+    static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)                     \
+    {                                                                                              \
+        return dt_##kind##_create(ctx, options, out);                                              \
+    }                                                                                              \
+    static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)     \
+    {                                                                                              \
+        const dt_##kind##_options *o = options;                                                    \
+        *in = in_example;                                                                          \
+        *out = out_example;                                                                        \
+        (void)ctx;                                                                                 \
+        return DT_OK;                                                                              \
+    }                                                                                              \
+    const dt_family dt__family_##kind = {                                                          \
+        .name = #kind,                                                                             \
+        .text = about,                                                                             \
+        .keys = dt_##kind##_keys,                                                                  \
+        .options_size = sizeof(dt_##kind##_options),                                               \
+        .create = create,                                                                          \
+        .shapes = shapes,                                                                          \
+    };
+
 /* The least dt_block_options.query_width but 0: scores stay finite. */
 #define DT__LEAST_QUERY_WIDTH 1e-6
 

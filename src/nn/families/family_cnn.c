@@ -175,38 +175,8 @@ static dt_status check(dt_ctx *ctx, const dt_cnn_options *o)
     return dt__want_share(ctx, "cnn", "dropout", o->dropout);
 }
 
-dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    *out = NULL;
-    DT__TRY(check(ctx, options));
-    dt_module *m;
-    DT__TRY(dt_module_create(ctx, &cnn_type, sizeof(cnn), &m));
-    dt__set_example(m, 3, options->image.v);
-    return dt__layer_done(build(m, options), m, out);
-}
+DT__FAMILY_CREATE(cnn, 3, image.v)
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_cnn_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_cnn_options *o = options;
-    *in = dt__frame_example("image", &o->image);
-    *out = (dt_example){ "outputs", -1, 1, { o->outputs }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_cnn = {
-    .name = "cnn",
-    .text = "a sequence of convolution blocks, then a linear layer",
-    .keys = dt_cnn_keys,
-    .options_size = sizeof(dt_cnn_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(cnn, "a sequence of convolution blocks, then a linear layer",
+               dt__frame_example("image", &o->image),
+               ((dt_example){ "outputs", -1, 1, { o->outputs }, false }))

@@ -141,27 +141,8 @@ dt_status dt_gpt_create(dt_ctx *ctx, const dt_gpt_options *o, dt_module **out)
     return dt__transformer_create(ctx, &gpt_type, &plan, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_gpt_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_gpt_options *o = options;
-    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_gpt = {
-    .name = "gpt",
-    .text = "a language model: a transformer with learned positions, layer norm and gelu_tanh; or "
-            "with rotary ones, attention and mlp in parallel, gelu",
-    .keys = dt_gpt_keys,
-    .options_size = sizeof(dt_gpt_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(
+    gpt,
+    "a language model: a transformer with learned positions, layer norm and gelu_tanh; or "
+    "with rotary ones, attention and mlp in parallel, gelu",
+    ((dt_example){ "vocab", -1, 0, { o->vocab, o->context }, false }), *in)

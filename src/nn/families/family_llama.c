@@ -241,26 +241,6 @@ dt_status dt_llama_create(dt_ctx *ctx, const dt_llama_options *o, dt_module **ou
     return dt__transformer_create(ctx, &llama_type, &plan, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_llama_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_llama_options *o = options;
-    *in = *out = (dt_example){ "vocab", -1, 0, { o->vocab, o->context }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_llama = {
-    .name = "llama",
-    .text = "a language model: a transformer with rotary positions, rms norm and gated mlps",
-    .keys = dt_llama_keys,
-    .options_size = sizeof(dt_llama_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(llama,
+               "a language model: a transformer with rotary positions, rms norm and gated mlps",
+               ((dt_example){ "vocab", -1, 0, { o->vocab, o->context }, false }), *in)

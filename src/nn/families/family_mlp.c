@@ -142,38 +142,8 @@ static dt_status check(dt_ctx *ctx, const dt_mlp_options *o)
     return dt__want_share(ctx, "mlp", "dropout", o->dropout);
 }
 
-dt_status dt_mlp_create(dt_ctx *ctx, const dt_mlp_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    *out = NULL;
-    DT__TRY(check(ctx, options));
-    dt_module *m;
-    DT__TRY(dt_module_create(ctx, &mlp_type, sizeof(mlp), &m));
-    dt__set_example(m, 1, options->sizes.v);
-    return dt__layer_done(build(m, options), m, out);
-}
+DT__FAMILY_CREATE(mlp, 1, sizes.v)
 
-/* ---- in recipes ------------------------------------------------------------------------------ */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_mlp_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_ints *sizes = &((const dt_mlp_options *)options)->sizes;
-    *in = (dt_example){ "sizes", 0, 1, { sizes->v[0] }, false };
-    *out = (dt_example){ "sizes", sizes->n - 1, 1, { sizes->v[sizes->n - 1] }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_mlp = {
-    .name = "mlp",
-    .text = "linear layers with an activation between them",
-    .keys = dt_mlp_keys,
-    .options_size = sizeof(dt_mlp_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(mlp, "linear layers with an activation between them",
+               ((dt_example){ "sizes", 0, 1, { o->sizes.v[0] }, false }),
+               ((dt_example){ "sizes", o->sizes.n - 1, 1, { o->sizes.v[o->sizes.n - 1] }, false }))

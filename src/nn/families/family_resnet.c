@@ -191,38 +191,8 @@ static dt_status check(dt_ctx *ctx, const dt_resnet_options *o)
     return dt__want_choice(ctx, "resnet", "shortcut", o->shortcut, shortcut_names);
 }
 
-dt_status dt_resnet_create(dt_ctx *ctx, const dt_resnet_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    *out = NULL;
-    DT__TRY(check(ctx, options));
-    dt_module *m;
-    DT__TRY(dt_module_create(ctx, &resnet_type, sizeof(resnet), &m));
-    dt__set_example(m, 3, options->image.v);
-    return dt__layer_done(build(m, options), m, out);
-}
+DT__FAMILY_CREATE(resnet, 3, image.v)
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_resnet_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_resnet_options *o = options;
-    *in = dt__frame_example("image", &o->image);
-    *out = (dt_example){ "outputs", -1, 1, { o->outputs }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_resnet = {
-    .name = "resnet",
-    .text = "residual blocks of convolutions for small images, then a linear layer",
-    .keys = dt_resnet_keys,
-    .options_size = sizeof(dt_resnet_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(resnet, "residual blocks of convolutions for small images, then a linear layer",
+               dt__frame_example("image", &o->image),
+               ((dt_example){ "outputs", -1, 1, { o->outputs }, false }))

@@ -194,38 +194,9 @@ static dt_status check(dt_ctx *ctx, const dt_unet_options *o)
     return check_side(ctx, o, image.width);
 }
 
-dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    *out = NULL;
-    DT__TRY(check(ctx, options));
-    dt_module *m;
-    DT__TRY(dt_module_create(ctx, &unet_type, sizeof(unet), &m));
-    dt__set_example(m, 3, options->image.v);
-    return dt__layer_done(build(m, options), m, out);
-}
+DT__FAMILY_CREATE(unet, 3, image.v)
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
-static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)
-{
-    return dt_unet_create(ctx, options, out);
-}
-
-static dt_status shapes(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out)
-{
-    const dt_unet_options *o = options;
-    *in = dt__frame_example("image", &o->image);
-    *out = (dt_example){ "outputs", -1, 3, { o->outputs, o->image.v[1], o->image.v[2] }, false };
-    (void)ctx;
-    return DT_OK;
-}
-
-const dt_family dt__family_unet = {
-    .name = "unet",
-    .text = "an encoder and decoder of convolutions, with an output of the image's size",
-    .keys = dt_unet_keys,
-    .options_size = sizeof(dt_unet_options),
-    .create = create,
-    .shapes = shapes,
-};
+DT__FAMILY_END(unet, "an encoder and decoder of convolutions, with an output of the image's size",
+               dt__frame_example("image", &o->image),
+               ((dt_example){
+                   "outputs", -1, 3, { o->outputs, o->image.v[1], o->image.v[2] }, false }))

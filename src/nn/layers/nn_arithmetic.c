@@ -117,22 +117,19 @@ static const dt_plain_layer plain = { .head.name = NULL };
 
 dt_status dt_add_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &add_op, &plain, out);
 }
 
 dt_status dt_sub_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &sub_op, &plain, out);
 }
 
 dt_status dt_mul_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &mul_op, &plain, out);
 }
 

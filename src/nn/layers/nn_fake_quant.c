@@ -31,8 +31,7 @@ const dt_module_type dt__nn_fake_quant = { .name = "fake_quant", .forward = forw
 
 dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     *out = NULL;
     if (!(scale >= 0x1p-126 && scale <= 0x1p120)) {
         return dt_fail(ctx, DT_ERR_ARG,

@@ -36,9 +36,7 @@ static dt_status build(dt_module *m, const dt_mix_options *o)
 
 dt_status dt_mix_create(dt_ctx *ctx, const dt_mix_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, options, out);
     *out = NULL;
     DT__TRY(dt__want_extent(ctx, "mix", "in", options->in));
     DT__TRY(dt__want_extent(ctx, "mix", "out", options->out));

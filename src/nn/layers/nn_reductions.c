@@ -189,15 +189,13 @@ ALONG(log_softmax, "logarithm of softmax along a dimension");
 
 dt_status dt_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &softmax_op, &(const dt_dim_layer){ .dim = dim }, out);
 }
 
 dt_status dt_log_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &log_softmax_op, &(const dt_dim_layer){ .dim = dim }, out);
 }
 

@@ -171,47 +171,37 @@ DT__LAYER_TYPE(slice, "a range of a dimension", dt_slice_layer, slice_keys, 1, 1
 
 dt_status dt_flatten_create(dt_ctx *ctx, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return CREATE(flatten, dt_plain_layer, .head.name = NULL);
 }
 
 dt_status dt_reshape_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, dims);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, dims, out);
     return CREATE(reshape, dt_dims_layer, .dims = *dims);
 }
 
 dt_status dt_permute_create(dt_ctx *ctx, const dt_ints *dims, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, dims);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, dims, out);
     return CREATE(permute, dt_dims_layer, .dims = *dims);
 }
 
 dt_status dt_slice_create(dt_ctx *ctx, const dt_slice_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, options, out);
     return CREATE(slice, slice_options, .slice = *options);
 }
 
 dt_status dt_pad_create(dt_ctx *ctx, const dt_pad_options *options, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, options);
-    DT__NEED(ctx, out);
+    DT__NEED3(ctx, ctx, options, out);
     return CREATE(pad, dt_pad_layer, .pad = *options);
 }
 
 dt_status dt_concat_create(dt_ctx *ctx, int64_t dim, dt_module **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, out);
+    DT__NEED2(ctx, ctx, out);
     return CREATE(concat, dt_concat_layer, .dim = dim);
 }
 

@@ -46,11 +46,7 @@ static dt_status allocate(dt_ctx *ctx, const dt__codes *w, dt__device_layer *l)
 
 void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *l)
 {
-    dt__release(ctx, l->codes);
-    dt__release(ctx, l->scale);
-    dt__release(ctx, l->bias);
-    dt__release(ctx, l->offset);
-    dt__release(ctx, l->by);
+    DT__RELEASE(ctx, l->codes, l->scale, l->bias, l->offset, l->by);
 }
 
 /* The real factor of an output. */

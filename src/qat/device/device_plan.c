@@ -90,8 +90,7 @@ void dt__device_free(dt_ctx *ctx, void *device)
     dt__device *d = device;
     if (d == NULL) return;
     for (int64_t i = 0; i < d->n; i++) dt__release(ctx, (void *)(uintptr_t)d->node[i].options);
-    dt__release(ctx, d->node);
-    dt__release(ctx, d);
+    DT__RELEASE(ctx, d->node, d);
 }
 
 /* ---- ranges ---------------------------------------------------------------------------------- */

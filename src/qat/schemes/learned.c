@@ -376,9 +376,7 @@ static dt_status begin(dt_tensor *x, const dt_quant_spec *quant, dt_tensor *scal
 
 dt_status dt_learned_scale(dt_tensor *x, const dt_quant_spec *quant, dt_tensor **out)
 {
-    DT__NEED(dt_ctx_of(x), x);
-    DT__NEED(dt_ctx_of(x), quant);
-    DT__NEED(dt_ctx_of(x), out);
+    DT__NEED3(dt_ctx_of(x), x, quant, out);
     *out = NULL;
     DT__TRY(check_begin(x, quant));
     dt__cut cut;

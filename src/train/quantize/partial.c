@@ -49,8 +49,7 @@ dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_in
                               { NULL, NULL } };
     const bool room = meta[0].value != NULL && meta[1].value != NULL;
     const dt_status status = room ? dt__model_save_with(m, info, meta, p->path) : DT_ERR_NOMEM;
-    dt__release(p->ctx, from.bytes);
-    dt__release(p->ctx, report.bytes);
+    DT__RELEASE(p->ctx, from.bytes, report.bytes);
     return status;
 }
 

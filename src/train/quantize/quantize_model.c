@@ -281,9 +281,7 @@ static void close_work(work *w)
     dt_model_info_free(w->ctx, &w->info);
     dt__calibration_close(&w->calibration);
     dt_dataset_free(w->train);
-    dt__release(w->ctx, w->usual);
-    dt__release(w->ctx, w->partial.path);
-    dt__release(w->ctx, w->partial.origin.settings);
+    DT__RELEASE(w->ctx, w->usual, w->partial.path, w->partial.origin.settings);
 }
 
 dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,

@@ -79,9 +79,8 @@ static const dt_key total_keys[] = {
 
 static void free_strings(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
-    dt__release(s->ctx, (void *)(uintptr_t)w->name);
-    dt__release(s->ctx, (void *)(uintptr_t)w->scheme);
-    dt__release(s->ctx, (void *)(uintptr_t)w->report.method);
+    DT__RELEASE(s->ctx, (void *)(uintptr_t)w->name, (void *)(uintptr_t)w->scheme,
+                (void *)(uintptr_t)w->report.method);
 }
 
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w)
@@ -117,8 +116,7 @@ void dt_quantize_summary_free(dt_quantize_summary *s)
     if (s == NULL) return;
     for (int64_t i = 0; i < s->n; i++) free_strings(s, &s->weight[i]);
     for (int64_t i = 0; i < s->n_copied; i++) dt__release(s->ctx, s->copied[i]);
-    dt__release(s->ctx, s->copied);
-    dt__release(s->ctx, s->weight);
+    DT__RELEASE(s->ctx, s->copied, s->weight);
     *s = (dt_quantize_summary){ .ctx = s->ctx };
 }
 
@@ -148,10 +146,8 @@ void dt__report_total(dt_quantize_summary *s)
 
 void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 {
-    bool first = true;
     dt__put_text(t, "[");
-    for (int64_t i = 0; i < s->n; i++) {
-        dt__put_comma(t, &first);
+    for (int64_t i = 0; dt__put_each(t, i, s->n); i++) {
         if (lines) dt__put_text(t, "\n");
         dt__put_options(t, weight_keys, &s->weight[i]);
     }
@@ -160,9 +156,7 @@ void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 
 static dt_status read_list(dt__json *j, dt_quantize_summary *s)
 {
-    DT__TRY(dt__json_expect(j, '['));
-    bool more = !dt__json_next(j, ']');
-    while (more) {
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
         dt_quantized_weight w = { .name = NULL };
         int64_t elements = 1;
         DT__TRY(dt__json_options(j, weight_keys, &w));
@@ -171,8 +165,8 @@ static dt_status read_list(dt__json *j, dt_quantize_summary *s)
             return dt__json_fail(j, "more weights, or larger ones, than there can be");
         }
         DT__TRY(dt__report_append(s, &w));
-        DT__TRY(dt__json_more(j, ']', &more));
     }
+    DT__TRY(j->status);
     return dt__json_end(j);
 }
 
@@ -196,18 +190,13 @@ dt_status dt__report_of_file(const dt_file *file, dt_quantize_summary *s)
 
 dt_status dt_quantize_summary_json(const dt_quantize_summary *s, dt_sink sink, void *user)
 {
-    DT__NEED(NULL, s);
-    DT__NEED(NULL, s->ctx);
+    DT__NEED2(NULL, s, s->ctx);
     DT__NEED(s->ctx, sink);
     dt__chars t = { .ctx = s->ctx };
     dt__put_text(&t, "{\"weights\":");
     dt__report_put(&t, s, true);
     dt__put_text(&t, ",\n\"copied\":[");
-    bool first = true;
-    for (int64_t i = 0; i < s->n_copied; i++) {
-        dt__put_comma(&t, &first);
-        dt__put_quoted(&t, s->copied[i]);
-    }
+    for (int64_t i = 0; dt__put_each(&t, i, s->n_copied); i++) dt__put_quoted(&t, s->copied[i]);
     dt__put_text(&t, "],\n\"total\":");
     dt__put_options(&t, total_keys, s);
     dt__put_text(&t, "}\n");

@@ -180,8 +180,7 @@ static dt_status run(dt__tensors_run *r)
 static void close_run(dt__tensors_run *r)
 {
     for (int64_t i = 0; r->plan != NULL && i < r->n; i++) dt__tensors_drop(r, &r->plan[i]);
-    dt__release(r->ctx, r->plan);
-    dt__release(r->ctx, r->partial_path);
+    DT__RELEASE(r->ctx, r->plan, r->partial_path);
     dt_file_close(r->weights);
     dt_file_close(r->inputs);
     dt_file_close(r->partial);

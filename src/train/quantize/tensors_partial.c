@@ -30,9 +30,8 @@ static dt_status hash(const dt__tensors_run *r, const dt__tensor_plan *p, char k
     dt__put_text(&t, dt_version());
     dt__put_tensor_weight(&t, &meta);
     dt__put_options(&t, dt_rounding_options_keys, &p->options);
-    dt__put_text(&t, p->input == NULL ? "" : p->input->dtype);
-    dt__put_text(&t, p->float_input == NULL ? "" : p->float_input->dtype);
-    dt__put_text(&t, p->entry->dtype);
+    DT__PUT_ALL(&t, p->input == NULL ? "" : p->input->dtype,
+                p->float_input == NULL ? "" : p->float_input->dtype, p->entry->dtype);
     if (p->index != NULL || p->offsets != NULL) dt__put_text(&t, p->index != NULL ? "i" : "o");
     const dt_file_entry *parts[] = { p->entry, p->input, p->float_input, p->index, p->offsets };
     dt__span span[1 + DT__COUNT_OF(parts)] = { { t.bytes, t.used } };
@@ -71,8 +70,7 @@ dt_status dt__tensors_add(const dt__tensors_run *r, dt_writer *w)
         const dt__tensor_plan *p = &r->plan[i];
         if (!p->done) continue;
         dt__put_comma(&t, &first);
-        dt__put_quoted(&t, p->meta.name);
-        dt__put_text(&t, ":");
+        DT__PUT_ALL(&t, DT__QUOTED(p->meta.name), ":");
         dt__put_tensor_weight(&t, &p->meta);
         s = dt__row_parts_add(r->ctx, w, NULL, p->meta.name, &p->parts);
     }
@@ -101,8 +99,7 @@ static dt_status add_keys(const dt__tensors_run *r, dt_writer *w)
     if (s == DT_OK && (a == NULL || b == NULL)) s = DT_ERR_NOMEM;
     if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_PARTIAL, a);
     if (s == DT_OK) s = dt_writer_meta(w, DT__KEY_REPORT, b);
-    dt__release(r->ctx, keys.bytes);
-    dt__release(r->ctx, reports.bytes);
+    DT__RELEASE(r->ctx, keys.bytes, reports.bytes);
     return s;
 }
 
@@ -207,15 +204,14 @@ static dt_status take_all(dt__tensors_run *r, found *f)
 {
     dt__json j;
     DT__TRY(dt__partial_scan(f->file, DT__KEY_PARTIAL, &j, &f->keys_text));
-    DT__TRY(dt__json_expect(&j, '['));
-    bool more = !dt__json_next(&j, ']');
-    for (int64_t i = 0; more; i++) {
+    int64_t i = 0;
+    for (bool more = dt__json_open(&j, '['); more; more = dt__json_more(&j, ']'), i++) {
         const char *key;
         DT__TRY(dt__json_string(&j, &key));
         if (i >= f->reports.n) return dt__json_fail(&j, "more hashes than reports");
         DT__TRY(take(r, f, i, key));
-        DT__TRY(dt__json_more(&j, ']', &more));
     }
+    DT__TRY(j.status);
     return dt__json_end(&j);
 }
 

@@ -85,9 +85,7 @@ static dt_status add_batch(const dt__tensors_run *r, const dt__tensor_plan *p,
         const dt_routes routes = { .index = b->index };
         status = dt_statistics_add_routed(s, b->xq, b->x, &routes);
     }
-    dt_tensor_free(b->xq);
-    dt_tensor_free(b->x);
-    dt_tensor_free(b->index);
+    DT__TENSORS_FREE(b->xq, b->x, b->index);
     return status;
 }
 

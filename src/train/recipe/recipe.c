@@ -464,11 +464,7 @@ void dt_recipe_free(dt_recipe *r)
     dt__ctx_release(ctx);
 }
 
-bool dt_recipe_only_quantizes(const dt_recipe *r)
-{
-    if (r == NULL) return false;
-    return r->only_quantizes;
-}
+bool dt_recipe_only_quantizes(const dt_recipe *r) { return r == NULL ? false : r->only_quantizes; }
 
 const dt_recipe_options *dt_recipe_get(const dt_recipe *r)
 {

@@ -50,8 +50,7 @@ static dt_status put_value(dt__chars *t, const dt_key *key, const void *options,
         dt__put(t, own.bytes + 1, own.used - 2); /* without the braces */
         *any = true;
     }
-    dt__release(t->ctx, own.bytes);
-    dt__release(t->ctx, usual.bytes);
+    DT__RELEASE(t->ctx, own.bytes, usual.bytes);
     return s;
 }
 
@@ -165,7 +164,6 @@ dt_status dt_recipe_create(dt_ctx *ctx, const char *name, const dt_recipe_option
                                           .bytes = t.used };
         s = dt_recipe_read(ctx, &source, out);
     }
-    dt__release(ctx, defaults);
-    dt__release(ctx, t.bytes);
+    DT__RELEASE(ctx, defaults, t.bytes);
     return s;
 }

@@ -103,10 +103,7 @@ static dt_status read(dt_recipe *r, dt_weight_map *map)
 
 dt_status dt_weight_map_read(dt_ctx *ctx, const char *path, dt_weight_map *map, dt_recipe **out)
 {
-    DT__NEED(NULL, ctx);
-    DT__NEED(ctx, path);
-    DT__NEED(ctx, map);
-    DT__NEED(ctx, out);
+    DT__NEED4(ctx, ctx, path, map, out);
     *out = NULL;
     *map = (dt_weight_map){ .n = 0 };
     dt_recipe *r = dt__recipe_empty(ctx, path, "map");

@@ -30,10 +30,7 @@
 /* Adds the line "name\tvalue\n". */
 static void put(dt__chars *t, const char *name, const char *value)
 {
-    dt__put_text(t, name);
-    dt__put_text(t, "\t");
-    dt__put_text(t, value);
-    dt__put_text(t, "\n");
+    DT__PUT_ALL(t, name, "\t", value, "\n");
 }
 
 /* The kernels that were chosen, and those that were built. */
@@ -41,12 +38,9 @@ static dt_status put_kernels(dt__chars *t)
 {
     const char *chosen = dt_kernels_name(t->ctx);
     if (chosen == NULL) return dt_error_status(t->ctx);
-    dt__put_text(t, "kernels\t");
-    dt__put_text(t, chosen);
-    dt__put_text(t, ", of");
+    DT__PUT_ALL(t, "kernels\t", chosen, ", of");
     for (int i = 0; dt__kernel_set_at(i) != NULL; i++) {
-        dt__put_text(t, i > 0 ? ", " : " ");
-        dt__put_text(t, dt__kernel_set_at(i)->name);
+        DT__PUT_ALL(t, i > 0 ? ", " : " ", dt__kernel_set_at(i)->name);
     }
     dt__put_text(t, "\n");
     return DT_OK;

@@ -191,9 +191,7 @@ dt_status dt__evaluate(const dt__evaluation *o, dt_metrics *metrics, dt_tensor *
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                       dt_metrics *metrics, dt_tensor **outputs)
 {
-    DT__NEED(dt_module_ctx(m), m);
-    DT__NEED(dt_module_ctx(m), d);
-    DT__NEED(dt_module_ctx(m), metrics);
+    DT__NEED3(dt_module_ctx(m), m, d, metrics);
     const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
     const dt__evaluation e = { .m = m,
                                .d = d,

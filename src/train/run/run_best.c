@@ -99,10 +99,7 @@ static dt_status compare_to_best(dt__run *r, double loss)
 
 static void put_share(dt__chars *t, const char *name, double share)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
-    dt__put_real(t, share);
+    DT__PUT_ALL(t, ", \"", name, "\": ", share);
 }
 
 /* Evaluates, on all ranks, and writes the line of metrics. */

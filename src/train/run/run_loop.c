@@ -15,10 +15,7 @@
 
 static void put_field(dt__chars *t, const char *name, double value)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
-    dt__put_real(t, value);
+    DT__PUT_ALL(t, ", \"", name, "\": ", value);
 }
 
 void dt__run_begin_line(dt__run *r, dt__chars *t)
@@ -28,8 +25,7 @@ void dt__run_begin_line(dt__run *r, dt__chars *t)
     dt__put_text(t, "{\"step\": ");
     dt__put_integer(t, step);
     put_field(t, "epoch", (double)step / (double)r->per_epoch);
-    dt__put_text(t, ", \"phase\": ");
-    dt__put_quoted(t, dt__run_phase(r));
+    DT__PUT_ALL(t, ", \"phase\": ", DT__QUOTED(dt__run_phase(r)));
 }
 
 dt_status dt__run_end_line(dt__run *r, dt__chars *t)

@@ -76,8 +76,7 @@ static dt_status write_both(dt__run *r, mirrors *m, bool made)
     dt_status s = DT_OK;
     if (o->csv) s = append(r, CSV, &m->csv, made);
     if (o->tensorboard && s == DT_OK) s = append(r, EVENTS, &m->events, made);
-    dt__release(r->ctx, m->csv.bytes);
-    dt__release(r->ctx, m->events.bytes);
+    DT__RELEASE(r->ctx, m->csv.bytes, m->events.bytes);
     return s;
 }
 
@@ -138,7 +137,6 @@ dt_status dt__run_begin_mirror(dt__run *r)
     if (s == DT_OK) s = put_all(r, &m, lines.bytes);
     dt__release(r->ctx, lines.bytes);
     if (s == DT_OK) return write_both(r, &m, true);
-    dt__release(r->ctx, m.csv.bytes);
-    dt__release(r->ctx, m.events.bytes);
+    DT__RELEASE(r->ctx, m.csv.bytes, m.events.bytes);
     return s;
 }

@@ -48,9 +48,7 @@ static dt_status name_base(dt__run *r, const char *path, const char *hash)
 {
     dt__chars t = { .ctx = r->ctx };
     dt__put_text(&t, "{\"path\": ");
-    dt__put_quoted(&t, path);
-    dt__put_text(&t, ", \"xxh3\": ");
-    dt__put_quoted(&t, hash);
+    DT__PUT_ALL(&t, DT__QUOTED(path), ", \"xxh3\": ", DT__QUOTED(hash));
     dt__put_text(&t, "}");
     r->base = (char *)(uintptr_t)dt__chars_text(&t);
     if (r->base != NULL) return DT_OK;

@@ -322,12 +322,7 @@ void dt__run_close(dt__run *r)
     dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
-    dt__release(r->ctx, r->resolved);
-    dt__release(r->ctx, r->base);
-    dt__release(r->ctx, r->hf);
-    dt__release(r->ctx, r->init_data);
-    dt__release(r->ctx, r->tokenizer);
-    dt__release(r->ctx, r->tokens);
-    dt__release(r->ctx, r->data);
+    DT__RELEASE(r->ctx, r->resolved, r->base, r->hf, r->init_data, r->tokenizer, r->tokens,
+                r->data);
     if (r->metrics >= 0) dt__sys_close(r->metrics);
 }

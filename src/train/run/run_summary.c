@@ -154,9 +154,7 @@ dt_status dt__run_count_products(dt__run *r, dt_module *trial)
 
 static void put_name(dt__chars *t, const char *name)
 {
-    dt__put_text(t, ", ");
-    dt__put_quoted(t, name);
-    dt__put_text(t, ": ");
+    DT__PUT_ALL(t, ", ", DT__QUOTED(name), ": ");
 }
 
 static void put_number(dt__chars *t, double value)
@@ -180,8 +178,7 @@ static void put_result(dt__chars *t, const dt_run_result *result)
     dt__put_text(t, "{");
     for (int i = 0; i < m->n; i++) {
         if (i > 0) dt__put_text(t, ", ");
-        dt__put_quoted(t, m->metric[i]->name);
-        dt__put_text(t, ": ");
+        DT__PUT_ALL(t, DT__QUOTED(m->metric[i]->name), ": ");
         put_number(t, m->value[i]);
     }
     put_name(t, "bytes");
@@ -211,12 +208,9 @@ static void put_training(dt__chars *t, const dt_run_summary *summary)
 /* train.threshold, as probabilities. */
 static void put_thresholds(dt__chars *t, const dt_run_summary *s)
 {
-    bool first = true;
     dt__put_text(t, ",\n  \"threshold\": {\"probabilities\": [");
-    for (int i = 0; i < s->thresholds.n; i++) {
-        dt__put_comma(t, &first);
+    for (int i = 0; dt__put_each(t, i, s->thresholds.n); i++)
         dt__put_real(t, 1 / (1 + exp(-s->thresholds.v[i])));
-    }
     dt__put_text(t, "]");
     put_name(t, "validation");
     put_number(t, s->with_thresholds);
@@ -251,8 +245,7 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
     dt__chars t = { .ctx = ctx };
     for (int i = 0; i < DT_CONTENDERS; i++) {
         dt__put_text(&t, i == 0 ? "{\n  " : ",\n  ");
-        dt__put_quoted(&t, names[i]);
-        dt__put_text(&t, ": ");
+        DT__PUT_ALL(&t, DT__QUOTED(names[i]), ": ");
         if (!summary->result[i].given) {
             dt__put_text(&t, "null");
             continue;
@@ -262,16 +255,13 @@ dt_status dt_run_summary_json(dt_ctx *ctx, const dt_run_summary *summary, dt_sin
         dt__put_text(&t, "}");
     }
     if (summary->evaluated_on != NULL) {
-        dt__put_text(&t, ",\n  \"evaluated_on\": ");
-        dt__put_quoted(&t, summary->evaluated_on);
+        DT__PUT_ALL(&t, ",\n  \"evaluated_on\": ", DT__QUOTED(summary->evaluated_on));
     }
     if (summary->best_step > 0) put_training(&t, summary);
     if (summary->thresholds.n > 0) put_thresholds(&t, summary);
     if (summary->trained != summary->parameters) {
-        dt__put_text(&t, ",\n  \"parameters\": ");
-        dt__put_integer(&t, summary->parameters);
-        dt__put_text(&t, ",\n  \"trained_parameters\": ");
-        dt__put_integer(&t, summary->trained);
+        DT__PUT_ALL(&t, ",\n  \"parameters\": ", summary->parameters,
+                    ",\n  \"trained_parameters\": ", summary->trained);
     }
     dt__put_text(&t, "\n}\n");
     const dt_status status = t.failed ? DT_ERR_NOMEM : sink(user, t.bytes, t.used);

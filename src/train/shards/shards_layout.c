@@ -19,8 +19,7 @@ void dt__gradients_free(const dt__shards *s, dt__gradients *g)
 void dt__gradients_forget(const dt__shards *s, dt__gradients *g)
 {
     dt__gradients_free(s, g);
-    dt__release(s->ctx, g->x);
-    dt__release(s->ctx, g->data);
+    DT__RELEASE(s->ctx, g->x, g->data);
     *g = (dt__gradients){ NULL, NULL };
 }
 

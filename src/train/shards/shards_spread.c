@@ -193,8 +193,7 @@ void dt__own_forget(dt__shards *s)
 {
     dt__own_begin(s);
     for (int64_t k = 0; k < s->n_experts; k++) {
-        dt__release(s->ctx, s->experts[k].node);
-        dt__release(s->ctx, s->experts[k].taken);
+        DT__RELEASE(s->ctx, s->experts[k].node, s->experts[k].taken);
     }
     dt__release(s->ctx, s->experts);
     s->experts = NULL;

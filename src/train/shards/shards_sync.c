@@ -515,9 +515,7 @@ dt_status dt__sync_open(dt__run *r, dt__shards *s)
 static void free_lane(const sync_of *y, lane *l)
 {
     dt_ctx *ctx = y->s->ctx;
-    dt__release(ctx, l->grad);
-    dt__release(ctx, l->buffers);
-    dt__release(ctx, l->version);
+    DT__RELEASE(ctx, l->grad, l->buffers, l->version);
     dt__gradients_forget(y->s, &l->node);
     if (l->index == 0) return;
     dt_tape_free(l->tape);

@@ -238,8 +238,7 @@ static dt_status open_rows(serving *v)
 static void close_rows(serving *v)
 {
     return_codes(v->o.codes);
-    dt_tensor_free(v->o.x);
-    dt_tensor_free(v->o.index);
+    DT__TENSORS_FREE(v->o.x, v->o.index);
     v->s->tape->no_grad = false;
 }
 
@@ -291,14 +290,12 @@ static dt_status backward(serving *v)
         status = dt__owned_backward(&v->o, dy, &own);
     } else if (status == DT_OK) {
         status = backward_of_other(v, dy, &g);
-        dt_tensor_free(g.weight);
-        dt_tensor_free(g.bias);
+        DT__TENSORS_FREE(g.weight, g.bias);
     }
     if (status == DT_OK && g.x != NULL && g.x->count > 0) {
         memcpy(v->answer, dt__values(g.x), (size_t)g.x->count * sizeof(float));
     }
-    dt_tensor_free(g.x);
-    dt_tensor_free(dy);
+    DT__TENSORS_FREE(g.x, dy);
     return status;
 }
 
@@ -354,8 +351,7 @@ static dt_status take_sums(dt__spreading *s, const dt__asked *a)
         a->c->kernels->sum_parts(&sums, part, dt__values_mut(a->dx[X]));
     }
     const bool ok = part != NULL && row != NULL;
-    dt__release(s->ctx, part);
-    dt__release(s->ctx, row);
+    DT__RELEASE(s->ctx, part, row);
     return ok ? DT_OK : DT_ERR_NOMEM;
 }
 

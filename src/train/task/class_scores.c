@@ -94,9 +94,7 @@ dt_status dt_class_scores_of(const dt_dataset *d, const dt_tensor *outputs, dt_c
         out->calibration_error = calibration_error(d, classes, p);
         put_rates(classes, dt_data(matrix), each, out);
     }
-    dt__release(ctx, p);
-    dt__release(ctx, scored);
-    dt_tensor_free(values);
-    dt_tensor_free(matrix);
+    DT__RELEASE(ctx, p, scored);
+    DT__TENSORS_FREE(values, matrix);
     return s;
 }

@@ -24,8 +24,7 @@ static dt_status check(const dt_dataset *d, const dt_tensor *y)
 dt_status dt_confusion(const dt_dataset *d, const dt_tensor *outputs, dt_tensor **out)
 {
     DT__NEED(dt_ctx_of(outputs), d);
-    DT__NEED(dt_ctx_of(outputs), outputs);
-    DT__NEED(dt_ctx_of(outputs), out);
+    DT__NEED2(dt_ctx_of(outputs), outputs, out);
     *out = NULL;
     DT__TRY(check(d, outputs));
     const int64_t n = outputs->dims[0], classes = outputs->dims[1];

@@ -50,9 +50,7 @@ static double quantile(const double *v, int64_t n, double share)
 static void put_errors(dt__chars *t, const char *label, const double *v, int64_t n)
 {
     dt__put_text(t, "{\"label\": ");
-    dt__put_quoted(t, label);
-    dt__put_text(t, ", \"count\": ");
-    dt__put_integer(t, n);
+    DT__PUT_ALL(t, DT__QUOTED(label), ", \"count\": ", n);
     dt__put_text(t, ", \"quantiles\": [");
     for (int i = 0; i < DT__COUNT_OF(shares) && n > 0; i++) {
         if (i > 0) dt__put_text(t, ", ");

@@ -27,11 +27,7 @@ static dt_status count(const dt__examples *e, int64_t labels, counts *c)
     return DT_OK;
 }
 
-static void put_count(dt__chars *t, const char *name, int64_t n)
-{
-    dt__put_text(t, name);
-    dt__put_integer(t, n);
-}
+static void put_count(dt__chars *t, const char *name, int64_t n) { DT__PUT_ALL(t, name, n); }
 
 dt_status dt__examples_of_bits(const dt__examples *e)
 {

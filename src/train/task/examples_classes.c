@@ -24,8 +24,7 @@ static dt_status put_mistake(const dt__examples *e, int64_t i)
     const double share = exp(-cost_of(y, e->each, found));
     DT__TRY(dt__examples_at(e, i, &x, &target));
     dt__put_text(e->t, "{\"index\": ");
-    dt__put_integer(e->t, i);
-    dt__put_text(e->t, ", \"label\": ");
+    DT__PUT_ALL(e->t, i, ", \"label\": ");
     dt__put_class(e, dt_dataset_label(e->d, i));
     dt__put_text(e->t, ", \"found\": ");
     dt__put_class(e, found);
@@ -49,8 +48,7 @@ static dt_status put_mistakes(const dt__examples *e, double *cost)
         cost[i] = wrong ? cost_of(y, e->each, label) : -1;
     }
     const int64_t shown = dt__largest(cost, e->n, 0, MISTAKES, place);
-    dt__put_text(e->t, "\"mistakes\": ");
-    dt__put_integer(e->t, mistakes);
+    DT__PUT_ALL(e->t, "\"mistakes\": ", mistakes);
     dt__put_text(e->t, ", \"worst\": [");
     for (int64_t i = 0; i < shown; i++) {
         dt__put_text(e->t, i > 0 ? ",\n  " : "\n  ");

@@ -22,9 +22,7 @@ static int compare(const void *a, const void *b)
 
 static void put_picture(const dt__examples *e, const char *name, const dt__picture *p)
 {
-    dt__put_text(e->t, ", \"");
-    dt__put_text(e->t, name);
-    dt__put_text(e->t, "\": ");
+    DT__PUT_ALL(e->t, ", \"", name, "\": ");
     dt__put_picture(e->t, p);
 }
 
@@ -102,8 +100,7 @@ static dt_status put_one(const showing *s, const rated *r)
     dt_tensor *x, *target;
     DT__TRY(dt__examples_at(e, r->i, &x, &target));
     dt__put_text(e->t, "{\"index\": ");
-    dt__put_integer(e->t, r->i);
-    dt__put_text(e->t, ", \"error\": ");
+    DT__PUT_ALL(e->t, r->i, ", \"error\": ");
     if (isfinite(r->error)) dt__put_real(e->t, r->error);
     else dt__put_text(e->t, "null");
     dt__put_text(e->t, ", \"input\": ");

@@ -44,9 +44,7 @@ static dt_status put_text(const dt__examples *e, const char *name, const int32_t
     dt_status s = decode(e, ids, n, &text);
     if (s == DT_OK && text.failed) s = DT_ERR_NOMEM;
     replace_bad_bytes(&text);
-    dt__put_text(e->t, ", \"");
-    dt__put_text(e->t, name);
-    dt__put_text(e->t, "\": ");
+    DT__PUT_ALL(e->t, ", \"", name, "\": ");
     dt__put_visible(e->t, text.used > 0 ? text.bytes : "", text.used);
     dt__release(e->ctx, text.bytes);
     return s;
@@ -117,8 +115,7 @@ static dt_status put_all(making *m)
     const int64_t shown = dt__min_i64(prompted ? PROMPTED : RUNNING, e->n);
     m->how = dt_sampling_defaults();
     m->how.temperature = prompted ? 0 : 0.8;
-    dt__put_text(e->t, "\"temperature\": ");
-    dt__put_real(e->t, m->how.temperature);
+    DT__PUT_ALL(e->t, "\"temperature\": ", m->how.temperature);
     dt__put_text(e->t, ", \"texts\": [");
     for (int64_t i = 0; i < shown; i++) {
         dt__put_text(e->t, i > 0 ? ",\n  " : "\n  ");

@@ -24,11 +24,7 @@ static dt_status put_points(const dt__examples *e, int64_t outputs)
             if (!isfinite(value)) continue;
             dt__put_comma(e->t, &first);
             dt__put_text(e->t, "[");
-            dt__put_integer(e->t, k);
-            dt__put_text(e->t, ",");
-            dt__put_real(e->t, (double)wanted[k]);
-            dt__put_text(e->t, ",");
-            dt__put_real(e->t, value);
+            DT__PUT_ALL(e->t, k, ",", (double)wanted[k], ",", value);
             dt__put_text(e->t, "]");
         }
     }

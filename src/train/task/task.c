@@ -177,10 +177,7 @@ void dt__tally_close(dt__tally *s)
 {
     for (int i = 0; i < s->n_parts; i++) dt__tally_close(&s->part[i]);
     for (int i = 0; i < s->n_own; i++) dt__release(s->ctx, s->state[i]);
-    dt__release(s->ctx, s->part);
-    dt__release(s->ctx, s->region[0]);
-    dt__release(s->ctx, s->total[0]);
-    dt__release(s->ctx, s->scored);
+    DT__RELEASE(s->ctx, s->part, s->region[0], s->total[0], s->scored);
     *s = (dt__tally){ .ctx = s->ctx };
 }
 

@@ -158,13 +158,7 @@ static void close_folder(dt__exported *e)
     loaded *f = e->file;
     if (f == NULL) return;
     if (f->library != NULL) dlclose(f->library);
-    dt__release(e->ctx, f->arena);
-    dt__release(e->ctx, f->x);
-    dt__release(e->ctx, f->y);
-    dt__release(e->ctx, f->codes);
-    dt__release(e->ctx, f->answer);
-    dt__release(e->ctx, f->data);
-    dt__release(e->ctx, f);
+    DT__RELEASE(e->ctx, f->arena, f->x, f->y, f->codes, f->answer, f->data, f);
 }
 
 const dt__exported_kind dt__exported_folder = { open_folder, run, close_folder };

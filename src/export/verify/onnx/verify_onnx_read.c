@@ -275,6 +275,5 @@ void dt__verify_close(dt__verify *v)
     dt__block_list_free(v->ctx, &v->scratch);
     dt__block_list_free(v->ctx, &v->blocks);
     dt__onnx_close(&v->file);
-    dt__release(v->ctx, v->path);
-    dt__release(v->ctx, v);
+    DT__RELEASE(v->ctx, v->path, v);
 }

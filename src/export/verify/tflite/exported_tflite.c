@@ -111,10 +111,7 @@ static void close_file(dt__exported *e)
     if (f == NULL) return;
     dt__vlite_close(f->v);
     if (f->map != NULL) munmap(f->map, f->bytes);
-    dt__release(e->ctx, f->turned);
-    dt__release(e->ctx, f->codes);
-    dt__release(e->ctx, f->data);
-    dt__release(e->ctx, f);
+    DT__RELEASE(e->ctx, f->turned, f->codes, f->data, f);
 }
 
 const dt__exported_kind dt__exported_tflite = { open_file, run, close_file };

@@ -62,8 +62,7 @@ dt_status dt__onnx_swish(dt__onnx *g)
     DT__TRY(dt__onnx_simple(g, "sigmoid", gate, &gate));
     DT__TRY(dt__onnx_new(g, "mul", &l));
     dt__onnx_read_from(l, x);
-    dt__onnx_read_from(l, gate);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, gate));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }
@@ -141,8 +140,7 @@ static dt_status elu(dt__onnx *g, double alpha, double factor)
         DT__TRY(dt__onnx_scaled(g, below, alpha, 0, &below));
         DT__TRY(dt__onnx_new(g, "add", &l));
         dt__onnx_read_from(l, above);
-        dt__onnx_read_from(l, below);
-        DT__TRY(dt__onnx_add(g, l));
+        DT__TRY(dt__onnx_add_on(g, l, below));
     }
     DT__TRY(dt__onnx_scaled(g, l, factor, 0, &l));
     dt__onnx_keep(g, 0, v, l);
@@ -294,8 +292,7 @@ dt_status dt__onnx_dropout(dt__onnx *g)
         return dt__onnx_refuse(g, "with training_mode; export the model in evaluation");
     DT__TRY(dt__onnx_new(g, "dropout", &l));
     ((dt_dropout_layer *)l->options)->p = p;
-    dt__onnx_read_from(l, dt__onnx_maker(g, v));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }
@@ -315,8 +312,7 @@ dt_status dt__onnx_softmax(dt__onnx *g)
     if (v->axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
     DT__TRY(dt__onnx_new(g, is_log ? "log_softmax" : "softmax", &l));
     ((dt_dim_layer *)l->options)->dim = v->axis[axis];
-    dt__onnx_read_from(l, dt__onnx_maker(g, v));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }

@@ -162,8 +162,7 @@ static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__o
     for (int i = 0; i < own.rank; i++) o->shape.v[i] = own.dims[i];
     DT__TRY(dt__onnx_weigh(g, l, path, &own));
     o->trained = own.count > 1 && own.initializer != NULL;
-    dt__onnx_read_from(l, dt__onnx_maker(g, v));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }
@@ -248,8 +247,7 @@ dt_status dt__onnx_power(dt__onnx *g)
     if (n == 1) return dt__onnx_identity(g);
     DT__TRY(dt__onnx_new(g, n == 2 ? "square" : n == 0.5 ? "sqrt" : "pow", &l));
     if (dt__onnx_is(l, "pow")) ((dt_pow_layer *)l->options)->exponent = n;
-    dt__onnx_read_from(l, dt__onnx_maker(g, v));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
     dt__onnx_keep(g, 0, v, l);
     return DT_OK;
 }

@@ -249,8 +249,7 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
     y = *dt__onnx_out(g, 0);
     DT__TRY(dt__onnx_new(g, "softmax", &l));
     ((dt_dim_layer *)l->options)->dim = y.axis[3];
-    dt__onnx_read_from(l, dt__onnx_maker(g, &y));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, &y)));
     dt__onnx_keep(g, 0, &y, l);
     return DT_OK;
 }

@@ -52,8 +52,7 @@ dt_status dt__onnx_conv(dt__onnx *g)
     const dt__onnx_window whole = w;
     if (!dt__onnx_is_even(&w)) DT__TRY(dt__onnx_pad_before(g, &w, 0, &x));
     DT__TRY(new_conv(g, w.axes == 1 ? "conv1d" : "conv2d", &w, dt__onnx_in(g, 1)->dims[0], &l));
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     DT__TRY(dt__onnx_check_extents(g, &shape, &whole, &l->shape));
     return dt__onnx_image_result(g, 0, l);
 }
@@ -96,8 +95,7 @@ dt_status dt__onnx_conv_transpose(dt__onnx *g)
     }
     const char *kind = w.axes == 1 ? "conv_transpose1d" : "conv_transpose2d";
     DT__TRY(new_conv(g, kind, &w, channels, &l));
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     for (int i = 0; i < w.axes; i++) {
         const int64_t least = dt__min_i64(w.before[i], w.after[i]), n = l->shape.dims[1 + i];
         const int64_t range[3] = { w.before[i] - least, n - (w.after[i] - least), 1 };

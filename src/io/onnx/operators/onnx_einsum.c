@@ -151,8 +151,7 @@ static dt_status sum_rest(dt__onnx *g, term *t, const char *result, const term *
     }
     DT__TRY(dt__onnx_new(g, "sum", &l));
     ((dt_reduce_layer *)l->options)->reduce.dims = over;
-    dt__onnx_read_from(l, t->l);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, t->l));
     left.l = l;
     *t = left;
     return DT_OK;
@@ -259,8 +258,7 @@ static dt_status multiply(dt__onnx *g, term *a, term *b, const char *result, ter
         DT__TRY(as_matrix(g, b, p.batch, p.k, p.n));
         DT__TRY(dt__onnx_new(g, "matmul", &l));
         dt__onnx_read_from(l, a->l);
-        dt__onnx_read_from(l, b->l);
-        DT__TRY(dt__onnx_add(g, l));
+        DT__TRY(dt__onnx_add_on(g, l, b->l));
     }
     *y = (term){ .l = l };
     dt_shape shape = { .rank = 0 };

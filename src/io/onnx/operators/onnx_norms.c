@@ -23,8 +23,7 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
         }
         DT__TRY(dt__onnx_weigh(g, l, paths[i], v));
     }
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     DT__TRY(dt__onnx_reshaped(g, l, shape, &l));
     return dt__onnx_image_result(g, 0, l);
 }
@@ -98,8 +97,7 @@ dt_status dt__onnx_group_norm(dt__onnx *g)
         DT__TRY(by_channel(g, dt__onnx_in(g, 1 + i), groups, x->shape.dims[0], &weight));
         DT__TRY(dt__onnx_weigh(g, l, paths[i], &weight));
     }
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     return dt__onnx_image_result(g, 0, l);
 }
 
@@ -139,8 +137,7 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     ((dt_norm_layer *)l->options)->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
     DT__TRY(weigh_last(g, l, &shape, axis, 1, "weight"));
     if (has_bias) DT__TRY(weigh_last(g, l, &shape, axis, 2, "bias"));
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     DT__TRY(dt__onnx_reshaped(g, l, &shape, &l));
     dt__onnx_keep(g, 0, &v, l);
     return DT_OK;
@@ -177,8 +174,7 @@ static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,
     dt_pool_options *o = &((dt_pool_layer *)l->options)->pool;
     o->kernel[0] = size;
     o->stride[0] = 1;
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     DT__TRY(dt__onnx_reshaped(g, l, &whole, &l));
     return dt__onnx_permuted(g, l, back, out);
 }
@@ -201,12 +197,10 @@ dt_status dt__onnx_local_norm(dt__onnx *g)
     const dt__onnx_layer *from = l;
     DT__TRY(dt__onnx_new(g, "pow", &l));
     ((dt_pow_layer *)l->options)->exponent = beta;
-    dt__onnx_read_from(l, from);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, from));
     from = l;
     DT__TRY(dt__onnx_new(g, "div", &l));
     dt__onnx_read_from(l, x);
-    dt__onnx_read_from(l, from);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, from));
     return dt__onnx_image_result(g, 0, l);
 }

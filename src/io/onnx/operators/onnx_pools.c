@@ -260,7 +260,6 @@ dt_status dt__onnx_global_average_pool(dt__onnx *g)
         for (int i = 0; i < axes; i++) o->dims.v[o->dims.n++] = 2 + i;
         o->keepdim = true;
     }
-    dt__onnx_read_from(l, x);
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, x));
     return dt__onnx_image_result(g, 0, l);
 }

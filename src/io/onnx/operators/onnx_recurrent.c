@@ -255,8 +255,7 @@ static dt_status states_at(dt__onnx *g, const network *n, int i, dt__onnx_layer 
         DT__TRY(dt__onnx_new(g, "concat", &l));
         ((dt_concat_layer *)l->options)->dim = 1;
         dt__onnx_read_from(l, part[0]);
-        dt__onnx_read_from(l, part[1]);
-        DT__TRY(dt__onnx_add(g, l));
+        DT__TRY(dt__onnx_add_on(g, l, part[1]));
     }
     arrange(g, i, l, n->batch_first ? NULL : axis);
     return DT_OK;

@@ -78,8 +78,7 @@ static dt_status reduce(dt__onnx *g, const char *kind, const bool over[DT_MAX_RA
             if (over[d]) o->dims.v[o->dims.n++] = d;
         }
         o->keepdim = keep;
-        dt__onnx_read_from(l, x);
-        DT__TRY(dt__onnx_add(g, l));
+        DT__TRY(dt__onnx_add_on(g, l, x));
     }
     if (!keep) leave_out(v, over, rank);
     v->layer = l->index;

@@ -19,14 +19,13 @@ typedef struct step {
 } step;
 
 #define MOST_STEPS 7
-#define DEQUANTIZE(in, out, axis)                                                                  \
-    {                                                                                              \
-        "DequantizeLinear", in, out, axis, false                                                   \
-    }
-#define QUANTIZE(in)                                                                               \
-    {                                                                                              \
-        "QuantizeLinear", in, "=", NO_AXIS, false                                                  \
-    }
+/* clang-format off */
+#define NODE(op, in, whole) { op, in, "y", NO_AXIS, whole }
+#define DEQUANTIZE(in, out, axis) { "DequantizeLinear", in, out, axis, false }
+#define QUANTIZE(in) { "QuantizeLinear", in, "=", NO_AXIS, false }
+#define OF_ONE DEQUANTIZE("012", "x", NO_AXIS)
+#define OF_TWO(axis) OF_ONE, DEQUANTIZE("345", "w", axis)
+#define BIAS(input) { "Mul", "14", "s", NO_AXIS, false }, DEQUANTIZE(input "s", "b", 0)
 
 typedef struct expansion {
     const char *op;
@@ -36,87 +35,26 @@ typedef struct expansion {
 } expansion;
 
 static const expansion expansions[] = {
-    { "QLinearConv",
-      false,
-      7,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", 0),
-        { "Mul", "14", "s", NO_AXIS, false },
-        DEQUANTIZE("8s", "b", 0),
-        { "Conv", "xwb", "y", NO_AXIS, true },
-        QUANTIZE("y67") } },
-    { "QLinearMatMul",
-      false,
-      7,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", 1),
-        { "MatMul", "xw", "y", NO_AXIS, false },
-        QUANTIZE("y67") } },
-    { "QGemm",
-      true,
-      7,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", BY_TRANS_B),
-        { "Mul", "14", "s", NO_AXIS, false },
-        DEQUANTIZE("6s", "b", 0),
-        { "Gemm", "xwb", "y", NO_AXIS, true },
-        QUANTIZE("y78") } },
-    { "QGemm",
-      true,
-      4,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", BY_TRANS_B),
-        { "Mul", "14", "s", NO_AXIS, false },
-        DEQUANTIZE("6s", "b", 0),
-        { "Gemm", "xwb", "=", NO_AXIS, true } } },
-    { "QLinearAdd",
-      true,
-      6,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", NO_AXIS),
-        { "Add", "xw", "y", NO_AXIS, false },
-        QUANTIZE("y67") } },
-    { "QLinearMul",
-      true,
-      6,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        DEQUANTIZE("345", "w", NO_AXIS),
-        { "Mul", "xw", "y", NO_AXIS, false },
-        QUANTIZE("y67") } },
-    { "QLinearGlobalAveragePool",
-      true,
-      3,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        { "GlobalAveragePool", "x", "y", NO_AXIS, true },
-        QUANTIZE("y34") } },
-    { "QLinearAveragePool",
-      true,
-      3,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        { "AveragePool", "x", "y", NO_AXIS, true },
-        QUANTIZE("y34") } },
-    { "QLinearSigmoid",
-      true,
-      3,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        { "Sigmoid", "x", "y", NO_AXIS, false },
-        QUANTIZE("y34") } },
-    { "QLinearLeakyRelu",
-      true,
-      3,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        { "LeakyRelu", "x", "y", NO_AXIS, true },
-        QUANTIZE("y34") } },
-    { "QLinearSoftmax",
-      true,
-      3,
-      { DEQUANTIZE("012", "x", NO_AXIS),
-        { "Softmax", "x", "y", NO_AXIS, true },
-        QUANTIZE("y34") } },
+    { "QLinearConv", false, 7,
+      { OF_TWO(0), BIAS("8"), NODE("Conv", "xwb", true), QUANTIZE("y67") } },
+    { "QLinearMatMul", false, 7, { OF_TWO(1), NODE("MatMul", "xw", false), QUANTIZE("y67") } },
+    { "QGemm", true, 7,
+      { OF_TWO(BY_TRANS_B), BIAS("6"), NODE("Gemm", "xwb", true), QUANTIZE("y78") } },
+    { "QGemm", true, 4, { OF_TWO(BY_TRANS_B), BIAS("6"), { "Gemm", "xwb", "=", NO_AXIS, true } } },
+    { "QLinearAdd", true, 6, { OF_TWO(NO_AXIS), NODE("Add", "xw", false), QUANTIZE("y67") } },
+    { "QLinearMul", true, 6, { OF_TWO(NO_AXIS), NODE("Mul", "xw", false), QUANTIZE("y67") } },
+    { "QLinearGlobalAveragePool", true, 3,
+      { OF_ONE, NODE("GlobalAveragePool", "x", true), QUANTIZE("y34") } },
+    { "QLinearAveragePool", true, 3,
+      { OF_ONE, NODE("AveragePool", "x", true), QUANTIZE("y34") } },
+    { "QLinearSigmoid", true, 3, { OF_ONE, NODE("Sigmoid", "x", false), QUANTIZE("y34") } },
+    { "QLinearLeakyRelu", true, 3, { OF_ONE, NODE("LeakyRelu", "x", true), QUANTIZE("y34") } },
+    { "QLinearSoftmax", true, 3, { OF_ONE, NODE("Softmax", "x", true), QUANTIZE("y34") } },
     /* in onnxruntime's domain, where the file's version of the standard lacks their types */
     { "QuantizeLinear", true, 1, { { "QuantizeLinear", "012", "=", NO_AXIS, true } } },
     { "DequantizeLinear", true, 1, { { "DequantizeLinear", "012", "=", NO_AXIS, true } } },
 };
+/* clang-format on */
 
 static char *of(const char *text) { return (char *)(uintptr_t)text; }
 

@@ -244,8 +244,7 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
     dt_fake_quant_layer *o = l->options;
     o->scale = (double)q->scale[0];
     o->zero_point = q->zero[0];
-    dt__onnx_read_from(l, dt__onnx_maker(g, v));
-    DT__TRY(dt__onnx_add(g, l));
+    DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
     own->plain = v->plain == v->layer ? l->index : -1;
     own->layer = l->index;
     own->rounded = true;

@@ -49,8 +49,7 @@ static uint8_t *shades(dt_ctx *ctx, const dt__picture *p, int64_t count)
 
 static void put_extent(dt__chars *t, const char *name, int64_t extent)
 {
-    dt__put_text(t, name);
-    dt__put_integer(t, extent);
+    DT__PUT_ALL(t, name, extent);
 }
 
 void dt__put_picture(dt__chars *t, const dt__picture *p)
@@ -162,8 +161,7 @@ static dt_status put_fields(const dt__run *r, const dt__examples *e, const char 
     dt__put_quoted(e->t, k->name);
     if (name != NULL) dt__put_text(e->t, ", \"output\": ");
     if (name != NULL) dt__put_quoted(e->t, name);
-    dt__put_text(e->t, ", \"evaluated_on\": ");
-    dt__put_quoted(e->t, r->summary->evaluated_on);
+    DT__PUT_ALL(e->t, ", \"evaluated_on\": ", DT__QUOTED(r->summary->evaluated_on));
     put_extent(e->t, ", \"examples\": ", e->n);
     dt__put_text(e->t, ",\n ");
     DT__TRY(k->write(e));

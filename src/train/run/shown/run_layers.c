@@ -32,17 +32,14 @@ typedef struct writing {
 /* Five digits behind the point are enough for people. */
 static void put_rounded(dt__chars *t, const char *name, double value)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
+    DT__PUT_ALL(t, ", \"", name, "\": ");
     if (isfinite(value)) dt__put_real(t, round(value * 1e5) / 1e5);
     else dt__put_text(t, "null");
 }
 
 static void put_counts(dt__chars *t, const char *name, const int64_t *count, int64_t n)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": [");
     for (int64_t i = 0; i < n; i++) {
         if (i > 0) dt__put_text(t, ",");
@@ -53,12 +50,8 @@ static void put_counts(dt__chars *t, const char *name, const int64_t *count, int
 
 static void put_whole(dt__chars *t, const dt_quant_figures *f, const char *scheme)
 {
-    dt__put_text(t, ", \"scheme\": ");
-    dt__put_quoted(t, scheme);
-    dt__put_text(t, ", \"elements\": ");
-    dt__put_integer(t, f->elements);
-    dt__put_text(t, ", \"bound\": ");
-    dt__put_real(t, f->bound);
+    DT__PUT_ALL(t, ", \"scheme\": ", DT__QUOTED(scheme), ", \"elements\": ", f->elements,
+                ", \"bound\": ", f->bound);
     put_counts(t, "codes", f->code, f->codes);
     put_counts(t, "bins", f->bin, DT_FIGURE_BINS);
 }
@@ -68,8 +61,7 @@ static void put_tensor(output *o, const char *name, const dt_quant_figures *f,
 {
     dt__chars *t = &o->t;
     if (!f->given) return;
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
+    DT__PUT_ALL(t, ", \"", name);
     dt__put_text(t, "\": {\"bits\": ");
     dt__put_integer(t, quant->bits);
     if (f->compared) put_rounded(t, "snr", f->snr);
@@ -77,9 +69,7 @@ static void put_tensor(output *o, const char *name, const dt_quant_figures *f,
     put_rounded(t, "dead", f->dead);
     if (isfinite(f->least_scale) && isfinite(f->most_scale)) {
         dt__put_text(t, ", \"scales\": [");
-        dt__put_real(t, f->least_scale);
-        dt__put_text(t, ", ");
-        dt__put_real(t, f->most_scale);
+        DT__PUT_ALL(t, f->least_scale, ", ", f->most_scale);
         dt__put_text(t, "]");
     }
     if (o->whole) put_whole(t, f, scheme);
@@ -94,12 +84,9 @@ static void put_layer_to(const dt__run *r, output *o, const dt_layer_figures *la
     dt__put_text(t, "{\"path\": ");
     dt__put_quoted(t, layer->path);
     if (o->whole) {
-        dt__put_text(t, ", \"type\": ");
-        dt__put_quoted(t, layer->type);
-        dt__put_text(t, ", \"bytes\": ");
-        dt__put_integer(t, dt__bytes_below(r->model, layer->path, true));
-        dt__put_text(t, ", \"float_bytes\": ");
-        dt__put_integer(t, dt__bytes_below(r->model, layer->path, false));
+        DT__PUT_ALL(t, ", \"type\": ", DT__QUOTED(layer->type),
+                    ", \"bytes\": ", dt__bytes_below(r->model, layer->path, true),
+                    ", \"float_bytes\": ", dt__bytes_below(r->model, layer->path, false));
     }
     put_tensor(o, "weight", &layer->weight, &layer->weight_quant, layer->weight_scheme);
     put_tensor(o, "input", &layer->input, &layer->input_quant, layer->input_scheme);

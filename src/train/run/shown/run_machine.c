@@ -7,18 +7,12 @@
 
 static void put_field(dt__chars *t, const char *name, const char *text)
 {
-    dt__put_text(t, ",\n \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
-    dt__put_quoted(t, text);
+    DT__PUT_ALL(t, ",\n \"", name, "\": ", DT__QUOTED(text));
 }
 
 static void put_number(dt__chars *t, const char *name, double value)
 {
-    dt__put_text(t, ",\n \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
-    dt__put_real(t, value);
+    DT__PUT_ALL(t, ",\n \"", name, "\": ", value);
 }
 
 /* The end of the run, in UTC. */
@@ -44,8 +38,7 @@ static void put_memory(const dt__run *r, dt__chars *t)
         const double values[] = { m->peak, m->weights, m->gradient, m->optimizer, m->activations };
         if (k > 0) dt__put_text(t, ",\n  ");
         for (int i = 0; i < DT__COUNT_OF(names); i++) {
-            dt__put_text(t, names[i]);
-            dt__put_real(t, values[i]);
+            DT__PUT_ALL(t, names[i], values[i]);
         }
         dt__put_text(t, "}");
     }

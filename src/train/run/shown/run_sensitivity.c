@@ -76,9 +76,7 @@ static dt_status measure_layer(const sensitivity *s, layer *l)
 
 static void put_gain(dt__chars *t, const char *name, double gain)
 {
-    dt__put_text(t, ", \"");
-    dt__put_text(t, name);
-    dt__put_text(t, "\": ");
+    DT__PUT_ALL(t, ", \"", name, "\": ");
     if (isfinite(gain)) dt__put_real(t, gain);
     else dt__put_text(t, "null");
 }
@@ -88,13 +86,9 @@ static void put_layer(const sensitivity *s, dt__chars *t, const layer *l)
     const dt__fq *weight = dt__weight_to_convert(l->m);
     const dt__input_hook *input = dt__input_hook_of(l->m);
     dt__put_text(t, "{\"path\": ");
-    dt__put_quoted(t, l->m->path);
-    dt__put_text(t, ", \"bits\": ");
-    dt__put_integer(t, weight->quant.bits);
-    dt__put_text(t, ", \"input_bits\": ");
-    dt__put_integer(t, input == NULL ? 32 : input->quant.bits);
-    dt__put_text(t, ", \"elements\": ");
-    dt__put_integer(t, dt__entry_find(l->m, "weight")->x->count);
+    DT__PUT_ALL(t, DT__QUOTED(l->m->path), ", \"bits\": ", weight->quant.bits,
+                ", \"input_bits\": ", input == NULL ? 32 : input->quant.bits,
+                ", \"elements\": ", dt__entry_find(l->m, "weight")->x->count);
     put_gain(t, "weight_gain", s->loss - l->without_weight);
     put_gain(t, "gain", s->loss - l->without);
     dt__put_text(t, "}");
@@ -106,9 +100,7 @@ static dt_status write_file(const sensitivity *s)
     dt__chars t = { .ctx = r->ctx };
     if (!dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"evaluated_on\": ");
-    dt__put_quoted(&t, r->summary->evaluated_on);
-    dt__put_text(&t, ", \"examples\": ");
-    dt__put_integer(&t, s->examples);
+    DT__PUT_ALL(&t, DT__QUOTED(r->summary->evaluated_on), ", \"examples\": ", s->examples);
     put_gain(&t, "loss", s->loss);
     dt__put_text(&t, ", \"layers\": [");
     for (int64_t i = 0; i < s->n; i++) {
