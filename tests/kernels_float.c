@@ -489,8 +489,9 @@ enum { TABLE = 11 };
 static dt__gather gather_of(kernel_run *r)
 {
     const int64_t n = dt__min_i64(kernel_size(r), 4100);
-    dt__gather g = { .count = kernel_extent(r, n), .n = n, .wide = kernel_chance(r) };
-    g.index = kernel_indices(r, g.count, TABLE, g.wide);
+    const bool wide = kernel_chance(r);
+    dt__gather g = { .count = kernel_extent(r, n), .n = n, .type = wide ? DT_I64 : DT_I32 };
+    g.index = kernel_indices(r, g.count, TABLE, wide);
     return g;
 }
 

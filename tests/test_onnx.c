@@ -511,6 +511,10 @@ static const call calls[] = {
     { "O/cnn.onnx -o F/m.safetensors --deviation 0", 2, "deviation is 0; it must be above 0",
       false },
     { "O/cnn.onnx -o F/m.safetensors --layout chw", 2, "there are nchw and nhwc", false },
+    { "O/cnn.onnx -o F/m.safetensors --shape 1x3xH", 2, "expected NAME:1x3x48x320", false },
+    { "O/cnn.onnx -o F/m.safetensors --shape 1x", 2, "expected NAME:1x3x48x320", false },
+    { "O/cnn.onnx -o F/m.safetensors --shape x:0x3", 2, "expected NAME:1x3x48x320", false },
+    { "O/cnn.onnx -o F/m.safetensors --shape z:1x2", 2, "the file has no such input", false },
     { "O/cnn.onnx -o F/m.safetensors --classes ,", 2, "--classes has no name", false },
     { "O/cnn.onnx -o F/m.safetensors --classes F/none.txt", 2, "which is neither a file", false },
 };

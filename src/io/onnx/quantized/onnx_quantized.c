@@ -285,9 +285,11 @@ void dt__onnx_keep_codes(dt__onnx *g)
 {
     const dt__onnx_value *x = dt__onnx_in(g, 0);
     const char *op = g->node->op_type;
-    const int64_t to = strcmp(op, "Cast") == 0 ? dt__onnx_int(g, "to", 0) : DT__ONNX_I64;
-    if (x != NULL && x->whole && strcmp(op, "Equal") != 0 && dt__onnx_out(g, 0) != NULL) {
-        dt__onnx_out(g, 0)->whole = to == DT__ONNX_I64 || to == DT__ONNX_I32;
+    const bool cast = strcmp(op, "Cast") == 0;
+    const int64_t to = cast ? dt__onnx_int(g, "to", 0) : DT__ONNX_I64;
+    dt__onnx_value *y = dt__onnx_out(g, 0);
+    if (x != NULL && x->whole && y != NULL && y->kind == DT__ONNX_COMPUTED) {
+        y->whole = strcmp(op, "Equal") != 0 && (to == DT__ONNX_I64 || to == DT__ONNX_I32);
     }
     if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || !keeps_codes(op)) return;
     for (int i = 0; (size_t)i < g->node->n_output; i++) {
