@@ -13,6 +13,8 @@ typedef struct dt__lite_place {
     int axis[4];            /* dimension i of the tensor is axis[i] of the result */
     int64_t flat[3]; /* of rows of pixels, [height, width, channels]: in the result channels come
                       * first; {0}: as they are */
+    int64_t block[2]; /* between SPACE_TO_BATCH_ND and its inverse: the blocks in whose places
+                       * the file has a batch; else 0 */
 } dt__lite_place;
 
 typedef struct dt__lite_import {
