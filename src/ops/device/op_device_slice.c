@@ -93,6 +93,8 @@ static const dt__case cases[] = {
                      .steps = { 2, { 2, 3 } }) },
     { "nothing", .in = { { { 2, 3 } } },
       .options = CUT(.dims = { 1, { 1 } }, .starts = { 1, { 2 } }, .stops = { 1, { 1 } }) },
+    { "empty", .in = { { { 0, 3 } } },
+      .options = CUT(.dims = { 1, { 1 } }, .starts = { 1, { 1 } }, .stops = { 1, { 2 } }) },
     { "lists", .in = { { { 2, 3 } } }, .options = CUT(.dims = { 1, { 1 } }), .fails = DT_ERR_ARG,
       .says = "1 dims, 0 starts" },
 };
