@@ -2,7 +2,7 @@
 #include "export/c/c_device.h"
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
-#include "ops/device/device_table.h"
+#include "ops/device/device_functions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -192,8 +192,9 @@ static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
     if (memcmp(in, out, sizeof in) == 0) return x;
     const dt__c_name to = dt__c_scratch(p, c, "int8_t", dt__c_count(p, c->out[0]), 1);
     dt__c_want(p, "device_spread");
-    dt__c_constant(p, "static const int32_t e%lld_%d[2][3] = { { %lld, %lld, %lld }, "
-                      "{ %lld, %lld, %lld } };\n",
+    dt__c_constant(p,
+                   "static const int32_t e%lld_%d[2][3] = { { %lld, %lld, %lld }, "
+                   "{ %lld, %lld, %lld } };\n",
                    (long long)p->at, i, (long long)in[1], (long long)in[2], (long long)in[0],
                    (long long)out[1], (long long)out[2], (long long)out[0]);
     dt__c_line(p, "device_spread(%s, e%lld_%d[0], e%lld_%d[1], %s);", x.text, (long long)p->at, i,
@@ -254,10 +255,9 @@ static void emit_table(dt__c_program *p, const dt_trace_call *c)
                           &table);
     snprintf(name, sizeof name, "t%lld", (long long)p->at);
     dt__c_signed_bytes(p, name, dt__device_function_names[o.function], table.code, 256);
-    dt__c_want(p, "device_table");
-    dt__c_line(p, "device_table(%s, %s, %lld, %s);", name,
-               dt__c_value(p, c->in[X].value).text, (long long)dt__c_count(p, c->out[0]),
-               dt__c_out(p, c, 0).text);
+    dt__c_want(p, "device_lookup");
+    dt__c_line(p, "device_lookup(%s, %s, %lld, %s);", name, dt__c_value(p, c->in[X].value).text,
+               (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
 }
 
 /* ---- means ----------------------------------------------------------------------------------- */

@@ -137,8 +137,8 @@ static void put_table(dt__lite_model *m, const dt_trace_call *c)
     static const struct {
         dt__lite_operator op;
         int version;
-    } of[] = { { DT__LITE_LOGISTIC, 2 }, { DT__LITE_TANH, 2 },       { DT__LITE_ELU, 1 },
-               { DT__LITE_GELU, 2 },     { DT__LITE_GELU, 2 },       { DT__LITE_LEAKY_RELU, 2 },
+    } of[] = { { DT__LITE_LOGISTIC, 2 },  { DT__LITE_TANH, 2 }, { DT__LITE_ELU, 1 },
+               { DT__LITE_GELU, 2 },      { DT__LITE_GELU, 2 }, { DT__LITE_LEAKY_RELU, 2 },
                { DT__LITE_HARD_SWISH, 1 } };
     const int function = (int)dt__trace_integer(c, "function");
     dt__lite_value v = dt__lite_as_is(m, c, 0);

@@ -300,8 +300,10 @@ dt_status dt__lite_read_slice(dt__lite_import *m, const dt__vlite_op *o)
                                   (o->option[1] >> d & 1) != 0 ? n : past, step[d] };
         const bool whole = range[0] == 0 && range[1] == n && step[d] == 1;
         if (step[d] < 1 || range[0] < 0 || range[1] <= range[0] || (d == 0 && !whole)) {
-            return dt__onnx_refuse(m->g, "dimension %d is cut to nothing, backwards, or is the "
-                                         "batch", d);
+            return dt__onnx_refuse(m->g,
+                                   "dimension %d is cut to nothing, backwards, or is the "
+                                   "batch",
+                                   d);
         }
         if (!whole) DT__TRY(dt__onnx_sliced(m->g, l, from.axis[d], range, &l));
     }

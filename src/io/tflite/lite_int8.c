@@ -110,8 +110,8 @@ dt_status dt__vlite_add_int8(dt__vlite_call *c)
         const int64_t left = (int64_t)(a->q[p_at] - a->zero[0]) * (1 << 20);
         const int64_t right = (int64_t)(b->q[q_at] - b->zero[0]) * (1 << 20);
         const int64_t second = dt__vlite_requantize(right, of_b);
-        const int64_t sum = dt__vlite_requantize(left, of_a) +
-                            (c->op->code == DT__VLITE_SUB ? -second : second);
+        const int64_t sum =
+            dt__vlite_requantize(left, of_a) + (c->op->code == DT__VLITE_SUB ? -second : second);
         c->y->q[i] = finish(c, dt__vlite_requantize(sum, of_y));
     }
     return DT_OK;
@@ -201,7 +201,8 @@ dt_status dt__vlite_map_int8(dt__vlite_call *c)
             q = leaky ? leaky_of(c, x->q[i]) : hard_swish_of(x, y, x->q[i]);
         } else {
             const float v = x->scale[0] * (float)(x->q[i] - x->zero[0]);
-            q = (int32_t)roundf(fmaxf(-1e6f, fminf(1e6f, function_of(c->op, v) * (1 / y->scale[0]))));
+            q = (int32_t)roundf(
+                fmaxf(-1e6f, fminf(1e6f, function_of(c->op, v) * (1 / y->scale[0]))));
         }
         q += y->zero[0];
         y->q[i] = q < -128 ? -128 : q > 127 ? 127 : q;
@@ -211,8 +212,7 @@ dt_status dt__vlite_map_int8(dt__vlite_call *c)
 
 int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n)
 {
-    dt__vlite_factor f =
-        dt__vlite_factor_of((double)c->in[0]->scale[0] / (double)c->y->scale[0]);
+    dt__vlite_factor f = dt__vlite_factor_of((double)c->in[0]->scale[0] / (double)c->y->scale[0]);
     int up = 0;
     while (n / 2 >= (int64_t)1 << up) up++; /* log2 n, without its fraction */
     up = up < 31 + f.shift ? up : 31 + f.shift;

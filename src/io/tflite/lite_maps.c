@@ -110,7 +110,8 @@ static dt_status run_two(dt__vlite_call *c)
     const dt__vlite_operator *o = row_of(c);
     const int activation = o->bytes[0] == 1 ? (int)c->op->option[0] : 0;
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t a = dt__vlite_spread(c->in[0], c->y, i), b = dt__vlite_spread(c->in[1], c->y, i);
+        const int64_t a = dt__vlite_spread(c->in[0], c->y, i),
+                      b = dt__vlite_spread(c->in[1], c->y, i);
         const double y = o->real((double)c->in[0]->f[a], (double)c->in[1]->f[b]);
         c->y->f[i] = (float)dt__vlite_activated(activation, y);
     }
@@ -146,7 +147,8 @@ static dt_status run_select(dt__vlite_call *c)
     }
     DT__TRY(dt__vlite_broadcasts(c));
     for (int64_t i = 0; i < y->count; i++) {
-        const dt__vlite_tensor *x = c->in[c->in[0]->q[dt__vlite_spread(c->in[0], y, i)] != 0 ? 1 : 2];
+        const dt__vlite_tensor *x =
+            c->in[c->in[0]->q[dt__vlite_spread(c->in[0], y, i)] != 0 ? 1 : 2];
         y->f[i] = x->f[dt__vlite_spread(x, y, i)];
     }
     return DT_OK;
@@ -175,7 +177,8 @@ static dt_status run_codes(dt__vlite_call *c)
     }
     DT__TRY(dt__vlite_broadcasts(c));
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int32_t p = c->in[0]->q[dt__vlite_spread(c->in[0], c->y, i)], q = b->q[dt__vlite_spread(b, c->y, i)];
+        const int32_t p = c->in[0]->q[dt__vlite_spread(c->in[0], c->y, i)],
+                      q = b->q[dt__vlite_spread(b, c->y, i)];
         c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
     }
     return DT_OK;

@@ -249,8 +249,7 @@ bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
     const double twice = 2 * (double)(a > b ? a : b), last = twice / (0x1p20 * (double)y);
     if (!(last < 1)) return false;
     *out = (dt__device_add){ dt__multiplier_of((double)a / twice),
-                             dt__multiplier_of((double)b / twice), dt__multiplier_of(last),
-                             false };
+                             dt__multiplier_of((double)b / twice), dt__multiplier_of(last), false };
     return true;
 }
 

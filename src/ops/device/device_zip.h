@@ -55,7 +55,8 @@ dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_te
           .options = &relu6, .rough = true },                                                      \
         { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },          \
         { "broadcast", .in = { { { 2, 3, 4 } }, { { 3, 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } },   \
-        { "both broadcast", .in = { { { 3, 1, 4 } }, { { 5, 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } }, \
+        { "both broadcast",                                                                        \
+          .in = { { { 3, 1, 4 } }, { { 5, 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } },                \
         { "misfit", .in = { { { 2, 3 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },              \
           .fails = DT_ERR_SHAPE },                                                                 \
         { "activation", .in = { { { 2 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },             \

@@ -1,6 +1,6 @@
 /* Means of codes over some dimensions, on a scale of their own (numerics §8), as LiteRT's kernels
  * compute MEAN: S the sum of q - z_x of n codes, m and e the factor s_x / s_y,
- *     y = clamp(requantize(S, m 2^f / n, e - f) + z_y)      f = min(log2 n, 31 + e), cut to integers
+ *     y = clamp(requantize(S, m 2^f / n, e - f) + z_y)      f = min(floor(log2 n), 31 + e)
  *     dx = dy / n where y was not clamped, else 0, repeated */
 #include "ops/device/device_ops.h"
 #include "ops/ops_list.h"

@@ -51,8 +51,7 @@ static void forward(const dt_call *c)
 
 static void forward_codes(const dt_call *c)
 {
-    copy(c, c->in[0], (const char *)c->codes[0]->u, 1, false,
-         (char *)dt__coded_codes(c->y)->u);
+    copy(c, c->in[0], (const char *)c->codes[0]->u, 1, false, (char *)dt__coded_codes(c->y)->u);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
@@ -86,8 +85,8 @@ dt_tensor *dt_device_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *opt
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 4 }, .given = true, .values = { 1, 3, -1, 2 } } },
-      .options = CUT(.dims = { 1, { 1 } }, .starts = { 1, { 1 } }, .stops = { 1, { 3 } }),
-      .n_y = 2, .y = { 3, -1 } },
+      .options = CUT(.dims = { 1, { 1 } }, .starts = { 1, { 1 } }, .stops = { 1, { 3 } }), .n_y = 2,
+      .y = { 3, -1 } },
     { "two dimensions", .in = { { { 2, 5, 7 } } },
       .options = CUT(.dims = { 2, { 2, 1 } }, .starts = { 2, { -6, 0 } }, .stops = { 2, { 6, 4 } },
                      .steps = { 2, { 2, 3 } }) },

@@ -1,7 +1,7 @@
-/* y = f(x) of each code, by a table (numerics §8, device_table.c).      dx = f'(x) dy where y was not
- * clamped, else 0 */
+/* y = f(x) of each code, by a table (numerics §8, device_functions.c).
+ *     dx = f'(x) dy where y was not clamped, else 0 */
 #include "ops/device/device_ops.h"
-#include "ops/device/device_table.h"
+#include "ops/device/device_functions.h"
 #include "ops/ops_list.h"
 
 #include <math.h>
@@ -41,8 +41,8 @@ static dt_call base_call(const dt_call *c, dt_tensor *x, dt_tensor *y)
     dt_call inner = *c;
     const int function = options_of(c)->function;
     inner.op = bases[function].op;
-    inner.options = function == DT_TABLE_LEAKY_RELU ? &options_of(c)->slope
-                                                    : bases[function].options;
+    inner.options =
+        function == DT_TABLE_LEAKY_RELU ? &options_of(c)->slope : bases[function].options;
     inner.coded = inner.recording = false;
     inner.arg[X] = x;
     inner.y = inner.out[0] = y;
@@ -75,8 +75,7 @@ static dt_status choose_range(dt_call *c, dt__coding_range *y)
     DT__TRY(dt__want_operands(c, 3, 4));
     DT__TRY(dt__device_range_of(c, SCALE, y));
     if (!c->coded) return DT_OK;
-    const double least =
-        dt__device_table_scale(function, dt__range_of_codes(c->codes[X]).scale);
+    const double least = dt__device_table_scale(function, dt__range_of_codes(c->codes[X]).scale);
     if ((double)y->scale >= least) return DT_OK;
     *y = dt__device_coarser(*y, least);
     c->state[DT__DEVICE_COARSER] = 1;
@@ -206,15 +205,14 @@ static const dt__case cases[] = {
     { "gelu", RANGED({ { 2, 3, 4 } }), .options = FUNCTION(DT_TABLE_GELU) },
     { "gelu_tanh", RANGED({ { 2, 3, 4 } }), .options = FUNCTION(DT_TABLE_GELU_TANH) },
     { "leaky_relu", RANGED({ { 5 }, .given = true, .values = { -2, -1, 1, 0.5, 3 } }),
-      .options = LEAKY(0.25), .n_y = 5,
-      .y = { -0.5, -0.25, 1, 0.5, 3 }, .rough = true },
+      .options = LEAKY(0.25), .n_y = 5, .y = { -0.5, -0.25, 1, 0.5, 3 }, .rough = true },
     { "hardswish", RANGED({ { 2, 3, 4 }, .low = -4, .high = 4 }),
       .options = FUNCTION(DT_TABLE_HARDSWISH), .rough = true },
     { "empty", .in = { { { 0, 3 } } } },
     { "a range of its own", RANGED({ { 2 } }), .fails = DT_ERR_ARG, .says = "of its own" },
     { "function", .in = { { { 2 } } }, .options = FUNCTION(9), .fails = DT_ERR_ARG,
       .says = "function 9" },
-    { "slope", RANGED({ { 2 } }), .options = LEAKY(DT__NAN),
-      .fails = DT_ERR_ARG, .says = "slope is nan" },
+    { "slope", RANGED({ { 2 } }), .options = LEAKY(DT__NAN), .fails = DT_ERR_ARG,
+      .says = "slope is nan" },
 };
 DT__CASES(device_table, cases)

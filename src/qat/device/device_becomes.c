@@ -2,7 +2,7 @@
 #include "qat/device/device_becomes.h"
 
 #include "nn/convolution/conv_layers.h"
-#include "ops/device/device_table.h"
+#include "ops/device/device_functions.h"
 #include "ops/ops_list.h"
 
 #include <math.h>

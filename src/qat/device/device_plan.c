@@ -38,8 +38,8 @@ static dt_status share(dt__device *d)
     for (int64_t i = 0; i < d->n; i++) {
         dt__plan_node *node = &d->node[i];
         const dt__becomes *b = node->op == NULL ? NULL : dt__becomes_of(node->op);
-        const bool own =
-            node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) || dt__has_fixed_range(node->op);
+        const bool own = node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) ||
+                         dt__has_fixed_range(node->op);
         node->shares = own ? DT__PLAN_FIRST + i : root_of(d, node->in[0]);
         for (int k = 1; node->op == &dt__op_concat && k < node->n_in; k++) {
             const int64_t other = root_of(d, node->in[k]);

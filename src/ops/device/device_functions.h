@@ -1,7 +1,7 @@
 /* Functions of one code, as tables of all codes (numerics §8): what device_table computes with and
  * an exporter writes. */
-#ifndef DT__OPS_DEVICE_TABLE_H
-#define DT__OPS_DEVICE_TABLE_H
+#ifndef DT__OPS_DEVICE_FUNCTIONS_H
+#define DT__OPS_DEVICE_FUNCTIONS_H
 
 #include "ops/device/device_layer.h"
 

@@ -1,12 +1,12 @@
 /* Tables of functions of one code (numerics §8). LiteRT's reference kernels compute most functions
  * in f32, and round once,
  *     y = clamp(round(f(s_x (q - z_x)) (1 / s_y)) + z_y)
- * leaky_relu by two factors and hardswish in 16 bits (Howard et al. 2019, LiteRT's hard_swish.h). */
-#include "ops/device/device_table.h"
+ * leaky_relu by two factors, and hardswish in 16 bits (Howard et al. 2019). */
+#include "ops/device/device_functions.h"
 
 #include <math.h>
 
-const char *const dt__device_function_names[] = { "sigmoid", "tanh",       "elu",       "gelu",
+const char *const dt__device_function_names[] = { "sigmoid",   "tanh",       "elu",       "gelu",
                                                   "gelu_tanh", "leaky_relu", "hardswish", NULL };
 
 /* ---- functions in f32 ------------------------------------------------------------------------ */
@@ -121,10 +121,10 @@ void dt__device_table_make(const dt_device_table_options *o, dt__coding_range x,
                            dt__device_table *out)
 {
     for (int i = 0; i < 256; i++) {
-        const result r = o->function == DT_TABLE_LEAKY_RELU  ? of_leaky(o->slope, x, y, i - 128)
-                         : o->function == DT_TABLE_HARDSWISH ? of_hardswish(x, y, i - 128)
-                                                             : of_function(functions[o->function],
-                                                                           x, y, i - 128);
+        const result r = o->function == DT_TABLE_LEAKY_RELU ? of_leaky(o->slope, x, y, i - 128)
+                         : o->function == DT_TABLE_HARDSWISH
+                             ? of_hardswish(x, y, i - 128)
+                             : of_function(functions[o->function], x, y, i - 128);
         out->code[i] = (int8_t)(r.code < -128 ? -128 : r.code > 127 ? 127 : r.code);
         out->residual[i] = residual_of(r);
     }
