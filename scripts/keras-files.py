@@ -19,7 +19,8 @@ or wrong.
 A network of integers alone is equal or wrong: each of its operators, as a file of its own that gets
 what the reference kernels gave the operator, gives their codes, all of them, and the outputs are
 those of TFLite Micro or of LiteRT's reference kernels. FULLY_CONNECTED and SOFTMAX are compared
-with TFLite Micro in place of LiteRT, whose reference kernels compute them with floats. Outputs may
+with TFLite Micro in place of LiteRT, whose reference kernels compute them with floats. The model,
+written as a TFLite file again, has the outputs of the first file in LiteRT. Outputs may
 be those of neither where a network has both of these and functions that Micro computes otherwise.
 
 Near is a file that import says is not a network of integers alone, for an operator or a constant
@@ -291,7 +292,7 @@ def row(name, kind, what, shown=""):
 def told(done):
     """The last line of an error, and those that belong to it."""
     lines = done.stderr.splitlines()
-    first = [i for i, line in enumerate(lines) if line.startswith("detent import:")]
+    first = [i for i, line in enumerate(lines) if line.startswith("detent ")]
     return " ".join(" ".join(lines[first[-1] if first else 0:]).split()).split(": ", 2)[-1]
 
 
@@ -347,9 +348,15 @@ def exactly(name, path, model, x, y, by):
     operators.update(name for _, name in tried)
     both = {n for _, n in tried} & {*BY_MICRO} and \
         {n for _, n in tried} & {"LOGISTIC", "TANH", "HARD_SWISH", "MEAN", "ELU", "GELU"}
-    if worst == 0 and (same or both):
+    back = model + ".tflite"
+    done = run("export", model, "--format", "tflite", "-o", back)
+    if done.returncode:
+        return "wrong", f"not written back: {told(done)}"
+    again = np.abs(rows(lite(back, x, True)[0]) - rows(y)).max() == 0
+    if worst == 0 and (same or both) and again:
         return ("equal",)
-    return "wrong", f"one operator {worst}, {operator}; outputs {'the same' if same else 'others'}"
+    return "wrong", (f"one operator {worst}, {operator}; outputs {'the same' if same else 'others'}"
+                     f"; written back {'the same' if again else 'others'}")
 
 
 # ---- TFLite -------------------------------------------------------------------------------------

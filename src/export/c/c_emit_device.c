@@ -280,8 +280,8 @@ static bool means_of(const dt_trace_value *x, const dt_trace_call *c, int64_t of
         ended = ended || (began && !over[d] && n > 1);
         of[over[d] ? 1 : began ? 2 : 0] *= n;
     }
-    const bool channels = x->rank == 2 || !over[1] || dt__c_flag(c, "keepdim");
-    return channels || dims->n == x->rank - 1;
+    /* a result of several dimensions has its channels last */
+    return !over[1] || dt__c_flag(c, "keepdim") || x->rank - dims->n <= 2;
 }
 
 static bool takes_mean(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
