@@ -696,6 +696,22 @@ START_TEST(one_error_names_all)
 }
 END_TEST
 
+/* Functions and means have integers without any weight. */
+START_TEST(no_weights)
+{
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    dt_module *m = make_model(ctx, "  family: layers\n  input: [2, 6, 6]\n  layers:\n"
+                                   "  - {hardswish: bent}\n  - {mean: all, dims: [2, 3]}\n");
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = DT_DEVICE_INT8;
+    TEST_OK(ctx, dt_prepare(m, &o));
+    ck_assert(dt__device_of(m) != NULL);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(language_models_are_refused)
 {
     dt_ctx *ctx;
@@ -730,6 +746,7 @@ Suite *test_device_nets_suite(void)
     tcase_add_test(c, fixed_ranges_stay);
     tcase_add_test(c, ranges_that_do_not_fit);
     tcase_add_test(c, one_error_names_all);
+    tcase_add_test(c, no_weights);
     tcase_add_test(c, language_models_are_refused);
     suite_add_tcase(s, c);
     return s;
