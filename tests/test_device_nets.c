@@ -55,6 +55,21 @@ static const net nets[] = {
       "  - {flatten: features}\n  - {linear: class, out: 3}\n"
       "  - {linear: size, out: 2, from: features}\n  output: [class, size]\n",
       1, 6, 5 },
+    { "gated",
+      "  family: layers\n  input: [2, 8, 8]\n  layers:\n"
+      "  - {conv2d: stem, out: 6, padding: 1}\n  - {hardswish: bent}\n"
+      "  - {mean: pooled, dims: [2, 3], keepdim: true, from: bent}\n"
+      "  - {conv2d: narrow, out: 3, kernel: 1, activation: relu}\n"
+      "  - {conv2d: wide, out: 6, kernel: 1}\n  - {sigmoid: gate}\n"
+      "  - {mul: scaled, from: [bent, gate]}\n"
+      "  - {slice: cut, dim: 2, start: 1, stop: 7}\n"
+      "  - {slice: inner, dim: 3, start: 1, stop: 7}\n"
+      "  - {conv2d: point, out: 4, kernel: 1, dilation: 2}\n  - {gelu: bell}\n"
+      "  - {mean: features, dims: [2, 3]}\n  - {linear: hidden, out: 8}\n  - {tanh: curve}\n"
+      "  - {linear: other, out: 8, from: features}\n  - {elu: soft}\n"
+      "  - {sub: rest, from: [curve, soft]}\n  - {leaky_relu: leak}\n"
+      "  - {linear: head, out: 3}\n",
+      2, 8, 3 },
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -651,14 +666,14 @@ START_TEST(one_error_names_all)
 {
     static const char *const lists[] = {
         "  family: layers\n  input: [2, 8, 8]\n  layers:\n"
-        "  - {conv2d: stem, out: 4, padding: 1}\n  - {gelu: smooth}\n"
+        "  - {conv2d: stem, out: 4, padding: 1}\n  - {hardsigmoid: smooth}\n"
         "  - {conv2d: next, out: 4, padding: 1, norm: group, activation: silu}\n  - flatten\n"
         "  - {linear: wide, out: 600}\n  - {softmax: shares}\n",
         "  family: layers\n  input: [12, 3]\n  layers:\n"
         "  - {conv1d: front, out: 4}\n  - {gru: cells, hidden: 5}\n  - {linear: head, out: 2}\n",
     };
     static const char *const words[][4] = {
-        { "gelu of smooth", "group_norm of next.norm", "silu of next.activation",
+        { "hardsigmoid of smooth", "group_norm of next.norm", "silu of next.activation",
           "softmax of shares: a row has more than 511 elements" },
         { "recurrent_layer of cells.layers.0: its gates", "linear of head: its input must be", "",
           "" },
@@ -678,6 +693,22 @@ START_TEST(one_error_names_all)
         dt_module_free(m);
         dt_ctx_free(ctx);
     }
+}
+END_TEST
+
+/* Functions and means have integers without any weight. */
+START_TEST(no_weights)
+{
+    dt_ctx *ctx;
+    ck_assert_int_eq(dt_ctx_create(&ctx, NULL), DT_OK);
+    dt_module *m = make_model(ctx, "  family: layers\n  input: [2, 6, 6]\n  layers:\n"
+                                   "  - {hardswish: bent}\n  - {mean: all, dims: [2, 3]}\n");
+    dt_qat_options o = dt_qat_defaults();
+    o.preset = DT_DEVICE_INT8;
+    TEST_OK(ctx, dt_prepare(m, &o));
+    ck_assert(dt__device_of(m) != NULL);
+    dt_module_free(m);
+    dt_ctx_free(ctx);
 }
 END_TEST
 
@@ -715,6 +746,7 @@ Suite *test_device_nets_suite(void)
     tcase_add_test(c, fixed_ranges_stay);
     tcase_add_test(c, ranges_that_do_not_fit);
     tcase_add_test(c, one_error_names_all);
+    tcase_add_test(c, no_weights);
     tcase_add_test(c, language_models_are_refused);
     suite_add_tcase(s, c);
     return s;

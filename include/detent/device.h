@@ -75,12 +75,40 @@ typedef struct dt_device_zip_options {
     int activation; /* DT_ACT_... */
 } dt_device_zip_options;
 
-/* a + b and a * b of one shape. */
+/* a + b, a - b and a * b, which broadcast. */
 DT_API dt_tensor *dt_device_add(dt_tape *t, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
 /* Likewise, a * b. */
 DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
+
+/* Likewise, a - b. */
+DT_API dt_tensor *dt_device_sub(dt_tape *t, dt_tensor *a, dt_tensor *b,
+                                const dt_device_range *range, const dt_device_zip_options *options);
+
+/* Functions of one element; elu has alpha 1. */
+enum {
+    DT_TABLE_SIGMOID, /* results have scale 1/256 and zero point -128 */
+    DT_TABLE_TANH,    /* 1/128 and 0 */
+    DT_TABLE_ELU,
+    DT_TABLE_GELU,
+    DT_TABLE_GELU_TANH,
+    DT_TABLE_LEAKY_RELU,
+    DT_TABLE_HARDSWISH,
+};
+
+typedef struct dt_device_table_options {
+    int function; /* DT_TABLE_... */
+    double slope; /* of leaky_relu, -256 ... 256 */
+} dt_device_table_options;
+
+/* y = f(x), with the codes of LiteRT's reference kernels. range NULL: of sigmoid and tanh, which
+ * have their own. ARG for a range of those. */
+DT_API dt_tensor *dt_device_table(dt_tape *t, dt_tensor *x, const dt_device_range *range,
+                                  const dt_device_table_options *options);
+/* dt_mean over 1 to 65536 elements; ARG for others. */
+DT_API dt_tensor *dt_device_mean(dt_tape *t, dt_tensor *x, const dt_device_range *range,
+                                 const dt_reduce_options *options);
 
 /* The result of the ops below has its operand's scale and zero point, but for softmax. */
 
@@ -92,6 +120,8 @@ DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_o
 DT_API dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x);
 /* dt_pad with a number, which becomes the code that dt_device_quantize gives it. */
 DT_API dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
+/* dt_slice, as a copy. */
+DT_API dt_tensor *dt_device_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options);
 /* dt_concat of 2 to DT_MAX_IN tensors with one scale and zero point; ARG where they differ. */
 DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
 /* dt_reshape. */

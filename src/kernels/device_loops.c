@@ -33,7 +33,8 @@ static void add_share(const void *args, const dt__share *s)
     for (int64_t i = s->first; i < s->past; i++) {
         const int32_t a = ((int32_t)z->a[i] - 128 - z->zero_a) * (1 << 20);
         const int32_t b = ((int32_t)z->b[i] - 128 - z->zero_b) * (1 << 20);
-        const int32_t sum = dt__requantize(a, by.a) + dt__requantize(b, by.b);
+        const int32_t second = dt__requantize(b, by.b);
+        const int32_t sum = dt__requantize(a, by.a) + (by.minus ? -second : second);
         const int32_t q = dt__requantize(sum, by.y);
         store(q + z->zero, z->least, z->most, (float)q - (float)sum * unit, z->y + i,
               z->residual == NULL ? NULL : z->residual + i);

@@ -19,6 +19,7 @@ typedef struct dt__device_zip {
  * z_y. */
 typedef struct dt__device_add {
     dt__multiplier a, b, y;
+    bool minus; /* y = a - b */
 } dt__device_add;
 void dt__device_add_codes(const dt__device_zip *z, const dt__device_add *by);
 

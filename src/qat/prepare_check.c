@@ -155,6 +155,7 @@ dt_status dt__plan_check(dt__plan *p)
         decide_derived(p, &p->line[i]);
         if (p->device != NULL) DT__TRY(dt__plan_check_device(p, &p->line[i]));
     }
-    if (!some) return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
+    if (!some && p->device == NULL)
+        return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: no weight is left to quantize");
     return DT_OK;
 }

@@ -2,7 +2,7 @@
 #include "export/c/c_device.h"
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
-#include "ops/device/device_layer.h"
+#include "ops/device/device_functions.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -182,40 +182,131 @@ static dt__coding_range range_of(const dt_trace_value *v)
     return (dt__coding_range){ v->scale, v->zero_point };
 }
 
+/* Operand i of a pair, repeated to the extents of the result where it has others. */
+static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
+{
+    int64_t in[3], out[3];
+    extents(p, c->in[i].value, in);
+    extents(p, c->out[0], out);
+    const dt__c_name x = dt__c_value(p, c->in[i].value);
+    if (memcmp(in, out, sizeof in) == 0) return x;
+    const dt__c_name to = dt__c_scratch(p, c, "int8_t", dt__c_count(p, c->out[0]), 1);
+    dt__c_want(p, "device_spread");
+    dt__c_constant(p,
+                   "static const int32_t e%lld_%d[2][3] = { { %lld, %lld, %lld }, "
+                   "{ %lld, %lld, %lld } };\n",
+                   (long long)p->at, i, (long long)in[1], (long long)in[2], (long long)in[0],
+                   (long long)out[1], (long long)out[2], (long long)out[0]);
+    dt__c_line(p, "device_spread(%s, e%lld_%d[0], e%lld_%d[1], %s);", x.text, (long long)p->at, i,
+               (long long)p->at, i, to.text);
+    return to;
+}
+
+static bool make_pair(dt__c_program *p, const dt_trace_call *c, dt__device_add *by)
+{
+    const float a = value(p, c->in[0].value)->scale, b = value(p, c->in[1].value)->scale;
+    const float y = value(p, c->out[0])->scale;
+    const bool mul = strcmp(c->op->name, "device_mul") == 0;
+    *by = (dt__device_add){ .minus = false };
+    const bool fits = mul ? dt__device_mul_make(a, b, y, &by->y) : dt__device_add_make(a, b, y, by);
+    if (fits) return true;
+    dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
+                          "export: %s: the scale of the result is too small", c->module));
+    return false;
+}
+
 static void emit_pair(dt__c_program *p, const dt_trace_call *c)
 {
-    const bool mul = strcmp(c->op->name, "device_mul") == 0;
-    const dt__coding_range a = range_of(value(p, c->in[0].value));
-    const dt__coding_range b = range_of(value(p, c->in[1].value));
     const dt__coding_range y = range_of(value(p, c->out[0]));
-    dt__device_add by = { .a = { 0 } };
-    const bool fits = mul ? dt__device_mul_make(a.scale, b.scale, y.scale, &by.y)
-                          : dt__device_add_make(a.scale, b.scale, y.scale, &by);
+    dt__device_add by;
     int least, most;
-    if (!fits) {
-        dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
-                              "export: %s: the scale of the result is too "
-                              "small",
-                              c->module));
-        return;
-    }
+    if (!make_pair(p, c, &by)) return;
     dt__device_clamps(activation_of(c), y, &least, &most);
     dt__c_want(p, c->op->name);
     dt__c_constant(p,
                    "static const device_pair s%lld = { /* zeros; a, b, y: multiplier and shift; "
                    "clamps */\n"
                    "    %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n};\n",
-                   (long long)p->at, a.zero, b.zero, y.zero, by.a.m, by.a.shift, by.b.m, by.b.shift,
-                   by.y.m, by.y.shift, least, most);
-    for (int plain = 0; plain < 2; plain++) {
-        if (plain) dt__c_begin_plain(p);
-        else dt__c_begin_cmsis(p, "cmsis_pair", 0);
-        dt__c_line(p, "%s%s(&s%lld, %s, %s, %lld, %s);", plain ? "device_" : "bad |= cmsis_",
-                   mul ? "mul" : "add", (long long)p->at, dt__c_value(p, c->in[0].value).text,
-                   dt__c_value(p, c->in[1].value).text, (long long)dt__c_count(p, c->out[0]),
-                   dt__c_out(p, c, 0).text);
+                   (long long)p->at, value(p, c->in[0].value)->zero_point,
+                   value(p, c->in[1].value)->zero_point, y.zero, by.a.m, by.a.shift, by.b.m,
+                   by.b.shift, by.y.m, by.y.shift, least, most);
+    const dt__c_name a = operand_of(p, c, 0), b = operand_of(p, c, 1), to = dt__c_out(p, c, 0);
+    const long long n = (long long)dt__c_count(p, c->out[0]);
+    const char *kind = c->op->name + strlen("device_");
+    const bool cmsis = strcmp(kind, "sub") != 0; /* CMSIS-NN has no differences */
+    if (cmsis) {
+        dt__c_begin_cmsis(p, "cmsis_pair", 0);
+        dt__c_line(p, "bad |= cmsis_%s(&s%lld, %s, %s, %lld, %s);", kind, (long long)p->at, a.text,
+                   b.text, n, to.text);
+        dt__c_begin_plain(p);
     }
-    dt__c_end_cmsis(p);
+    dt__c_line(p, "device_%s(&s%lld, %s, %s, %lld, %s);", kind, (long long)p->at, a.text, b.text, n,
+               to.text);
+    if (cmsis) dt__c_end_cmsis(p);
+}
+
+static void emit_table(dt__c_program *p, const dt_trace_call *c)
+{
+    dt__device_table table;
+    char name[24];
+    const dt_device_table_options o = { (int)dt__c_int(c, "function", 0),
+                                        *(const double *)dt__c_field(c, "slope") };
+    dt__device_table_make(&o, range_of(value(p, c->in[X].value)), range_of(value(p, c->out[0])),
+                          &table);
+    snprintf(name, sizeof name, "t%lld", (long long)p->at);
+    dt__c_signed_bytes(p, name, dt__device_function_names[o.function], table.code, 256);
+    dt__c_want(p, "device_lookup");
+    dt__c_line(p, "device_lookup(%s, %s, %lld, %s);", name, dt__c_value(p, c->in[X].value).text,
+               (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
+}
+
+/* ---- means ----------------------------------------------------------------------------------- */
+
+/* A mean over codes of which the arena, channels last, has `outer` times n, `inner` apart. False:
+ * they do not lie so, or the result would lie otherwise. */
+static bool means_of(const dt_trace_value *x, const dt_trace_call *c, int64_t of[3])
+{
+    static const int orders[][4] = { { 0 }, { 0, 1 }, { 0, 2, 1 }, { 0, 2, 3, 1 } };
+    const dt_ints *dims = dt__c_field(c, "dims");
+    bool over[DT_MAX_RANK] = { false }, began = false, ended = false;
+    if (x->rank < 2 || x->rank > 4) return false;
+    for (int i = 0; i < dims->n; i++) over[dt__c_axis(dims->v[i], x->rank)] = true;
+    of[0] = of[1] = of[2] = 1;
+    for (int i = 1; i < x->rank; i++) {
+        const int d = orders[x->rank - 1][i];
+        const int64_t n = x->extent[d].size;
+        if (over[d] && ended && n > 1) return false;
+        began = began || over[d];
+        ended = ended || (began && !over[d] && n > 1);
+        of[over[d] ? 1 : began ? 2 : 0] *= n;
+    }
+    /* a result of several dimensions has its channels last */
+    return !over[1] || dt__c_flag(c, "keepdim") || x->rank - dims->n <= 2;
+}
+
+static bool takes_mean(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    int64_t of[3];
+    if (means_of(dt_trace_value_at(t, c->in[X].value), c, of)) return true;
+    snprintf(why, size, "its mean is over other dimensions than neighbours in the arena");
+    return false;
+}
+
+static void emit_mean(dt__c_program *p, const dt_trace_call *c)
+{
+    int64_t of[3] = { 1, 1, 1 };
+    const dt__coding_range x = range_of(value(p, c->in[X].value));
+    const dt__coding_range y = range_of(value(p, c->out[0]));
+    means_of(value(p, c->in[X].value), c, of);
+    const dt__multiplier by = dt__device_mean_make(x.scale, y.scale, of[1]);
+    dt__c_want(p, "device_mean");
+    dt__c_constant(p,
+                   "static const device_means s%lld = { /* outer, n, inner; zeros, factor */\n"
+                   "    %lld, %lld, %lld, %d, %d, %d, %d\n};\n",
+                   (long long)p->at, (long long)of[0], (long long)of[1], (long long)of[2], x.zero,
+                   y.zero, by.m, by.shift);
+    dt__c_line(p, "device_mean(&s%lld, %s, %s);", (long long)p->at,
+               dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
 }
 
 /* Pools that CMSIS-NN has not: maxima with gaps, and means that count padding. */
@@ -375,6 +466,46 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
                (long long)(out[2] * out[0]), y.text, (long long)((top * out[2] + left) * out[0]));
 }
 
+/* The one dimension that a slice cuts, with its range; false: none, several, or with steps. */
+static bool cut_of(const dt_trace_value *x, const dt_trace_call *c, int64_t range[3])
+{
+    const dt_ints *dims = dt__c_field(c, "dims"), *steps = dt__c_field(c, "steps");
+    const dt_ints *starts = dt__c_field(c, "starts"), *stops = dt__c_field(c, "stops");
+    if (dims->n != 1 || (steps->n > 0 && steps->v[0] != 1) || x->rank > 4) return false;
+    range[0] = dt__c_axis(dims->v[0], x->rank);
+    for (int i = 0; i < 2; i++) {
+        const int64_t n = x->extent[range[0]].size, at = i == 0 ? starts->v[0] : stops->v[0];
+        range[1 + i] = dt__max_i64(0, dt__min_i64(n, at < 0 ? at + n : at));
+    }
+    return range[0] > 0;
+}
+
+static bool takes_slice(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    int64_t range[3];
+    if (cut_of(dt_trace_value_at(t, c->in[X].value), c, range)) return true;
+    snprintf(why, size, "it cuts several dimensions, or takes every other element");
+    return false;
+}
+
+static void emit_slice(dt__c_program *p, const dt_trace_call *c)
+{
+    int64_t in[3], range[3] = { 0 };
+    extents(p, c->in[X].value, in);
+    cut_of(value(p, c->in[X].value), c, range);
+    const bool image = dt__c_is_image(p->trace, c->in[X].value);
+    const bool line = image && dt__c_rank(p, c->in[X].value) == 3;
+    const int64_t d = range[0] == 1 ? 1 : line ? 3 : range[0]; /* channels, rows, columns */
+    const int64_t each = !image || d == 1 ? 1 : d == 3 ? in[0] : in[0] * in[2];
+    const int64_t rows = !image || d == 2 ? 1 : d == 3 ? in[1] : in[1] * in[2];
+    const int64_t width = dt__c_count(p, c->in[X].value) / rows;
+    dt__c_want(p, "device_take");
+    dt__c_line(p, "device_take(%s + %lld, %lld, %lld, %lld, %s);",
+               dt__c_value(p, c->in[X].value).text, (long long)(range[1] * each), (long long)rows,
+               (long long)((range[2] - range[1]) * each), (long long)width,
+               dt__c_out(p, c, 0).text);
+}
+
 const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emit_view },
                                             { "device_dequantize", NULL, NULL, emit_view },
                                             { "device_linear", NULL, NULL, emit_linear },
@@ -382,6 +513,10 @@ const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emi
                                             { "device_conv_transpose2d", NULL, NULL, emit_conv },
                                             { "device_add", NULL, NULL, emit_pair },
                                             { "device_mul", NULL, NULL, emit_pair },
+                                            { "device_sub", NULL, NULL, emit_pair },
+                                            { "device_table", NULL, NULL, emit_table },
+                                            { "device_mean", NULL, takes_mean, emit_mean },
+                                            { "device_slice", NULL, takes_slice, emit_slice },
                                             { "device_max_pool2d", NULL, NULL, emit_pool },
                                             { "device_avg_pool2d", NULL, NULL, emit_pool },
                                             { "device_softmax", NULL, takes_softmax, emit_softmax },

@@ -114,7 +114,11 @@ static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator
     const bool last = dt__lite_is_last(m, c, 0) || dt__lite_is_last(m, c, 1);
     const int a = last ? dt__lite_last(m, c, 0) : dt__lite_plain(m, c, 0);
     const int b = last ? dt__lite_last(m, c, 1) : dt__lite_plain(m, c, 1);
-    const dt__lite_shape s = dt__lite_shape_of(&m->p, a);
+    dt__lite_shape s = dt__lite_shape_of(&m->p, a);
+    const dt__lite_shape other = dt__lite_shape_of(&m->p, b);
+    for (int d = 0; d < s.rank && d < other.rank; d++) {
+        if (s.dims[d] == 1) s.dims[d] = other.dims[d];
+    }
     const int y = dt__lite_node(&m->p, op, (const int[]){ a, b }, 2, &s);
     const int activation = dt__lite_activation((int)dt__trace_integer(c, "activation"));
     dt__lite_option(&m->p, 0, DT__FLAT_BYTE, activation);
@@ -125,6 +129,30 @@ static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator
 
 static void put_add(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_ADD); }
 static void put_mul(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_MUL); }
+static void put_sub(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_SUB); }
+
+/* Operators by DT_TABLE_..., with their first versions that have int8. */
+static void put_table(dt__lite_model *m, const dt_trace_call *c)
+{
+    static const struct {
+        dt__lite_operator op;
+        int version;
+    } of[] = { { DT__LITE_LOGISTIC, 2 },  { DT__LITE_TANH, 2 }, { DT__LITE_ELU, 1 },
+               { DT__LITE_GELU, 2 },      { DT__LITE_GELU, 2 }, { DT__LITE_LEAKY_RELU, 2 },
+               { DT__LITE_HARD_SWISH, 1 } };
+    const int function = (int)dt__trace_integer(c, "function");
+    dt__lite_value v = dt__lite_as_is(m, c, 0);
+    v.tensor = dt__lite_map(m, of[function].op, v.tensor);
+    if (of[function].op == DT__LITE_GELU) {
+        dt__lite_option(&m->p, 0, DT__FLAT_BYTE, function == DT_TABLE_GELU_TANH);
+    }
+    if (function == DT_TABLE_LEAKY_RELU) {
+        dt__lite_option_float(&m->p, 0, (float)dt__trace_number(c, "slope"));
+    }
+    dt__lite_version(&m->p, of[function].version);
+    dt__lite_coded(m, v.tensor, dt__lite_result_of(m, c));
+    dt__lite_out_as(m, c, v);
+}
 
 static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 {
@@ -190,6 +218,13 @@ static bool takes_as(const dt_trace *t, const dt_trace_call *c, char *why, size_
     return e->takes == NULL || e->takes(t, c, why, size);
 }
 
+static void put_mean(dt__lite_model *m, const dt_trace_call *c)
+{
+    put_as(m, c);
+    dt__lite_version(&m->p, 2);
+    dt__lite_coded(m, m->value[c->out[0]].tensor, dt__lite_result_of(m, c));
+}
+
 const dt__lite_emitter dt__lite_device[] = {
     { "device_quantize", "int8 input, or QUANTIZE", false, NULL, put_quantize },
     { "device_dequantize", "int8 output, or DEQUANTIZE", false, NULL, put_dequantize },
@@ -203,7 +238,11 @@ const dt__lite_emitter dt__lite_device[] = {
     { "device_max_pool2d", "MAX_POOL_2D, PADV2, STRIDED_SLICE, MAXIMUM", true, takes_as, put_as },
     { "device_avg_pool2d", "AVERAGE_POOL_2D, PAD, STRIDED_SLICE, CONCATENATION", true, takes_as,
       put_as },
+    { "device_sub", "SUB", false, NULL, put_sub },
     { "device_softmax", "SOFTMAX", false, NULL, put_softmax },
+    { "device_table", "LOGISTIC, TANH, ELU, GELU, LEAKY_RELU, HARD_SWISH", false, NULL, put_table },
+    { "device_mean", "MEAN", false, NULL, put_mean },
+    { "device_slice", "STRIDED_SLICE", false, takes_as, put_as },
     { "device_pad", "PAD, PADV2", false, takes_as, put_as },
     { "device_concat", "CONCATENATION", false, NULL, put_as },
     { "device_reshape", "RESHAPE", false, NULL, put_as },

@@ -42,7 +42,8 @@ static void reduce(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator 
 
 static void put_sum(dt__lite_model *m, const dt_trace_call *c)
 {
-    const bool keep = dt__trace_integer(c, "keepdim") != 0, mean = strcmp(c->op->name, "mean") == 0;
+    const bool keep = dt__trace_integer(c, "keepdim") != 0;
+    const bool mean = strstr(c->op->name, "mean") != NULL; /* of codes, too */
     const dt_ints axes = axes_of(dt__lite_operand(m, c, 0), dt__trace_list(c, "dims"));
     reduce(m, c, mean ? DT__LITE_MEAN : DT__LITE_SUM, &axes, keep);
 }

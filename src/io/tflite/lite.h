@@ -162,8 +162,15 @@ dt__vlite_factor dt__vlite_factor_of(double real);
 int32_t dt__vlite_requantize(int64_t v, dt__vlite_factor f);
 /* The codes between which an activation keeps a result. */
 void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most);
-dt_status dt__vlite_add_int8(dt__vlite_call *c);
+/* The element of x that goes with element i of y, whose operands broadcast. */
+int64_t dt__vlite_spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i);
+/* The extents of y are those that operands broadcast to; refused if not. */
+dt_status dt__vlite_broadcasts(const dt__vlite_call *c);
+dt_status dt__vlite_add_int8(dt__vlite_call *c); /* SUB, too */
 dt_status dt__vlite_mul_int8(dt__vlite_call *c);
+dt_status dt__vlite_map_int8(dt__vlite_call *c); /* functions of one code */
+/* The result of a mean of n codes with this sum, less their zero points. */
+int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n);
 dt_status dt__vlite_softmax_int8(dt__vlite_call *c);
 /* Whether x is int8 with one scale. */
 bool dt__vlite_is_coded(const dt__vlite_tensor *x);

@@ -2,6 +2,7 @@
  * TFLite's kernels of int8 do, so with the file's scales the model has its codes. */
 #include "io/tflite/lite_import.h"
 
+#include "qat/device/device_becomes.h"
 #include "qat/device/device_plan.h"
 #include "qat/given.h"
 
@@ -49,9 +50,10 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
     const dt__plan_node *node = node_of(d, l);
     if (node == NULL) return refuse(m, tensor, l, 0, 0);
     const dt__plan_node *holder = dt__device_holder(d, DT__PLAN_FIRST + (node - d->node));
-    float scale = 1.0f / 256;
-    int zero = -128;
-    if (holder->range != NULL) { /* else of a softmax */
+    const dt__coding_range fixed = dt__fixed_range(holder->op);
+    float scale = fixed.scale;
+    int zero = fixed.zero;
+    if (holder->range != NULL) { /* else it is fixed */
         const dt__quantizer *q = dt__quantizer_of(holder->range);
         const dt__given given = { .quant = q->quant,
                                   .scales = 1,

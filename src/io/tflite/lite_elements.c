@@ -17,16 +17,117 @@ static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind
     dt__onnx_layer *l;
     DT__TRY(dt__lite_value_of(m, o, 0, &a));
     DT__TRY(dt__lite_value_of(m, o, 1, &b));
-    if (!same_place(a, b)) return dt__onnx_refuse(m->g, "its inputs have other dimensions");
+    const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
+    if (!same_place(a, b) || rank != dt__lite_tensor_of(m, o->in[1])->rank) {
+        return dt__onnx_refuse(m->g, "its inputs have other dimensions");
+    }
+    const dt__lite_place like = *a;
     DT__TRY(dt__onnx_new(m->g, kind, &l));
     dt__onnx_read_from(l, a->layer);
     dt__onnx_read_from(l, b->layer);
     DT__TRY(dt__onnx_add(m->g, l));
-    return dt__lite_put_activated(m, o, l, o->option[0], a);
+    return dt__lite_put_activated(m, o, l, o->option[0], &like);
 }
 
 dt_status dt__lite_read_add(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "add"); }
 dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "mul"); }
+dt_status dt__lite_read_sub(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "sub"); }
+
+/* A function of each element, with a scale of its own. */
+static dt_status map(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__lite_place like = *p;
+    DT__TRY(dt__onnx_simple(m->g, kind, p->layer, &l));
+    return dt__lite_put(m, o, l, l, &like);
+}
+
+dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return map(m, o, "sigmoid");
+}
+dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return map(m, o, "tanh");
+}
+dt_status dt__lite_read_elu(dt__lite_import *m, const dt__vlite_op *o) { return map(m, o, "elu"); }
+dt_status dt__lite_read_hardswish(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return map(m, o, "hardswish");
+}
+dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return map(m, o, o->option[0] != 0 ? "gelu_tanh" : "gelu");
+}
+
+/* ---- along dimensions ------------------------------------------------------------------------ */
+
+/* The layer's dimensions that an operator reduces, a bit each, and where those that it keeps are in
+ * its result. */
+static dt_status reduced(dt__lite_import *m, const dt__vlite_op *o, unsigned *over,
+                         dt__lite_place *to)
+{
+    dt__lite_place *p;
+    const dt__vlite_tensor *axes, *x = dt__lite_tensor_of(m, o->in[0]);
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &axes));
+    *over = 0;
+    *to = *p;
+    for (int64_t i = 0; axes->type == DT__VLITE_I32 && i < axes->count; i++) {
+        const int32_t axis = axes->q[i] < 0 ? axes->q[i] + x->rank : axes->q[i];
+        if (axis > 0 && axis < x->rank && x->rank <= 4) *over |= 1u << p->axis[axis];
+        else return dt__onnx_refuse(m->g, "it is over the batch, or over dimensions it has not");
+    }
+    if (*over == 0 || p->flat[0] > 0) return dt__onnx_refuse(m->g, "its dimensions are not known");
+    if (o->option[0] != 0) return DT_OK;
+    int n = 0;
+    for (int i = 0; i < x->rank; i++) {
+        int before = 0;
+        for (int k = 0; k < p->axis[i]; k++) before += (*over >> k & 1) == 0;
+        if ((*over >> p->axis[i] & 1) == 0) to->axis[n++] = before;
+    }
+    return DT_OK;
+}
+
+dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o)
+{
+    unsigned over;
+    dt__lite_place to;
+    dt__onnx_layer *l;
+    DT__TRY(reduced(m, o, &over, &to));
+    DT__TRY(dt__onnx_new(m->g, "mean", &l));
+    dt_reduce_options *r = &((dt_reduce_layer *)l->options)->reduce;
+    r->keepdim = o->option[0] != 0;
+    r->dims.n = 0;
+    for (int d = 1; d < 4; d++) {
+        if ((over >> d & 1) != 0) r->dims.v[r->dims.n++] = d;
+    }
+    dt__onnx_read_from(l, m->place[o->in[0]].layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put(m, o, l, l, &to);
+}
+
+/* REDUCE_MAX over the pixels of an image: one window. */
+dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o)
+{
+    unsigned over;
+    dt__lite_place to;
+    dt__onnx_layer *x, *l;
+    DT__TRY(reduced(m, o, &over, &to));
+    DT__TRY(dt__lite_image_of(m, o, 0, &x));
+    if (over != 12) return dt__onnx_refuse(m->g, "it is not over the pixels of an image");
+    dt__onnx_layer *source = m->place[o->in[0]].source;
+    DT__TRY(dt__onnx_new(m->g, "max_pool2d", &l));
+    dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
+    for (int i = 0; i < 2; i++) p->kernel[i] = p->stride[i] = x->shape.dims[1 + i];
+    dt__onnx_read_from(l, x);
+    DT__TRY(dt__onnx_add(m->g, l));
+    const dt_shape row = { .rank = 1, .dims = { x->shape.dims[0] } };
+    if (o->option[0] == 0) DT__TRY(dt__onnx_reshaped(m->g, l, &row, &l));
+    return dt__lite_put(m, o, l, source, &to);
+}
 
 /* An activation of its own is a clamp of the layer before it. */
 static dt_status activate(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
@@ -104,15 +205,20 @@ dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o)
     }
     DT__TRY(dt__lite_row_of(m, &from, to.flat, &l));
     if (y->rank == 2) return dt__lite_put(m, o, l, l == from.layer ? from.source : l, &to);
-    if (to.flat[0] > 0 || y->rank != 4) {
-        return dt__onnx_refuse(m->g, "pixels with several channels become other pixels");
+    if (to.flat[0] > 0) DT__TRY(dt__lite_file_row(m, &from, &l));
+    if (y->rank == 3) {
+        const dt_shape lines = { .rank = 2, .dims = { y->dims[1], y->dims[2] } };
+        DT__TRY(dt__onnx_reshaped(m->g, l, &lines, &l));
+        return dt__lite_put(m, o, l, from.source, &dt__lite_row);
     }
     const dt_shape pixels = { .rank = 3, .dims = { y->dims[3], y->dims[1], y->dims[2] } };
-    if (pixels.dims[0] > 1 && pixels.dims[1] * pixels.dims[2] > 1) {
-        return dt__onnx_refuse(m->g, "a row becomes pixels with several channels");
+    const dt_shape flat = { .rank = 2, .dims = { y->dims[1] * y->dims[2], y->dims[3] } };
+    if (flat.dims[0] > 1 && flat.dims[1] > 1) { /* the channels come first here */
+        DT__TRY(dt__onnx_reshaped(m->g, l, &flat, &l));
+        DT__TRY(dt__onnx_permuted(m->g, l, (const int[]){ 0, 2, 1 }, &l));
     }
     DT__TRY(dt__onnx_reshaped(m->g, l, &pixels, &l));
-    return dt__lite_put(m, o, l, l, &dt__lite_image);
+    return dt__lite_put(m, o, l, from.source, &dt__lite_image);
 }
 
 dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o)
@@ -160,6 +266,48 @@ dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o)
     }
     DT__TRY(dt__onnx_add(m->g, l));
     return dt__lite_put_activated(m, o, l, o->option[1], first);
+}
+
+/* One of the three lists of STRIDED_SLICE, a number for each dimension. */
+static dt_status slice_list(dt__lite_import *m, const dt__vlite_op *o, int i, int rank,
+                            const int32_t **out)
+{
+    const dt__vlite_tensor *t;
+    DT__TRY(dt__lite_constant_of(m, o, i, &t));
+    *out = t->q;
+    if (t->type == DT__VLITE_I32 && t->count == rank && rank <= 4) return DT_OK;
+    return dt__onnx_refuse(m->g, "its places are not numbers for %d dimensions", rank);
+}
+
+dt_status dt__lite_read_slice(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    const int32_t *begin, *end, *step;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[0]);
+    const dt__lite_place from = *p;
+    dt__onnx_layer *l = from.layer;
+    DT__TRY(slice_list(m, o, 1, x->rank, &begin));
+    DT__TRY(slice_list(m, o, 2, x->rank, &end));
+    DT__TRY(slice_list(m, o, 3, x->rank, &step));
+    if ((o->option[2] | o->option[3] | o->option[4]) != 0 || from.flat[0] > 0) {
+        return dt__onnx_refuse(m->g, "it makes, drops or guesses dimensions");
+    }
+    for (int d = 0; d < x->rank; d++) {
+        const int64_t n = x->dims[d], first = begin[d] < 0 ? begin[d] + n : begin[d];
+        const int64_t past = end[d] < 0 ? end[d] + n : dt__min_i64(end[d], n);
+        const int64_t range[] = { (o->option[0] >> d & 1) != 0 ? 0 : first,
+                                  (o->option[1] >> d & 1) != 0 ? n : past, step[d] };
+        const bool whole = range[0] == 0 && range[1] == n && step[d] == 1;
+        if (step[d] < 1 || range[0] < 0 || range[1] <= range[0] || (d == 0 && !whole)) {
+            return dt__onnx_refuse(m->g,
+                                   "dimension %d is cut to nothing, backwards, or is the "
+                                   "batch",
+                                   d);
+        }
+        if (!whole) DT__TRY(dt__onnx_sliced(m->g, l, from.axis[d], range, &l));
+    }
+    return dt__lite_put(m, o, l, l == from.layer ? from.source : l, &from);
 }
 
 /* The number that is padded: zeros, or of PADV2 a constant. */

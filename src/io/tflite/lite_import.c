@@ -18,13 +18,13 @@ static dt_status add_input(dt__lite_import *m, int i)
     const dt__vlite_tensor *t = &m->v->tensor[tensor];
     dt__onnx_layer *l = dt__onnx_memory(g, 1, sizeof *l);
     if (l == NULL) return DT_ERR_NOMEM;
-    const bool image = t->rank == 4, row = t->rank == 2;
+    const bool image = t->rank == 4, row = t->rank == 2 || t->rank == 3;
     if ((!image && !row) || t->dims[0] != 1 ||
         (t->type != DT__VLITE_F32 && t->type != DT__VLITE_I8 && t->type != DT__VLITE_U8)) {
         return dt_fail(
             g->ctx, DT_ERR_UNSUPPORTED,
-            "%s: input %d must be floats, int8 or uint8, [1, height, width, channels] or [1, "
-            "features]",
+            "%s: input %d must be floats, int8 or uint8, [1, height, width, channels], [1, steps, "
+            "features] or [1, features]",
             g->file->path, i);
     }
     static const int image_axes[] = { 0, 2, 3, 1 }, row_axes[] = { 0, 1, 2, 3 };

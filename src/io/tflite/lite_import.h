@@ -11,8 +11,10 @@ typedef struct dt__lite_place {
     dt__onnx_layer *layer;  /* NULL: nothing computes it, or it is refused */
     dt__onnx_layer *source; /* the layer whose result an activation behind it clamps */
     int axis[4];            /* dimension i of the tensor is axis[i] of the result */
-    int64_t flat[3]; /* of rows of pixels, [height, width, channels]: in the result channels come
+    int64_t flat[3];  /* of rows of pixels, [height, width, channels]: in the result channels come
                       * first; {0}: as they are */
+    int64_t block[2]; /* between SPACE_TO_BATCH_ND and its inverse: the blocks in whose places
+                       * the file has a batch; else 0 */
 } dt__lite_place;
 
 typedef struct dt__lite_import {

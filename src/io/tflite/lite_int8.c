@@ -77,8 +77,8 @@ static dt_status check_pair(const dt__vlite_call *c)
 {
     for (int i = 0; i < 2; i++) {
         if (!dt__vlite_is_coded(c->in[i])) return dt__vlite_refuse(c, "its integers have no scale");
-        DT__TRY(dt__vlite_wants(c, c->in[i]->rank, c->in[i]->dims));
     }
+    DT__TRY(dt__vlite_broadcasts(c));
     return dt__vlite_is_coded(c->y) ? DT_OK : dt__vlite_refuse(c, "its result has no scale");
 }
 
@@ -106,10 +106,12 @@ dt_status dt__vlite_add_int8(dt__vlite_call *c)
     const dt__vlite_factor of_b = dt__vlite_factor_of(q / twice);
     const dt__vlite_factor of_y = dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t left = (int64_t)(a->q[i] - a->zero[0]) * (1 << 20);
-        const int64_t right = (int64_t)(b->q[i] - b->zero[0]) * (1 << 20);
+        const int64_t p_at = dt__vlite_spread(a, c->y, i), q_at = dt__vlite_spread(b, c->y, i);
+        const int64_t left = (int64_t)(a->q[p_at] - a->zero[0]) * (1 << 20);
+        const int64_t right = (int64_t)(b->q[q_at] - b->zero[0]) * (1 << 20);
+        const int64_t second = dt__vlite_requantize(right, of_b);
         const int64_t sum =
-            (int64_t)dt__vlite_requantize(left, of_a) + dt__vlite_requantize(right, of_b);
+            dt__vlite_requantize(left, of_a) + (c->op->code == DT__VLITE_SUB ? -second : second);
         c->y->q[i] = finish(c, dt__vlite_requantize(sum, of_y));
     }
     return DT_OK;
@@ -123,10 +125,101 @@ dt_status dt__vlite_mul_int8(dt__vlite_call *c)
     if (!(real <= 0.5)) return refuse_narrow(c);
     const dt__vlite_factor by = dt__vlite_factor_of(real);
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t product = (int64_t)(a->q[i] - a->zero[0]) * (b->q[i] - b->zero[0]);
+        const int64_t p = dt__vlite_spread(a, c->y, i), q = dt__vlite_spread(b, c->y, i);
+        const int64_t product = (int64_t)(a->q[p] - a->zero[0]) * (b->q[q] - b->zero[0]);
         c->y->q[i] = finish(c, dt__vlite_requantize(product, by));
     }
     return DT_OK;
+}
+
+/* ---- functions of one code ------------------------------------------------------------------- */
+
+/* Functions that LiteRT computes in f32, and rounds once. */
+static float function_of(const dt__vlite_op *o, float x)
+{
+    const float cube = 0.044715f * x * x * x;
+    switch (o->code) {
+    case DT__VLITE_LOGISTIC: return 1 / (1 + (float)exp((double)-x));
+    case DT__VLITE_TANH: return (float)tanh((double)x);
+    case DT__VLITE_ELU: return x < 0 ? (float)expm1((double)x) : x;
+    default: break;
+    }
+    if (o->option[0] == 0) return 0.5f * x * (float)erfc((double)(x * -0.707106781186547524f));
+    return 0.5f * x * (1 + (float)tanh((double)(0.797884560802865356f * (x + cube))));
+}
+
+static int16_t cut16(int32_t v) { return (int16_t)(v < -32768 ? -32768 : v > 32767 ? 32767 : v); }
+
+/* a b / 2^15, halves up. */
+static int16_t mul16(int16_t a, int32_t multiplier)
+{
+    const int32_t half =
+        multiplier >= 2147483647 - 32768 ? 32767 : (int32_t)((multiplier + 32768) / 65536);
+    return cut16((int32_t)floor((double)(a * half + 16384) / 32768));
+}
+
+static int32_t hard_swish_of(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int32_t code)
+{
+    const float fine = x->scale[0] / 128;
+    const dt__vlite_factor to = dt__vlite_factor_of((double)(fine / y->scale[0]));
+    const dt__vlite_factor gate = dt__vlite_factor_of((double)(fine / (3.0f / 32768)));
+    const int16_t v = (int16_t)(128 * (code - x->zero[0]));
+    const double shifted = ldexp((double)v, gate.shift > 0 ? gate.shift - 1 : 0);
+    int16_t open = (int16_t)fmax(-32768, fmin(32767, shifted));
+    open = mul16(open, gate.multiplier);
+    open = gate.shift > 0 ? cut16(2 * open) : (int16_t)down(open, -gate.shift);
+    open = (int16_t)((open + 32768) / 2);
+    return down(open * mul16(v, to.multiplier) / 32768, -to.shift);
+}
+
+static int32_t leaky_of(const dt__vlite_call *c, int32_t code)
+{
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    const int32_t v = code - x->zero[0];
+    const float slope = x->scale[0] * c->op->real / y->scale[0];
+    const float by = v >= 0 ? x->scale[0] / y->scale[0] : slope;
+    return dt__vlite_requantize(by < 0 ? -v : v, dt__vlite_factor_of(fabs((double)by)));
+}
+
+dt_status dt__vlite_map_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    const int code = c->op->code;
+    const bool leaky = code == DT__VLITE_LEAKY_RELU, swish = code == DT__VLITE_HARD_SWISH;
+    const bool known = leaky || swish || code == DT__VLITE_LOGISTIC || code == DT__VLITE_TANH ||
+                       code == DT__VLITE_ELU || code == DT__VLITE_GELU;
+    if (!known || !dt__vlite_is_coded(x) || !dt__vlite_is_coded(y)) {
+        return dt__vlite_refuse(c, "its integers are not known here");
+    }
+    if (swish && !(x->scale[0] / 128 / y->scale[0] < 1)) {
+        return dt__vlite_refuse(c, "its result's scale is too small");
+    }
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    for (int64_t i = 0; i < x->count; i++) {
+        int32_t q;
+        if (leaky || swish) {
+            q = leaky ? leaky_of(c, x->q[i]) : hard_swish_of(x, y, x->q[i]);
+        } else {
+            const float v = x->scale[0] * (float)(x->q[i] - x->zero[0]);
+            q = (int32_t)roundf(
+                fmaxf(-1e6f, fminf(1e6f, function_of(c->op, v) * (1 / y->scale[0]))));
+        }
+        q += y->zero[0];
+        y->q[i] = q < -128 ? -128 : q > 127 ? 127 : q;
+    }
+    return DT_OK;
+}
+
+int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n)
+{
+    dt__vlite_factor f = dt__vlite_factor_of((double)c->in[0]->scale[0] / (double)c->y->scale[0]);
+    int up = 0;
+    while (n / 2 >= (int64_t)1 << up) up++; /* log2 n, without its fraction */
+    up = up < 31 + f.shift ? up : 31 + f.shift;
+    f.multiplier = (int32_t)((int64_t)f.multiplier * ((int64_t)1 << up) / n);
+    f.shift -= up;
+    const int32_t q = dt__vlite_requantize(sum, f) + c->y->zero[0];
+    return q < -128 ? -128 : q > 127 ? 127 : q;
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */

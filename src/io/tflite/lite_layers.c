@@ -15,6 +15,11 @@ const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor)
 dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__lite_place **out)
 {
     *out = i < o->n_in && o->in[i] >= 0 ? &m->place[o->in[i]] : NULL;
+    const bool blocks = *out != NULL && (*out)->block[0] > 0;
+    if (blocks && o->code != DT__VLITE_CONV_2D && o->code != DT__VLITE_DEPTHWISE_CONV_2D &&
+        o->code != DT__VLITE_BATCH_TO_SPACE_ND) {
+        return dt__onnx_refuse(m->g, "it reads blocks of an image in place of a batch");
+    }
     if (*out != NULL && (*out)->layer != NULL) return DT_OK;
     return dt__onnx_refuse(m->g, "its input %d is constant, or no operator before it makes it", i);
 }
@@ -50,7 +55,8 @@ dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer
     dt__lite_place *p = &m->place[o->out[0]];
     memcpy(p->axis, like->axis, sizeof p->axis);
     memcpy(p->flat, like->flat, sizeof p->flat);
-    for (int d = 1; d < t->rank; d++) {
+    memcpy(p->block, like->block, sizeof p->block);
+    for (int d = 1; d < t->rank && p->block[0] == 0; d++) {
         if (t->dims[d] == l->shape.dims[p->axis[d] - 1]) continue;
         return dt__onnx_refuse(m->g, "dimension %d of its result is %lld in the file, %lld here", d,
                                (long long)t->dims[d], (long long)l->shape.dims[p->axis[d] - 1]);
@@ -77,6 +83,29 @@ dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__
     return dt__lite_put(m, o, y, l, like);
 }
 
+dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onnx_layer **out)
+{
+    const dt_shape *s = &p->layer->shape;
+    dt_shape to = { .rank = 1, .dims = { 1 } };
+    int order[4] = { 0 };
+    *out = p->layer;
+    for (int i = 0; i < s->rank; i++) to.dims[0] *= s->dims[i];
+    for (int i = 0; i <= s->rank; i++) order[i] = p->axis[i];
+    if (p->flat[0] > 0) { /* its pixels' channels come first */
+        const int64_t pixels = p->flat[0] * p->flat[1];
+        const dt_shape planes = { .rank = 2, .dims = { p->flat[2], pixels } };
+        DT__TRY(dt__onnx_reshaped(m->g, *out, &planes, out));
+        DT__TRY(dt__onnx_permuted(m->g, *out, (const int[]){ 0, 2, 1 }, out));
+    } else if (s->rank == 3 && order[1] == 2 && order[2] == 3) {
+        const dt_shape planes = { .rank = 2, .dims = { s->dims[0], s->dims[1] * s->dims[2] } };
+        DT__TRY(dt__onnx_reshaped(m->g, *out, &planes, out));
+        DT__TRY(dt__onnx_permuted(m->g, *out, (const int[]){ 0, 2, 1 }, out));
+    } else {
+        DT__TRY(dt__onnx_permuted(m->g, *out, order, out));
+    }
+    return dt__onnx_reshaped(m->g, *out, &to, out);
+}
+
 /* A row of numbers; of an image its pixels, channels last in the file. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out)
@@ -89,8 +118,7 @@ dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t f
     for (int i = 0; i < s->rank; i++) to.dims[0] *= s->dims[i];
     const bool last = s->rank == 3 && p->axis[1] == 2 && p->axis[2] == 3;
     for (int i = 1; !last && i <= s->rank; i++) {
-        if (p->axis[i] != i)
-            return dt__onnx_refuse(m->g, "its input has its dimensions in another order");
+        if (p->axis[i] != i) return dt__lite_file_row(m, p, out);
     }
     if (last && s->dims[0] > 1 && s->dims[1] * s->dims[2] > 1) {
         flat[0] = s->dims[1];
@@ -108,17 +136,30 @@ static const struct {
 } readers[] = {
     { DT__VLITE_ADD, dt__lite_read_add },
     { DT__VLITE_AVERAGE_POOL_2D, dt__lite_read_average },
+    { DT__VLITE_BATCH_TO_SPACE_ND, dt__lite_read_blocks },
     { DT__VLITE_CONCATENATION, dt__lite_read_concat },
     { DT__VLITE_CONV_2D, dt__lite_read_conv },
     { DT__VLITE_DEPTHWISE_CONV_2D, dt__lite_read_depthwise },
     { DT__VLITE_DEQUANTIZE, dt__lite_read_same },
+    { DT__VLITE_ELU, dt__lite_read_elu },
+    { DT__VLITE_EXPAND_DIMS, dt__lite_read_reshape },
     { DT__VLITE_FULLY_CONNECTED, dt__lite_read_linear },
+    { DT__VLITE_GELU, dt__lite_read_gelu },
+    { DT__VLITE_HARD_SWISH, dt__lite_read_hardswish },
+    { DT__VLITE_LOGISTIC, dt__lite_read_sigmoid },
     { DT__VLITE_MAX_POOL_2D, dt__lite_read_max },
+    { DT__VLITE_MEAN, dt__lite_read_mean },
     { DT__VLITE_MUL, dt__lite_read_mul },
+    { DT__VLITE_REDUCE_MAX, dt__lite_read_largest },
     { DT__VLITE_RELU, dt__lite_read_relu },
     { DT__VLITE_RELU6, dt__lite_read_relu6 },
     { DT__VLITE_RESHAPE, dt__lite_read_reshape },
     { DT__VLITE_SOFTMAX, dt__lite_read_softmax },
+    { DT__VLITE_SQUEEZE, dt__lite_read_reshape },
+    { DT__VLITE_SPACE_TO_BATCH_ND, dt__lite_read_blocks },
+    { DT__VLITE_STRIDED_SLICE, dt__lite_read_slice },
+    { DT__VLITE_SUB, dt__lite_read_sub },
+    { DT__VLITE_TANH, dt__lite_read_tanh },
     { DT__VLITE_PAD, dt__lite_read_pad },
     { DT__VLITE_TRANSPOSE, dt__lite_read_transpose },
     { DT__VLITE_PADV2, dt__lite_read_pad },

@@ -15,6 +15,8 @@ dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt
 dt_status dt__lite_constant_of(dt__lite_import *m, const dt__vlite_op *o, int i,
                                const dt__vlite_tensor **out);
 dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__onnx_layer **out);
+/* Its result with the dimensions in the order of the file, as a row of numbers. */
+dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onnx_layer **out);
 /* A row of numbers; of an image its pixels, whose order in the file is `flat`. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out);
@@ -31,15 +33,25 @@ dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_elu(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_hardswish(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_pad(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_slice(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_sub(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o);
 

@@ -33,6 +33,7 @@ static const dt__vlite_operator *row_of(const dt__vlite_call *c)
 static dt_status run_one(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];
+    if (x->q != NULL) return dt__vlite_map_int8(c);
     DT__TRY(dt__vlite_floats(c));
     DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
     const dt__vlite_operator *o = row_of(c);
@@ -45,6 +46,7 @@ static dt_status run_one(dt__vlite_call *c)
 static dt_status run_gelu(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];
+    if (x->q != NULL) return dt__vlite_map_int8(c);
     DT__TRY(dt__vlite_floats(c));
     DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
     for (int64_t i = 0; i < x->count; i++) {
@@ -67,8 +69,8 @@ static double larger(double a, double b) { return a > b ? a : b; }
 static double smaller(double a, double b) { return a < b ? a : b; }
 static double prelu(double x, double slope) { return x < 0 ? slope * x : x; }
 
-/* The element of x that goes with element i of y; x is broadcast to y. -1: it is not. */
-static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i)
+/* -1: x is not broadcast to y. */
+int64_t dt__vlite_spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i)
 {
     int64_t at = 0, step = 1;
     for (int k = 1; k <= y->rank; k++) {
@@ -82,7 +84,7 @@ static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int6
 }
 
 /* Extents of y: the largest of all operands. */
-static dt_status check_operands(const dt__vlite_call *c)
+dt_status dt__vlite_broadcasts(const dt__vlite_call *c)
 {
     int rank = 0;
     int64_t dims[DT__VLITE_RANK];
@@ -104,11 +106,12 @@ static dt_status check_operands(const dt__vlite_call *c)
 static dt_status run_two(dt__vlite_call *c)
 {
     DT__TRY(dt__vlite_floats(c));
-    DT__TRY(check_operands(c));
+    DT__TRY(dt__vlite_broadcasts(c));
     const dt__vlite_operator *o = row_of(c);
     const int activation = o->bytes[0] == 1 ? (int)c->op->option[0] : 0;
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t a = spread(c->in[0], c->y, i), b = spread(c->in[1], c->y, i);
+        const int64_t a = dt__vlite_spread(c->in[0], c->y, i),
+                      b = dt__vlite_spread(c->in[1], c->y, i);
         const double y = o->real((double)c->in[0]->f[a], (double)c->in[1]->f[b]);
         c->y->f[i] = (float)dt__vlite_activated(activation, y);
     }
@@ -126,10 +129,10 @@ static dt_status run_compare(dt__vlite_call *c)
     if (c->in[0]->f == NULL || c->in[1]->f == NULL || y->type != DT__VLITE_BOOL) {
         return dt__vlite_refuse(c, "it makes bools of floats alone");
     }
-    DT__TRY(check_operands(c));
+    DT__TRY(dt__vlite_broadcasts(c));
     for (int64_t i = 0; i < y->count; i++) {
-        const float a = c->in[0]->f[spread(c->in[0], y, i)];
-        const float b = c->in[1]->f[spread(c->in[1], y, i)];
+        const float a = c->in[0]->f[dt__vlite_spread(c->in[0], y, i)];
+        const float b = c->in[1]->f[dt__vlite_spread(c->in[1], y, i)];
         y->q[i] = row_of(c)->real((double)a, (double)b) != 0;
     }
     return DT_OK;
@@ -142,10 +145,11 @@ static dt_status run_select(dt__vlite_call *c)
     if (c->in[0]->type != DT__VLITE_BOOL || !floats) {
         return dt__vlite_refuse(c, "it chooses between floats, by bools, alone");
     }
-    DT__TRY(check_operands(c));
+    DT__TRY(dt__vlite_broadcasts(c));
     for (int64_t i = 0; i < y->count; i++) {
-        const dt__vlite_tensor *x = c->in[c->in[0]->q[spread(c->in[0], y, i)] != 0 ? 1 : 2];
-        y->f[i] = x->f[spread(x, y, i)];
+        const dt__vlite_tensor *x =
+            c->in[c->in[0]->q[dt__vlite_spread(c->in[0], y, i)] != 0 ? 1 : 2];
+        y->f[i] = x->f[dt__vlite_spread(x, y, i)];
     }
     return DT_OK;
 }
@@ -176,9 +180,10 @@ static dt_status run_codes(dt__vlite_call *c)
     if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
         return dt__vlite_refuse(c, "its operands have different scales");
     }
-    DT__TRY(check_operands(c));
+    DT__TRY(dt__vlite_broadcasts(c));
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int32_t p = c->in[0]->q[spread(c->in[0], c->y, i)], q = b->q[spread(b, c->y, i)];
+        const int32_t p = c->in[0]->q[dt__vlite_spread(c->in[0], c->y, i)],
+                      q = b->q[dt__vlite_spread(b, c->y, i)];
         c->y->q[i] = (int32_t)row_of(c)->real((double)p, (double)q);
     }
     return DT_OK;
@@ -190,6 +195,11 @@ static dt_status run_limit(dt__vlite_call *c)
 }
 
 static dt_status run_add(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
+}
+
+static dt_status run_sub(dt__vlite_call *c)
 {
     return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
 }
@@ -235,7 +245,7 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { DT__VLITE_ROW(RELU), 1, 1, run_one, { 0 }, relu },
     { DT__VLITE_ROW(RELU6), 1, 1, run_one, { 0 }, relu6 },
     { DT__VLITE_ROW(TANH), 1, 1, run_one, { 0 }, hyperbolic },
-    { DT__VLITE_ROW(SUB), 2, 2, run_two, { 1 }, sub },
+    { DT__VLITE_ROW(SUB), 2, 2, run_sub, { 1 }, sub },
     { DT__VLITE_ROW(DIV), 2, 2, run_two, { 1 }, divide },
     { DT__VLITE_ROW(EXP), 1, 1, run_one, { 0 }, exponential },
     { DT__VLITE_ROW(CAST), 1, 1, run_cast, { 1, 1 }, NULL },

@@ -29,7 +29,10 @@ static dt_status run_reduce(dt__vlite_call *c)
     bool gone[DT__VLITE_RANK];
     const dt__vlite_tensor *x = c->in[0];
     const bool most = c->op->code == DT__VLITE_REDUCE_MAX, mean = c->op->code == DT__VLITE_MEAN;
-    if (x->f == NULL || c->y->f == NULL) return dt__vlite_refuse(c, "its values are not floats");
+    const bool codes = mean && dt__vlite_is_coded(x) && dt__vlite_is_coded(c->y);
+    if (!codes && (x->f == NULL || c->y->f == NULL)) {
+        return dt__vlite_refuse(c, "its values are not floats");
+    }
     DT__TRY(find_axes(c, gone));
     DT__TRY(dt__vlite_work(c, (double)x->count));
     double *sum = dt__vlite_memory(c->v, c->y->count, sizeof *sum);
@@ -44,11 +47,16 @@ static dt_status run_reduce(dt__vlite_call *c)
             }
             rest /= x->dims[d];
         }
-        const double v = (double)x->f[i];
+        const double v = codes ? (double)(x->q[i] - x->zero[0]) : (double)x->f[i];
         sum[at] = most ? (v > sum[at] || isnan(v) ? v : sum[at]) : sum[at] + v;
     }
     const double n = (double)x->count / (double)dt__max_i64(1, c->y->count);
-    for (int64_t i = 0; i < c->y->count; i++) c->y->f[i] = (float)(mean ? sum[i] / n : sum[i]);
+    for (int64_t i = 0; i < c->y->count && codes; i++) {
+        c->y->q[i] = dt__vlite_mean_int8(c, (int64_t)sum[i], (int64_t)n);
+    }
+    for (int64_t i = 0; i < c->y->count && !codes; i++) {
+        c->y->f[i] = (float)(mean ? sum[i] / n : sum[i]);
+    }
     return DT_OK;
 }
 

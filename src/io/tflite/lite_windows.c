@@ -190,6 +190,13 @@ static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
     }
     window win = { .kernel = { w->dims[1], w->dims[2] } };
     DT__TRY(read_window(m, o->option, depthwise ? 5 : 4, &win));
+    const dt__lite_place *from = &m->place[o->in[0]];
+    for (int i = 0; i < 2 && from->block[0] > 0; i++) {
+        if (o->option[0] == 0 || win.stride[i] != 1) {
+            return dt__onnx_refuse(m->g, "it pads blocks of an image, or strides over them");
+        }
+        win.dilation[i] *= from->block[i];
+    }
     if (o->option[0] == 0) pad_same(&win, &x->shape);
     if (!is_even(&win)) DT__TRY(pad_before(m, &win, 0, &x));
     DT__TRY(new_conv(m, "conv2d", &win, out, bias != NULL, &l));
@@ -201,7 +208,46 @@ static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
     DT__TRY(weigh_bias(m, bias, dt__lite_tensor_of(m, o->in[0]), out, l));
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(m->g, l));
-    return dt__lite_put_activated(m, o, l, o->option[depthwise ? 4 : 3], &dt__lite_image);
+    dt__lite_place like = dt__lite_image;
+    memcpy(like.block, from->block, sizeof like.block);
+    return dt__lite_put_activated(m, o, l, o->option[depthwise ? 4 : 3], &like);
+}
+
+/* Of a dilated convolution: the image, padded and cut into blocks, which a convolution reads; the
+ * inverse cuts the result. Here the convolution has the dilation. */
+dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__onnx_layer *x;
+    const dt__vlite_tensor *block, *ends;
+    const bool back = o->code == DT__VLITE_BATCH_TO_SPACE_ND;
+    DT__TRY(dt__lite_image_of(m, o, 0, &x));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &block));
+    DT__TRY(dt__lite_constant_of(m, o, 2, &ends));
+    const dt__lite_place from = m->place[o->in[0]];
+    bool good = block->type == DT__VLITE_I32 && ends->type == DT__VLITE_I32 && block->count == 2 &&
+                ends->count == 4;
+    for (int i = 0; good && i < 2; i++) {
+        good = block->q[i] > 0 && ends->q[2 * i] >= 0 && ends->q[2 * i + 1] >= 0 &&
+               (!back || block->q[i] == from.block[i]);
+    }
+    if (!good || (!back && from.block[0] > 0)) {
+        return dt__onnx_refuse(m->g, "its blocks are not those of a dilated convolution");
+    }
+    dt__lite_place to = dt__lite_image;
+    window w = { .before = { ends->q[0], ends->q[2] }, .after = { ends->q[1], ends->q[3] } };
+    for (int i = 0; i < 2 && back; i++) {
+        const int64_t range[] = { w.before[i], x->shape.dims[1 + i] - w.after[i], 1 };
+        DT__TRY(dt__onnx_sliced(m->g, x, 2 + i, range, &x));
+    }
+    if (back) return dt__lite_put(m, o, x, from.source, &to);
+    const bool pads = w.before[0] + w.before[1] + w.after[0] + w.after[1] > 0;
+    if (pads) DT__TRY(pad_before(m, &w, 0, &x));
+    for (int i = 0; i < 2; i++) {
+        to.block[i] = block->q[i];
+        if (x->shape.dims[1 + i] % block->q[i] == 0) continue;
+        return dt__onnx_refuse(m->g, "its padded image has a part of a block");
+    }
+    return dt__lite_put(m, o, x, from.source, &to);
 }
 
 dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
@@ -211,6 +257,24 @@ dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
 dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o)
 {
     return conv(m, o, true);
+}
+
+/* A transposed convolution with its activation; padding SAME may cut one more element off the end
+ * of its result. */
+static dt_status put_cut(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l)
+{
+    dt__onnx_layer *y = l;
+    const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->out[0]);
+    const char *kind = o->option[3] == 1 ? "relu" : "relu6";
+    if (o->option[3] != 0 && o->option[3] != 1 && o->option[3] != 3) {
+        return dt__onnx_refuse(m->g, "the activation %lld in it is not known",
+                               (long long)o->option[3]);
+    }
+    if (o->option[3] != 0) DT__TRY(dt__onnx_simple(m->g, kind, l, &y));
+    for (int i = 0; i < 2; i++) {
+        DT__TRY(dt__onnx_sliced(m->g, y, 2 + i, (const int64_t[]){ 0, t->dims[1 + i], 1 }, &y));
+    }
+    return dt__lite_put(m, o, y, l, &dt__lite_image);
 }
 
 dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
@@ -229,10 +293,8 @@ dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
     for (int i = 0; i < 2; i++) {
         const int64_t all =
             (x->shape.dims[1 + i] - 1) * win.stride[i] + win.kernel[i] - y->dims[1 + i];
-        win.before[i] = dt__max_i64(0, all) / 2;
-        more[i] = 2 * win.before[i] - all;
-        if (more[i] >= 0) continue;
-        return dt__onnx_refuse(m->g, "it cuts one more element off one side than off the other");
+        win.before[i] = dt__max_i64(0, all) / 2; /* one more is cut off the end than before it */
+        more[i] = dt__max_i64(0, 2 * win.before[i] - all);
     }
     DT__TRY(new_conv(m, "conv_transpose2d", &win, w->dims[0], bias != NULL, &l));
     memcpy(((dt_conv_item *)l->options)->output_padding, more, sizeof more);
@@ -243,7 +305,7 @@ dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
     DT__TRY(weigh_bias(m, bias, dt__lite_tensor_of(m, o->in[2]), t.out, l));
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(m->g, l));
-    return dt__lite_put_activated(m, o, l, o->option[3], &dt__lite_image);
+    return put_cut(m, o, l);
 }
 
 dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o)

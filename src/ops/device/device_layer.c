@@ -245,7 +245,7 @@ bool dt__device_add_make(float a, float b, float y, dt__device_add *out)
     const double twice = 2 * (double)(a > b ? a : b), last = twice / (0x1p20 * (double)y);
     if (!(last < 1)) return false;
     *out = (dt__device_add){ dt__multiplier_of((double)a / twice),
-                             dt__multiplier_of((double)b / twice), dt__multiplier_of(last) };
+                             dt__multiplier_of((double)b / twice), dt__multiplier_of(last), false };
     return true;
 }
 
@@ -265,6 +265,14 @@ bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by)
     if (!(real < 0x1p31)) return false;
     *by = dt__multiplier_of(real);
     return by->shift <= 0 || (int64_t)255 * 255 << by->shift <= INT32_MAX;
+}
+
+dt__multiplier dt__device_mean_make(float a, float y, int64_t n)
+{
+    const dt__multiplier by = dt__multiplier_of((double)a / (double)y);
+    int up = 0;
+    while (up < 31 + by.shift && n >> (up + 1) > 0) up++;
+    return (dt__multiplier){ (int32_t)(((int64_t)by.m << up) / n), by.shift - up };
 }
 
 bool dt__device_softmax_make(double scale, dt__device_softmax *out)

@@ -65,6 +65,9 @@ double dt__device_mul_scale(float a, float b);
 /* mul: requantize((a - z_a) (b - z_b), by) + z_y. False where that could leave int32. */
 bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by);
 
+/* The factor of a sum of n codes: the multiplier of a / y, divided by n. */
+dt__multiplier dt__device_mean_make(float a, float y, int64_t n);
+
 /* softmax; scale 1/256 and zero point -128 of the result. */
 /* `scale` is that of x, times beta where a softmax has one. False below 2^-26. */
 bool dt__device_softmax_make(double scale, dt__device_softmax *out);

@@ -1,7 +1,9 @@
-/* Sums and products of two coded tensors of one shape (numerics §8).
- *     d = dy where y was not clamped, else 0      add: da = db = d      mul: da = d b, db = d a */
+/* Sums, differences and products of two coded tensors, which broadcast (numerics §8).
+ *     d = dy where y was not clamped, else 0      add: da = db = d      sub: da = d, db = -d
+ *     mul: da = d b, db = d a; gradients are summed over broadcast dimensions */
 #include "ops/device/device_zip.h"
 
+#include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
 #include <string.h>
@@ -17,7 +19,8 @@ const dt_key dt__device_zip_keys[] = {
     { 0 },
 };
 
-static bool adds(const dt_call *c) { return c->op == &dt__op_device_add; }
+static bool adds(const dt_call *c) { return c->op != &dt__op_device_mul; }
+static bool subtracts(const dt_call *c) { return c->op == &dt__op_device_sub; }
 
 static int activation_of(const dt_call *c)
 {
@@ -42,34 +45,76 @@ static dt_status fit_factors(dt_call *c, dt__coding_range *y)
                      (double)b);
 }
 
+/* Bytes of an operand's codes, repeated to the dimensions of y; 0: it has them. */
+static size_t spread_bytes(const dt_call *c, int i, int rank, const int64_t *dims)
+{
+    int64_t n = 1;
+    bool same = c->in[i]->rank == rank;
+    for (int d = 0; d < rank; d++) {
+        n *= dims[d];
+        same = same && c->in[i]->dims[d] == dims[d];
+    }
+    return same ? 0 : (size_t)dt__round_up(n, DT__ALIGNMENT);
+}
+
 dt_status dt__device_zip_shape(dt_call *c)
 {
     dt__coding_range y;
-    int least, most;
+    int least, most, rank;
+    int64_t dims[DT_MAX_RANK];
     DT__TRY(dt__want_operands(c, 4, 5));
     DT__TRY(dt__want_float(c, A));
     DT__TRY(dt__want_float(c, B));
-    DT__TRY(dt__want_dims(c, B, c->in[A]->rank, c->in[A]->dims));
+    DT__TRY(dt__broadcast(c, A, B, &rank, dims));
     DT__TRY(dt__device_check_activation(c, activation_of(c)));
     DT__TRY(dt__device_range_of(c, SCALE, &y));
     DT__TRY(fit_factors(c, &y));
     dt__device_clamps(activation_of(c), y, &least, &most);
     c->state[0] = least;
     c->state[1] = most;
-    return dt__device_result(c, c->in[A]->rank, c->in[A]->dims, y);
+    if (c->coded) {
+        c->scratch_bytes += spread_bytes(c, A, rank, dims) + spread_bytes(c, B, rank, dims);
+    }
+    return dt__device_result(c, rank, dims, y);
+}
+
+static void zipped(const dt_call *c, const dt_tensor *a, const dt_tensor *b, void *y)
+{
+    dt__zip_run(!adds(c)       ? c->kernels->mul
+                : subtracts(c) ? c->kernels->sub
+                               : c->kernels->add,
+                a, b, c->y, y);
 }
 
 void dt__device_zip_forward(const dt_call *c)
 {
-    dt__zip z = { .rank = 1,
-                  .dims = { c->y->count },
-                  .a = dt__data(c->arg[A]),
-                  .b = dt__data(c->arg[B]),
-                  .y = dt__data_mut(c->y) };
-    z.a_strides[0] = z.b_strides[0] = 1;
-    if (adds(c)) c->kernels->add(&z);
-    else c->kernels->mul(&z);
+    zipped(c, c->arg[A], c->arg[B], dt__data_mut(c->y));
     dt__device_activate(c, activation_of(c));
+}
+
+/* Codes of operand i in the dimensions of y: its own, or repeated at *at, which moves on. */
+static const uint8_t *spread_codes(const dt_call *c, int i, char **at)
+{
+    const dt_tensor *y = c->y;
+    const size_t bytes = spread_bytes(c, i, y->rank, y->dims);
+    const uint8_t *from = c->codes[i]->u;
+    uint8_t *to = (uint8_t *)*at;
+    dt__borrowed own;
+    if (bytes == 0) return from;
+    *at += bytes;
+    const dt_tensor *x = dt__borrow(&own, c->in[i], NULL);
+    const dt__zip z = dt__zip_of(x, x, y, NULL);
+    int64_t index[DT_MAX_RANK] = { 0 }, place = 0;
+    for (int64_t k = 0; k < y->count; k++) {
+        to[k] = from[place];
+        for (int d = y->rank - 1; d >= 0; d--) {
+            place += z.a_strides[d];
+            if (++index[d] < y->dims[d]) break;
+            place -= z.a_strides[d] * index[d];
+            index[d] = 0;
+        }
+    }
+    return to;
 }
 
 void dt__device_zip_forward_codes(const dt_call *c)
@@ -77,20 +122,22 @@ void dt__device_zip_forward_codes(const dt_call *c)
     const dt__codes *y = dt__coded_codes(c->y);
     const dt__coding_range a = dt__range_of_codes(c->codes[A]), b = dt__range_of_codes(c->codes[B]);
     const dt__coding_range to = dt__range_of_codes(y);
-    const dt__device_zip z = { .n = c->y->count,
-                               .a = c->codes[A]->u,
-                               .b = c->codes[B]->u,
-                               .zero_a = a.zero,
-                               .zero_b = b.zero,
-                               .zero = to.zero,
-                               .least = (int)c->state[0],
-                               .most = (int)c->state[1],
-                               .y = y->u,
-                               .residual = dt__device_residual(c) };
+    char *at = c->scratch;
+    dt__device_zip z = { .n = c->y->count,
+                         .zero_a = a.zero,
+                         .zero_b = b.zero,
+                         .zero = to.zero,
+                         .least = (int)c->state[0],
+                         .most = (int)c->state[1],
+                         .y = y->u,
+                         .residual = dt__device_residual(c) };
+    z.a = spread_codes(c, A, &at);
+    z.b = spread_codes(c, B, &at);
     dt__device_add add;
     dt__multiplier by;
     if (adds(c)) {
         dt__device_add_make(a.scale, b.scale, to.scale, &add);
+        add.minus = subtracts(c);
         dt__device_add_codes(&z, &add);
     } else {
         dt__device_mul_make(a.scale, b.scale, to.scale, &by);
@@ -98,30 +145,35 @@ void dt__device_zip_forward_codes(const dt_call *c)
     }
 }
 
-/* Operand i's value: dequantized into `to` where it is coded. */
-static const void *value_of(const dt_call *c, int i, void *to)
+size_t dt__device_zip_scratch(const dt_call *c)
 {
-    if (c->codes[i] == NULL) return dt__data(c->arg[i]);
-    dt__codes_expand_all(c->codes[i], to);
-    return to;
+    return (adds(c) ? 1 : 3) * dt__device_mask_bytes(c);
 }
 
-static void times(const dt_call *c, const void *d, const void *x, void *to)
+/* Operand i as floats: dequantized at `to` where it is coded. */
+static const dt_tensor *value_of(const dt_call *c, int i, void *to, dt__borrowed *b)
 {
-    dt__zip z = { .rank = 1, .dims = { c->y->count }, .a = d, .b = x, .y = to };
-    z.a_strides[0] = z.b_strides[0] = 1;
-    c->kernels->mul(&z);
+    if (c->codes[i] == NULL) return c->arg[i];
+    dt__codes_expand_all(c->codes[i], to);
+    return dt__borrow(b, c->arg[i], to);
 }
 
 void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__device_back back = { activation_of(c), ENDS, (int)c->state[1] };
+    const size_t step = dt__device_mask_bytes(c);
+    char *const product = (char *)c->scratch + step, *const value = product + step;
+    dt__borrowed d_of, other_of;
     dt__device_mask(c, &back, dy, c->scratch, dx);
+    const dt_tensor *d = dt__borrow(&d_of, dy, c->scratch);
     for (int i = A; i <= B; i++) {
         if (dx[i] == NULL) continue;
-        void *to = dt__data_mut(dx[i]);
-        if (adds(c)) memcpy(to, c->scratch, (size_t)dy->count * dt_dtype_size(dy->dtype));
-        else times(c, c->scratch, value_of(c, i == A ? B : A, to), to);
+        const bool minus = i == B && subtracts(c);
+        if (!adds(c)) {
+            const dt_tensor *other = value_of(c, i == A ? B : A, value, &other_of);
+            dt__zip_run(c->kernels->mul, d, other, dy, product);
+        }
+        dt__sum_to(c, adds(c) ? c->scratch : product, dy, minus ? -1 : 1, dx[i]);
     }
 }
 

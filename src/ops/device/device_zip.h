@@ -1,4 +1,4 @@
-/* The common part of device_add and device_mul: device_zip.c. */
+/* The common part of device_add, device_sub and device_mul: device_zip.c. */
 #ifndef DT__OPS_DEVICE_ZIP_H
 #define DT__OPS_DEVICE_ZIP_H
 
@@ -13,7 +13,7 @@
     .defaults = &dt__device_zip_defaults, .keys = dt__device_zip_keys,                             \
     .shape = dt__device_zip_shape, .forward = dt__device_zip_forward,                              \
     .forward_codes = dt__device_zip_forward_codes, .backward = dt__device_zip_backward,            \
-    .scratch = dt__device_mask_bytes
+    .scratch = dt__device_zip_scratch
 
 extern const dt_device_zip_options dt__device_zip_defaults;
 extern const dt_key dt__device_zip_keys[];
@@ -21,6 +21,7 @@ extern const dt_key dt__device_zip_keys[];
 dt_status dt__device_zip_shape(dt_call *c);
 void dt__device_zip_forward(const dt_call *c);
 void dt__device_zip_forward_codes(const dt_call *c);
+size_t dt__device_zip_scratch(const dt_call *c);
 void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
 dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_tensor *b,
@@ -53,7 +54,10 @@ dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_te
         { "relu6", .in = { { { 2, 3, 4 } }, { { 2, 3, 4 } }, DT__CASE_SCALE, DT__CASE_ZERO },      \
           .options = &relu6, .rough = true },                                                      \
         { "empty", .in = { { { 0, 3 } }, { { 0, 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },          \
-        { "broadcast", .in = { { { 2, 3 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },           \
+        { "broadcast", .in = { { { 2, 3, 4 } }, { { 3, 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } },   \
+        { "both broadcast",                                                                        \
+          .in = { { { 3, 1, 4 } }, { { 5, 1 } }, DT__CASE_SCALE, DT__CASE_ZERO } },                \
+        { "misfit", .in = { { { 2, 3 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },              \
           .fails = DT_ERR_SHAPE },                                                                 \
         { "activation", .in = { { { 2 } }, { { 2 } }, DT__CASE_SCALE, DT__CASE_ZERO },             \
           .options = &tanh_after, .fails = DT_ERR_ARG, .says = "not none, relu or relu6" },        \

@@ -1,4 +1,4 @@
-/* y = a + b of coded tensors of one shape: numerics §8, device_zip.c. */
+/* y = a + b of coded tensors, which broadcast: numerics §8, device_zip.c. */
 #include "ops/device/device_zip.h"
 #include "ops/ops_list.h"
 

@@ -4,6 +4,7 @@
  * as x, not as x times their number.
  * Starts and stops as in Python: negative from the end, clamped to the extent. */
 #include "ops/ops_list.h"
+#include "ops/shape/slice.h"
 #include "ops/shape/view.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 
 static const dt_slice_options defaults = { .dims.n = 0 };
 
-static const dt_key keys[] = {
+const dt_key dt__slice_keys[] = {
     { "dims", DT_KEY_INTS, AT(dims), .text = "dimensions to cut, negative from the end" },
     { "starts", DT_KEY_INTS, AT(starts), .text = "first element of each" },
     { "stops", DT_KEY_INTS, AT(stops), .text = "end of each, exclusive" },
@@ -21,20 +22,28 @@ static const dt_key keys[] = {
     { 0 },
 };
 
-typedef struct cut {
-    int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK], offset;
-} cut;
-
 static int64_t inside(int64_t index, int64_t extent)
 {
     if (index < 0) index += extent;
     return dt__max_i64(0, dt__min_i64(index, extent));
 }
 
-/* The slice of a tensor with these extents and strides. */
-static dt_status slice(const dt_call *c, const dt_tensor *x, cut *out)
+static dt_status check(const dt_call *c)
 {
     const dt_slice_options *o = c->options;
+    const int n = o->dims.n;
+    if (n >= 0 && n <= DT_MAX_LIST && o->starts.n == n && o->stops.n == n &&
+        (o->steps.n == n || o->steps.n == 0)) {
+        return DT_OK;
+    }
+    return dt_refuse(c, DT_ERR_ARG, "%d dims, %d starts, %d stops, %d steps", n, o->starts.n,
+                     o->stops.n, o->steps.n);
+}
+
+dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__slice_cut *out)
+{
+    const dt_slice_options *o = c->options;
+    DT__TRY(check(c));
     memcpy(out->dims, x->dims, sizeof out->dims);
     memcpy(out->strides, x->strides, sizeof out->strides);
     out->offset = 0;
@@ -57,23 +66,16 @@ static dt_status slice(const dt_call *c, const dt_tensor *x, cut *out)
 
 static dt_status shape(dt_call *c)
 {
-    const dt_slice_options *o = c->options;
     const dt_tensor *x = c->arg[0];
-    const int n = o->dims.n;
-    if (n < 0 || n > DT_MAX_LIST || o->starts.n != n || o->stops.n != n ||
-        (o->steps.n != n && o->steps.n != 0)) {
-        return dt_refuse(c, DT_ERR_ARG, "%d dims, %d starts, %d stops, %d steps", n, o->starts.n,
-                         o->stops.n, o->steps.n);
-    }
-    cut y;
-    DT__TRY(slice(c, x, &y));
+    dt__slice_cut y;
+    DT__TRY(dt__slice_of(c, x, &y));
     return dt__result_view(c, 0, x->rank, y.dims, y.strides, x->offset + y.offset);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    cut y;
-    if (dy->count == 0 || slice(c, dx[0], &y) != DT_OK) return;
+    dt__slice_cut y;
+    if (dy->count == 0 || dt__slice_of(c, dx[0], &y) != DT_OK) return;
     dt__copy copy = { .rank = dy->rank, .x = dt__data(dy) };
     copy.y = (char *)dt__data_mut(dx[0]) + (size_t)y.offset * dt_dtype_size(dy->dtype);
     memcpy(copy.dims, dy->dims, sizeof copy.dims);
@@ -90,7 +92,7 @@ const dt_op dt__op_slice = {
     .ungrouped = true,
     .strided = true,
     .adds = { true },
-    DT__OP_OPTIONS(dt_slice_options, defaults, keys),
+    DT__OP_OPTIONS(dt_slice_options, defaults, dt__slice_keys),
     .shape = shape,
     .forward = dt__view_forward,
     .backward = backward,

@@ -2,7 +2,10 @@
 #include "qat/device/device_becomes.h"
 
 #include "nn/convolution/conv_layers.h"
+#include "ops/device/device_functions.h"
 #include "ops/ops_list.h"
+
+#include <math.h>
 
 static const char *bars_linear(const dt_call *c)
 {
@@ -33,7 +36,14 @@ static const char *bars_pad(const dt_call *c)
 
 static const char *bars_zip(const dt_call *c)
 {
-    return dt__same_dims(c->in[0], c->in[1]) ? NULL : "its operands must have one shape";
+    const dt_tensor *a = c->in[0], *b = c->in[1];
+    const bool fits = a->rank == b->rank && a->rank > 0 && a->dims[0] == b->dims[0];
+    return fits ? NULL : "its operands must have as many dimensions, the batch first";
+}
+
+static const char *bars_slice(const dt_call *c)
+{
+    return c->in[0]->dims[0] == c->y->dims[0] ? NULL : "it cuts the batch";
 }
 
 static const char *bars_permute(const dt_call *c)
@@ -43,28 +53,54 @@ static const char *bars_permute(const dt_call *c)
     return first ? NULL : "the batch must stay in front";
 }
 
+/* Options of elu and leaky_relu are a number. */
+static const char *bars_elu(const dt_call *c)
+{
+    return *(const double *)c->options == 1 ? NULL : "its alpha must be 1";
+}
+
+static const char *bars_leaky(const dt_call *c)
+{
+    return fabs(*(const double *)c->options) <= 256 ? NULL : "its slope is above 256";
+}
+
+static const char *bars_mean(const dt_call *c)
+{
+    if ((c->state[0] & 1) != 0) return "it must not be over the batch";
+    return c->state[1] <= 65536 ? NULL : "a mean has more than 65536 elements";
+}
+
 static const dt__becomes ops[] = {
-    { &dt__op_linear, true, true, bars_linear },
-    { &dt__op_conv2d, true, true, NULL },
-    { &dt__op_conv_transpose2d, true, true, NULL },
-    { &dt__op_conv1d, true, true, NULL },
-    { &dt__op_conv_transpose1d, true, true, NULL },
-    { &dt__op_add, false, true, bars_zip },
-    { &dt__op_mul, false, true, bars_zip },
-    { &dt__op_max_pool2d, false, false, NULL },
-    { &dt__op_avg_pool2d, false, false, NULL },
-    { &dt__op_global_avg_pool2d, false, false, NULL },
-    { &dt__op_adaptive_avg_pool2d, false, false, bars_adaptive },
-    { &dt__op_max_pool1d, false, false, NULL },
-    { &dt__op_avg_pool1d, false, false, NULL },
-    { &dt__op_global_avg_pool1d, false, false, NULL },
-    { &dt__op_adaptive_avg_pool1d, false, false, bars_adaptive },
-    { &dt__op_softmax, false, false, bars_softmax },
-    { &dt__op_pad, false, false, bars_pad },
-    { &dt__op_concat, false, false, NULL },
-    { &dt__op_reshape, false, false, NULL },
-    { &dt__op_flatten, false, false, NULL },
-    { &dt__op_permute, false, false, bars_permute },
+    { &dt__op_linear, .product = true, .ranged = true, .clamps = true, .bars = bars_linear },
+    { &dt__op_conv2d, .product = true, .ranged = true, .clamps = true },
+    { &dt__op_conv_transpose2d, .product = true, .ranged = true, .clamps = true },
+    { &dt__op_conv1d, .product = true, .ranged = true, .clamps = true },
+    { &dt__op_conv_transpose1d, .product = true, .ranged = true, .clamps = true },
+    { &dt__op_add, .ranged = true, .clamps = true, .bars = bars_zip },
+    { &dt__op_sub, .ranged = true, .clamps = true, .bars = bars_zip },
+    { &dt__op_mul, .ranged = true, .clamps = true, .bars = bars_zip },
+    { &dt__op_mean, .ranged = true, .bars = bars_mean },
+    { &dt__op_sigmoid, .table = 1 + DT_TABLE_SIGMOID },
+    { &dt__op_tanh, .table = 1 + DT_TABLE_TANH },
+    { &dt__op_elu, .ranged = true, .table = 1 + DT_TABLE_ELU, .bars = bars_elu },
+    { &dt__op_gelu, .ranged = true, .table = 1 + DT_TABLE_GELU },
+    { &dt__op_leaky_relu, .ranged = true, .table = 1 + DT_TABLE_LEAKY_RELU, .bars = bars_leaky },
+    { &dt__op_hardswish, .ranged = true, .table = 1 + DT_TABLE_HARDSWISH },
+    { &dt__op_max_pool2d, .bars = NULL },
+    { &dt__op_avg_pool2d, .bars = NULL },
+    { &dt__op_global_avg_pool2d, .bars = NULL },
+    { &dt__op_adaptive_avg_pool2d, .bars = bars_adaptive },
+    { &dt__op_max_pool1d, .bars = NULL },
+    { &dt__op_avg_pool1d, .bars = NULL },
+    { &dt__op_global_avg_pool1d, .bars = NULL },
+    { &dt__op_adaptive_avg_pool1d, .bars = bars_adaptive },
+    { &dt__op_softmax, .bars = bars_softmax },
+    { &dt__op_pad, .bars = bars_pad },
+    { &dt__op_concat, .bars = NULL },
+    { &dt__op_reshape, .bars = NULL },
+    { &dt__op_flatten, .bars = NULL },
+    { &dt__op_slice, .bars = bars_slice },
+    { &dt__op_permute, .bars = bars_permute },
 };
 
 const dt__becomes *dt__becomes_of(const dt_op *op)
@@ -73,6 +109,14 @@ const dt__becomes *dt__becomes_of(const dt_op *op)
         if (ops[i].op == op) return &ops[i];
     }
     return NULL;
+}
+
+dt__coding_range dt__fixed_range(const dt_op *op)
+{
+    const dt__becomes *b = op == NULL ? NULL : dt__becomes_of(op);
+    if (op == &dt__op_softmax) return (dt__coding_range){ 0x1p-8f, -128 };
+    return b != NULL && b->table > 0 ? dt__device_table_range(b->table - 1)
+                                     : (dt__coding_range){ 0, 0 };
 }
 
 static bool is_product(const dt_module *m)

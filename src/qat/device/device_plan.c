@@ -26,6 +26,11 @@ const dt__plan_node *dt__device_holder(const dt__device *d, int64_t value)
     return &d->node[root_of(d, value) - DT__PLAN_FIRST];
 }
 
+static bool is_fixed(const dt__device *d, int64_t value)
+{
+    return dt__has_fixed_range(d->node[value - DT__PLAN_FIRST].op);
+}
+
 /* Which value's range each result has: its own, that of its operand, or one for all operands of a
  * concatenation. */
 static dt_status share(dt__device *d)
@@ -33,20 +38,20 @@ static dt_status share(dt__device *d)
     for (int64_t i = 0; i < d->n; i++) {
         dt__plan_node *node = &d->node[i];
         const dt__becomes *b = node->op == NULL ? NULL : dt__becomes_of(node->op);
-        const bool own =
-            node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) || node->op == &dt__op_softmax;
+        const bool own = node->in[0] < DT__PLAN_FIRST || (b != NULL && b->ranged) ||
+                         dt__has_fixed_range(node->op);
         node->shares = own ? DT__PLAN_FIRST + i : root_of(d, node->in[0]);
         for (int k = 1; node->op == &dt__op_concat && k < node->n_in; k++) {
             const int64_t other = root_of(d, node->in[k]);
             d->node[node->shares - DT__PLAN_FIRST].joined = true;
             if (other == node->shares) continue;
-            if (d->node[other - DT__PLAN_FIRST].op == &dt__op_softmax ||
-                d->node[node->shares - DT__PLAN_FIRST].op == &dt__op_softmax) {
+            if (is_fixed(d, other) || is_fixed(d, node->shares)) {
+                const dt__plan_node *of = &d->node[other - DT__PLAN_FIRST];
+                if (!is_fixed(d, other)) of = &d->node[node->shares - DT__PLAN_FIRST];
                 return dt_fail(d->ctx, DT_ERR_UNSUPPORTED,
-                               "prepare: concat of %s reads softmax of %s, whose scale is fixed, "
+                               "prepare: concat of %s reads %s of %s, whose scale is fixed, "
                                "and other results",
-                               dt__plan_path(node->m),
-                               dt__plan_path(d->node[other - DT__PLAN_FIRST].m));
+                               dt__plan_path(node->m), of->op->name, dt__plan_path(of->m));
             }
             d->node[other - DT__PLAN_FIRST].shares = node->shares;
         }
@@ -95,6 +100,12 @@ void dt__device_free(dt_ctx *ctx, void *device)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
+/* Whether the result of node i has a range of its own, and not a fixed one. */
+static bool has_range(const dt__device *d, int64_t i)
+{
+    return d->node[i].shares == DT__PLAN_FIRST + i && !dt__has_fixed_range(d->node[i].op);
+}
+
 static void range_name(const dt__device *d, int64_t i, char name[24])
 {
     const dt__plan_node *node = &d->node[i];
@@ -102,16 +113,10 @@ static void range_name(const dt__device *d, int64_t i, char name[24])
     int before = 1;
     for (int64_t k = 0; k < i; k++) {
         const dt__plan_node *other = &d->node[k];
-        const bool ranged = other->shares == DT__PLAN_FIRST + k && other->op != &dt__op_softmax;
+        const bool ranged = has_range(d, k);
         before += ranged && other->m == node->m && (other->in[0] < DT__PLAN_FIRST) == input;
     }
     snprintf(name, 24, before == 1 ? "%s" : "%s%d", input ? "input" : "output", before);
-}
-
-/* Whether the result of node i has a range of its own, and not that of softmax. */
-static bool has_range(const dt__device *d, int64_t i)
-{
-    return d->node[i].shares == DT__PLAN_FIRST + i && d->node[i].op != &dt__op_softmax;
 }
 
 static dt_status give_range(dt__device *d, int64_t i, dt__spec_of *spec_of, void *user)

@@ -19,7 +19,7 @@ typedef struct probe {
     bool tells;
 } probe;
 
-/* The range of a value where it is known; NULL: it is not, or that of a softmax. */
+/* The range of a value where it is known; NULL: it is not, or is fixed. */
 static const dt__quantizer *range_of(const dt__device *d, int64_t value)
 {
     if (value < DT__PLAN_FIRST) return NULL;
@@ -98,9 +98,11 @@ void dt__device_tell(void *device, const dt_call *c)
     const char *path = m != NULL ? dt__plan_path(m) : "a layer";
     const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
                          c->op == &dt__op_device_conv_transpose2d;
-    const bool zip = c->op == &dt__op_device_add || c->op == &dt__op_device_mul;
+    const bool other = c->op == &dt__op_device_add || c->op == &dt__op_device_sub ||
+                       c->op == &dt__op_device_mul || c->op == &dt__op_device_table ||
+                       c->op == &dt__op_device_mean;
     const int64_t widened = product ? c->state[DT__DEVICE_WIDENED] : 0;
-    const bool coarser = (product || zip) && c->state[DT__DEVICE_COARSER] != 0;
+    const bool coarser = (product || other) && c->state[DT__DEVICE_COARSER] != 0;
     if ((widened == 0 && !coarser) || !is_new(device, m)) return;
     if (widened > 0) {
         dt__say(c->ctx,

@@ -107,7 +107,7 @@ static dt_status fuse(recorder *r, const dt_call *c, dt_module *m)
     if (from->refused) return refuse(r, c, m, NULL);
     dt__plan_node *node = node_of(r, from->value);
     const dt__becomes *b = node == NULL || node->op == NULL ? NULL : dt__becomes_of(node->op);
-    if (b == NULL || !b->ranged || node->activation != DT_ACT_NONE) {
+    if (b == NULL || !b->clamps || node->activation != DT_ACT_NONE) {
         return refuse(r, c, m, "it must follow a linear layer, a convolution, a sum or a product");
     }
     if (node->last >= 0) {

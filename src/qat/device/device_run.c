@@ -6,6 +6,7 @@
 #include "nn/lists/graph.h"
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
+#include "qat/device/device_becomes.h"
 #include "qat/device/device_ends.h"
 #include "qat/observe.h"
 #include "qat/quantized.h"
@@ -152,21 +153,42 @@ static dt_tensor *run_product(const pass *p, const dt__plan_node *node, dt_tenso
                : dt_device_conv_transpose2d(p->t, x, weight, bias, &range, &o);
 }
 
+static dt_tensor *looked_up(const pass *p, const dt__plan_node *node, int function, dt_tensor *x)
+{
+    dt_device_table_options o = { function, 0 };
+    if (node->op == &dt__op_leaky_relu) o.slope = *(const double *)node->options;
+    if (node->op == &dt__op_gelu && *(const int *)node->options == DT_GELU_TANH) {
+        o.function = DT_TABLE_GELU_TANH;
+    }
+    if (dt__has_fixed_range(node->op)) return dt_device_table(p->t, x, NULL, &o);
+    const dt_device_range range = range_of(p, node);
+    return dt_device_table(p->t, x, &range, &o);
+}
+
+/* Sums, differences, products, means. */
+static dt_tensor *on_own_range(const pass *p, const dt__plan_node *node, dt_tensor *const *x)
+{
+    const dt_device_range range = range_of(p, node);
+    const dt_device_zip_options o = { node->activation };
+    if (node->op == &dt__op_mean) return dt_device_mean(p->t, x[0], &range, node->options);
+    return node->op == &dt__op_add   ? dt_device_add(p->t, x[0], x[1], &range, &o)
+           : node->op == &dt__op_sub ? dt_device_sub(p->t, x[0], x[1], &range, &o)
+                                     : dt_device_mul(p->t, x[0], x[1], &range, &o);
+}
+
 static dt_tensor *run_codes(const pass *p, const dt__plan_node *node)
 {
     dt_tape *t = p->t;
     dt_tensor *x[DT_MAX_IN];
     for (int i = 0; i < node->n_in; i++) x[i] = in_of(p, node, i);
-    if (node->op == &dt__op_add || node->op == &dt__op_mul) {
-        const dt_device_range range = range_of(p, node);
-        const dt_device_zip_options o = { node->activation };
-        return node->op == &dt__op_add ? dt_device_add(t, x[0], x[1], &range, &o)
-                                       : dt_device_mul(t, x[0], x[1], &range, &o);
-    }
+    const dt__becomes *b = dt__becomes_of(node->op);
+    if (b->table > 0) return looked_up(p, node, b->table - 1, x[0]);
+    if (b->ranged) return on_own_range(p, node, x);
     if (node->op == &dt__op_max_pool2d) return dt_device_max_pool2d(t, x[0], node->options);
     if (is_line_pool(node)) return pooled_line(p, node, x[0]);
     if (node->op == &dt__op_permute) return permuted(p, node, x[0]);
     if (node->op == &dt__op_softmax) return dt_device_softmax(t, x[0]);
+    if (node->op == &dt__op_slice) return dt_device_slice(t, x[0], node->options);
     if (node->op == &dt__op_pad) return dt_device_pad(t, x[0], node->options);
     if (node->op == &dt__op_concat) {
         return dt_device_concat(t, x, node->n_in, ((const dt__dim_options *)node->options)->dim);

@@ -175,8 +175,9 @@ static bool moves(const work *w)
 static void add_other(work *w)
 {
     const double y = (double)dt__c_count(w->p, w->c->out[0]);
-    const kind of = moves(w)                                            ? MOVED
-                    : is_op(w, "device_add") || is_op(w, "device_mul")  ? PAIRED
+    const kind of = moves(w) ? MOVED
+                    : is_op(w, "device_add") || is_op(w, "device_mul") || is_op(w, "device_sub")
+                        ? PAIRED
                     : is_op(w, "device_softmax") || is_op(w, "softmax") ? SOFT
                                                                         : MAPPED;
     w->count[of] += y;
