@@ -317,7 +317,7 @@ static const struct {
     { 11,
       { "train.loss=quantile" },
       "its shape has 2 elements, but the data have 2 targets, each with all of train.quantiles" },
-    { 0, { "train.loss=focal" }, "'train.loss' belongs to classification and segmentation" },
+    { 0, { "train.loss=focal" }, "'train.loss' belongs to classification, segmentation and" },
     { 5, { "train.loss=quantile" }, "'train.loss' belongs to regression" },
     { 5, { "train.focal_gamma=2" }, "'train.focal_gamma' belongs to focal" },
     { 10, { "train.focal_gamma=-1" }, "'train.focal_gamma'" },

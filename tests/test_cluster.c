@@ -42,6 +42,12 @@
           ", stride: 1}, series: {label: " label "}}' 'model={family: layers, input: [" length     \
           ", 3], layers: [flatten, {linear: a, out: 3}]}'"
 
+#define RATE(method)                                                                               \
+    TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, columns: "      \
+          "{inputs: [l1, l2, l3], target: kind}, window: {length: 2, stride: 1}, series: {time: "  \
+          "time, rate: 1.6, method: " method "}, cache: kept}' 'model={family: layers, input: "    \
+          "[2, 3], layers: [flatten, {linear: a, out: 3}]}'"
+
 static const struct {
     const char *name, *recipe;
     bool quick; /* also where not all cases are wanted */
@@ -221,6 +227,11 @@ static const struct {
       false },
     { "focal", IMAGES "train.loss=focal train.focal_gamma=1.5 train.class_weights=balanced",
       false },
+    { "focal of bits",
+      TABLE "'data={format: table, task: multi_label, train_count: 96, test_count: 24, "
+            "standardize: true}' 'model={family: mlp, sizes: [12, 8, 3]}' train.loss=focal "
+            "train.class_weights=balanced",
+      false },
     { "split by rows",
       SPLIT("table.csv", "{by: rows, test: 0.2}", "0.3") " train.threshold=balanced", false },
     { "split by stratified", SPLIT("table.csv", "{by: stratified, test: 0.2}", "0.3"), false },
@@ -230,6 +241,14 @@ static const struct {
     { "split by time", SPLIT("table.csv", "{by: time, column: v, test: 0.2}", "0.3"), false },
     { "series by majority", SERIES("3", "majority"), false },
     { "series of one label", SERIES("1", "pure"), false },
+    { "series at a rate", RATE("nearest"), false },
+    { "series at a rate, the last", RATE("last"), false },
+    { "typed columns",
+      TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "
+            "standardize: true, cache: kept, columns: {inputs: [l1, word, hole], target: kind, "
+            "types: [{columns: word, type: category, most: 3}, {columns: hole, missing: median, "
+            "indicator: true, scale: quantile}]}}' 'model={family: mlp, sizes: [6, 8, 3]}'",
+      true },
     { "several outputs",
       TABLE "'data={format: tensors, dir: ., train: {x: table.csv}, validation: 0.3, "
             "validation_order: time, inputs: "
@@ -324,14 +343,16 @@ static const struct {
 static void make_folder(char folder[TEST_PATH])
 {
     test_folder(folder);
-    ck_assert(test_shell(NULL,
-                         "cd %s && awk 'BEGIN { print \"l1,l2,l3,kind,v,b1,b2\"; "
-                         "for (i = 0; i < 60; i++) print i %% 7 / 7 \",\" i %% 5 / 5 \",\" "
-                         "i %% 3 \",k\" i %% 3 \",\" i %% 11 / 11 \",\" i %% 2 \",\" "
-                         "(i %% 4 == 1) }' >table.csv && awk 'BEGIN { for (i = 0; i < 50; i++) "
-                         "printf \"{\\\"prompt\\\": \\\"%%d\\\", \\\"completion\\\": "
-                         "\\\"=%%d\\\"}\\n\", i, i * 3 }' >lines.jsonl",
-                         folder) == 0);
+    ck_assert(
+        test_shell(NULL,
+                   "cd %s && awk 'BEGIN { print \"l1,l2,l3,kind,v,b1,b2,time,word,hole\"; "
+                   "for (i = 0; i < 60; i++) print i %% 7 / 7 \",\" i %% 5 / 5 \",\" "
+                   "i %% 3 \",k\" i %% 3 \",\" i %% 11 / 11 \",\" i %% 2 \",\" "
+                   "(i %% 4 == 1) \",\" i / 1.5 \",w\" i * i %% 5 \",\" (i %% 6 ? i * 7 %% 13 : "
+                   "\"\") }' >table.csv && awk 'BEGIN { for (i = 0; i < 50; i++) "
+                   "printf \"{\\\"prompt\\\": \\\"%%d\\\", \\\"completion\\\": "
+                   "\\\"=%%d\\\"}\\n\", i, i * 3 }' >lines.jsonl",
+                   folder) == 0);
 }
 
 /* One of as many quick cases. */

@@ -360,7 +360,11 @@ START_TEST(inputs_that_are_wrong)
     refuses(&d, DT_ERR_UNSUPPORTED, "must be a tensor of a batch and");
     d.shape.n_dim = 4;
     d.tensor.elem_type = 7;
-    refuses(&d, DT_ERR_UNSUPPORTED, "the input 'x' must have floats");
+    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': computes with integers of an input");
+    d.tensor.elem_type = 6;
+    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': computes with integers of an input");
+    d.tensor.elem_type = 9;
+    refuses(&d, DT_ERR_UNSUPPORTED, "the input 'x' must have floats, int32 or int64");
     d.tensor.elem_type = 1;
     d.opset.version = 29;
     refuses(&d, DT_ERR_UNSUPPORTED, "operators of version 29");

@@ -305,6 +305,42 @@ START_TEST(draws_depend_on_the_seed_alone)
 }
 END_TEST
 
+/* Folds test what a share would: recipes of `detent new` have one. */
+START_TEST(folds_replace_a_test_share)
+{
+    static const char text[] =
+        "run: {dir: unset, report: false}\n"
+        "model: {family: mlp, sizes: [1, 4, 2]}\n"
+        "data: {format: tensors, train: {x: t.csv}, columns: {target: y}, split: {by: rows, test: "
+        "0.2}, validation: 0.2}\n"
+        "train: {epochs: 1, batch_size: 8}\n";
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], path[TEST_PATH];
+    test_join(path, folder, "t.csv");
+    FILE *f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    fputs("x,y\n", f);
+    for (int i = 0; i < 30; i++) fprintf(f, "%d,%d\n", i * 7 % 11, i % 2);
+    ck_assert(fclose(f) == 0);
+    snprintf(dir, sizeof dir, "run.dir=%s/folds", folder);
+    snprintf(data, sizeof data, "data.dir=%s", folder);
+    const char *const overrides[] = { dir, data };
+    const dt_sweep_source source = { .recipe = { .path = "r.yaml",
+                                                 .text = text,
+                                                 .bytes = strlen(text),
+                                                 .overrides = overrides,
+                                                 .n_overrides = 2 },
+                                     .path = "--folds",
+                                     .text = "{}",
+                                     .bytes = 2,
+                                     .folds = 3 };
+    dt_sweep *s;
+    TEST_OK(ctx, dt_sweep_read(ctx, &source, &s));
+    TEST_OK(ctx, dt_sweep_run(s, NULL));
+    ck_assert_int_eq(dt_sweep_row_at(s, 0)->result.n, 3);
+    dt_sweep_free(s);
+}
+END_TEST
+
 /* ---- runs ----------------------------------------------------------------------------------- */
 
 static const char grid[] = "keys: {train.optimizer.lr: [3e-3, 1e30, 1e-5]}\n";
@@ -776,6 +812,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, excluded_draws_are_drawn_anew);
     tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(all, most_runs_may_run);
+    tcase_add_test(all, folds_replace_a_test_share);
     tcase_add_test(all, errors_say_whose_they_are);
     tcase_add_test(all, all_errors_are_listed_once);
     tcase_add_test(all, a_grid_has_all_combinations);

@@ -231,10 +231,15 @@ START_TEST(the_same_numbers)
     const reading other = read_all(_i ^ 1, cache, 1), own = read_all(_i ^ 1, NULL, 1);
     assert_same(&other, &own);
     ck_assert_ptr_null(strstr(other.said, "are read from"));
+    const int files = sample_entries(cache);
     FILE *f = fopen(path_of("a.csv"), "r+b");
-    ck_assert(f != NULL && fseek(f, 17, SEEK_SET) == 0 && fputc('1', f) == '1' && fclose(f) == 0);
+    ck_assert(f != NULL && fseek(f, 17, SEEK_SET) == 0);
+    const char digit = fgetc(f) == '1' ? '2' : '1';
+    ck_assert(fseek(f, 17, SEEK_SET) == 0 && fputc(digit, f) == digit && fclose(f) == 0);
     const reading changed = read_all(_i, cache, 1), wanted = read_all(_i, NULL, 1);
     assert_same(&changed, &wanted);
+    ck_assert_ptr_nonnull(strstr(changed.said, "of what it held before are removed"));
+    ck_assert_int_eq(sample_entries(cache), files);
 }
 END_TEST
 

@@ -452,7 +452,7 @@ typedef struct dt_loss {
 } dt_loss;
 
 /* The names of detent's own losses, ended by NULL: of regression mse (the default), mae, huber and
- * quantile; of classes and masks focal. */
+ * quantile; of classes, masks and bits focal. */
 extern DT_API const char *const dt_loss_names[];
 /* Makes a loss known to recipes of this context. It must stay where it is until the context is
  * freed. Errors: ARG (no name or function, other targets, a name that is taken), NOMEM. */

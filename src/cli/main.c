@@ -19,6 +19,8 @@ static const cli_command commands[] = {
       "trains as a recipe says: in float, then quantization-aware, then converts and compares",
       cli_train, .least_words = 1,
       .options = { { "--resume", NULL, "go on with the run from its newest good checkpoint" },
+                   { "--folds", "K",
+                     "cross-validation: as detent sweep RECIPE --folds K, one run for each part" },
                    { "--dry-run", NULL, "build everything, run one step, write nothing" },
                    { "--json", NULL, "results as JSON" },
                    { "--quiet", NULL, "no progress" } } },

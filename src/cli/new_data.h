@@ -8,7 +8,8 @@
 
 #include <detent/tables.h>
 
-#define NEW_GROUPS 5 /* from which on some are held back to test */
+#define NEW_GROUPS 5    /* from which on some are held back to test */
+#define NEW_SHORTEST 16 /* rows of a window */
 
 typedef struct new_data {
     const char *path;   /* a folder, a file, or the name of drawn data */

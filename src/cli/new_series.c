@@ -11,10 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHORTEST 16 /* rows of a window */
 #define USUAL 128
 #define SECONDS 2.56
-#define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have SHORTEST */
+#define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have NEW_SHORTEST */
 #define UNEVEN 0.05  /* medians, of steps that differ */
 #define BY 4         /* columns of series */
 
@@ -28,12 +27,12 @@ static const dt_column_look *find_target(const dt_table_look *look, const new_da
 
 /* Words or integers in long blocks; a table that is sorted by them has one block of each. Of
  * several files one may have a single word. */
-static bool has_stretches(const dt_column_look *c, const dt_table_look *look)
+static bool has_stretches(const dt_column_look *c, const dt_table_look *look, bool joined)
 {
     const bool words = c->type == DT_COLUMN_CATEGORY || c->type == DT_COLUMN_BOOLEAN;
     const bool mixed = c->different >= 2 && c->blocks >= 2 * c->different;
     return (words || c->is_integer) && c->missing == 0 && c->different <= 100 &&
-           (mixed || look->files > 1) && c->blocks <= look->rows / SHORTEST;
+           (mixed || look->files > 1 || joined) && c->blocks <= look->rows / NEW_SHORTEST;
 }
 
 static bool is_named(const char *name)
@@ -52,11 +51,21 @@ static bool is_named(const char *name)
     return parts[i] != NULL;
 }
 
-static bool tells_series(const dt_column_look *c, const dt_column_look *target)
+/* Each value in one block, or by its name: sessions of each subject have the same numbers. Files
+ * that are joined may be of one subject. */
+static bool tells_series(const dt_column_look *c, const dt_column_look *target, bool joined)
 {
-    const bool may = c->type == DT_COLUMN_CATEGORY || (c->is_integer && is_named(c->name));
-    return may && c != target && c->missing == 0 && c->different >= 2 && *c->name != 0 &&
-           c->blocks == c->different && c->blocks <= target->blocks;
+    const bool named = is_named(c->name), blocks = c->blocks == c->different && c->different >= 2;
+    const bool may = c->type == DT_COLUMN_CATEGORY || (c->is_integer && named);
+    return may && c != target && c->missing == 0 && *c->name != 0 &&
+           (blocks || (named && (joined || c->different >= 2))) && c->blocks <= target->blocks;
+}
+
+/* Groups come first: each of their values is in one block, and they have the fewest. */
+static bool comes_first(const dt_column_look *c, const dt_column_look *first)
+{
+    if (c->blocks != c->different) return false;
+    return first->blocks != first->different || c->different < first->different;
 }
 
 static bool tells_time(const dt_column_look *c, int64_t rows, int64_t series)
@@ -81,8 +90,8 @@ static int64_t window_of(const dt_column_look *time, double step, double stretch
     const bool seconds = time->type == DT_COLUMN_TIME || step < 1;
     int64_t n = USUAL;
     if (seconds && step <= SLOWEST) n = (int64_t)(SECONDS / step + 0.5);
-    while (n > SHORTEST && (double)n > stretch) n /= 2;
-    return n < SHORTEST ? SHORTEST : n;
+    while (n > NEW_SHORTEST && (double)n > stretch) n /= 2;
+    return n < NEW_SHORTEST ? NEW_SHORTEST : n;
 }
 
 typedef struct found {
@@ -120,7 +129,8 @@ static void write_blocks(const found *f, new_data *d)
                  (long long)f->window, (long long)(f->window / 2));
     add_names(f, d);
     if (d->group != NULL) return;
-    if (f->n > 0 && f->by[0]->different >= NEW_GROUPS) {
+    const bool groups = f->n > 0 && f->by[0]->blocks == f->by[0]->different;
+    if (groups && f->by[0]->different >= NEW_GROUPS) {
         new_data_split(d, f->by[0]->name, f->by[0]->different);
         return;
     }
@@ -129,7 +139,7 @@ static void write_blocks(const found *f, new_data *d)
         return;
     }
     cli_text_add(&d->split, "  split: {by: time, test: 0.2}   # the newest\n");
-    if (f->n == 0) return;
+    if (!groups) return;
     cli_text_add(&d->about[1], "split: '");
     cli_text_add_name(&d->about[1], f->by[0]->name);
     cli_text_add(&d->about[1], "' has %lld values, too few to hold some back; the newest rows are",
@@ -156,14 +166,15 @@ static void say(const found *f, new_data *d)
 void new_series_find(const dt_table_look *look, new_data *d)
 {
     found f = { .target = find_target(look, d) };
-    if (d->rows || d->no_header || f.target == NULL || !has_stretches(f.target, look)) return;
+    if (d->rows || d->no_header || f.target == NULL || !has_stretches(f.target, look, d->joined))
+        return;
     int64_t series = 1;
     for (int64_t i = 0; i < look->n && f.n < BY; i++) {
         const dt_column_look *c = &look->column[i];
-        if (!tells_series(c, f.target) || strlen(c->name) > 48) continue;
+        if (!tells_series(c, f.target, d->joined) || strlen(c->name) > 48) continue;
         f.by[f.n++] = c;
         series = c->blocks > series ? c->blocks : series;
-        if (c->different < f.by[0]->different) { /* groups come first */
+        if (comes_first(c, f.by[0])) {
             f.by[f.n - 1] = f.by[0];
             f.by[0] = c;
         }

@@ -334,7 +334,8 @@ static dt_status read_base(dt_sweep *s)
     const dt_status status = dt_recipe_read(s->ctx, &s->recipe, &base);
     if (status == DT_ERR_CONFIG) take_errors(s, NULL, base);
     else if (status != DT_OK) return status;
-    else if (s->o.dir == NULL) {
+    s->tests = status == DT_OK && dt_recipe_get(base)->data.split.test > 0;
+    if (status == DT_OK && s->o.dir == NULL) {
         const char *dir = dt_recipe_get(base)->run.dir;
         size_t n = strlen(dir);
         while (n > 1 && dir[n - 1] == '/') n--;

@@ -83,10 +83,10 @@ const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
     return dt__recipe_format(s->file, "%s%s%s", run->trial->name, rung, seed);
 }
 
-/* Room for the values, for run.dir, run.seed or a fold, and for lengths. */
+/* Room for the values, for run.dir, run.seed or folds, and for lengths. */
 typedef struct grafting {
     dt_sweep *s;
-    dt__graft graft[DT_SWEEP_KEYS + 3 + DT__LENGTHS + DT_MAX_LIST];
+    dt__graft graft[DT_SWEEP_KEYS + 4 + DT__LENGTHS + DT_MAX_LIST];
     int n;
 } grafting;
 
@@ -133,6 +133,7 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     if (s->o.folds > 0) {
         add_number(&g, "data.split.folds", s->o.folds);
         add_number(&g, "data.split.fold", run->seed);
+        if (s->tests) add_number(&g, "data.split.test", 0); /* a fold is tested */
     } else if (run->seed > 0) {
         add_number(&g, "run.seed", t->seed + run->seed);
     }

@@ -334,6 +334,13 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
         return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",
                         (int)strcspn(c->unknown, ","), c->unknown, d->path);
     }
+    if (d->joined && d->series.used == 0) {
+        return cli_fail(
+            args, CLI_USAGE,
+            "%s: the files are joined by time, but the first one has no column of times "
+            "or numbers that rises, or its target is not the same for %d rows and more",
+            d->path, NEW_SHORTEST);
+    }
     const int grouped = look_at_groups(args, d, c);
     if (grouped != CLI_DONE) return grouped;
     if (c->types.used + 1 >= sizeof c->types.text) {

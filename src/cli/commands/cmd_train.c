@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { RESUME, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
+enum { RESUME, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
 static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
 
@@ -151,11 +151,26 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     return CLI_DONE;
 }
 
+/* The runs of a sweep of the recipe as it is: options of both commands have the same places. */
+static int train_folds(const cli_args *args)
+{
+    if (args->option[RESUME] != NULL) {
+        return cli_fail(args, CLI_USAGE,
+                        "--resume and --folds exclude each other; --folds goes on "
+                        "by itself");
+    }
+    if (args->n_words > 1 && strchr(args->words[1], '=') == NULL) {
+        return cli_fail(args, CLI_USAGE, "'%s' is no key=value", args->words[1]);
+    }
+    return cli_sweep(args);
+}
+
 int cli_train(const cli_args *args)
 {
     if (args->option[RESUME] != NULL && args->option[DRY_RUN] != NULL) {
         return cli_fail(args, CLI_USAGE, "--resume and --dry-run exclude each other");
     }
+    if (args->option[FOLDS] != NULL) return train_folds(args);
     dt_ctx *ctx;
     const int opened = cli_open(args, 0, &ctx);
     if (opened != CLI_DONE) return opened;

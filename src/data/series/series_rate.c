@@ -15,8 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAME 1e-3      /* steps: times are rounded */
-#define MOST_STEP 1e15 /* moments of a series, of which f64 has each */
+#define SAME 1e-3       /* steps: times are rounded */
+#define MOST_EACH 10000 /* moments for a row: a time far away is a mistake */
+#define MOST_STEP 1e15  /* moments of a series, of which f64 has each */
 
 typedef struct sampling {
     const dt__series *s;
@@ -287,10 +288,11 @@ static dt_status each_piece(sampling *a, bool put, int64_t *moments)
         DT__TRY(next_piece(a, p.past, &p));
         if (put) DT__TRY(put_piece(a, &p));
         p.at += p.n;
-        if (p.at > INT32_MAX) {
+        if (p.at / MOST_EACH > a->n) {
             return dt_fail(a->s->ctx, DT_ERR_CONFIG,
-                           "data.series.rate: %g rows a unit of '%s' are more than 2^31 of '%s'",
-                           a->s->o->rate, a->s->o->time, a->name);
+                           "data.series.rate: %g rows a unit of '%s' are more than %d for each row "
+                           "of '%s'; expected a lower rate, or a smaller data.series.gap",
+                           a->s->o->rate, a->s->o->time, MOST_EACH, a->name);
         }
     }
     *moments = p.at;

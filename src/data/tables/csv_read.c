@@ -409,6 +409,10 @@ static dt_status read_cached(dt__csv_reader *r)
     bool found = false;
     dt_status status = dt__table_cache_begin(&cache, &first->cache, r->path);
     if (status == DT_OK) status = dt__table_cache_load(&cache, r->out, &found);
+    if (status == DT_OK && !found) { /* another process may have kept it by now */
+        dt__table_cache_lock(&cache);
+        status = dt__table_cache_load(&cache, r->out, &found);
+    }
     if (found) r->rows = r->out[0].rows;
     r->cache = &cache;
     if (status == DT_OK && !found) status = read_file(r);

@@ -1,5 +1,6 @@
 /* A .table file is a head, then the state of the readings (table_state.h), then for each reading
  * its targets and keys. Numbers are as the machine has them; another one refuses the hash. */
+#define _DEFAULT_SOURCE /* realpath */
 #include "data/tables/table_cache.h"
 
 #include "core/system/open_file.h"
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -85,8 +87,9 @@ static void put_columns(dt__chars *text, const dt_csv_options *o)
     if (o->fitted != NULL) dt__columns_put(text, o->fitted);
 }
 
-/* All that decides the numbers, besides the file. */
-static dt_status hash_readings(const dt__table_cache *t, XXH3_state_t *state)
+/* All that decides the numbers, besides the file; `state` NULL: what options say of it, into
+ * *place. */
+static dt_status hash_readings(const dt__table_cache *t, XXH3_state_t *state, uint64_t *place)
 {
     dt__chars text = { .ctx = t->ctx };
     for (int k = 0; k < t->n; k++) {
@@ -107,25 +110,32 @@ static dt_status hash_readings(const dt__table_cache *t, XXH3_state_t *state)
         dt__put(&text, (const char *)own, sizeof own);
         put_columns(&text, c->options);
     }
-    dt__table_state_put(&text, t->c, t->n);
-    if (!text.failed) XXH3_64bits_update(state, text.bytes, text.used);
+    char *whole = realpath(t->table, NULL);
+    if (state != NULL) dt__table_state_put(&text, t->c, t->n);
+    else dt__put_text(&text, whole == NULL ? t->table : whole);
+    free(whole);
+    if (!text.failed && state != NULL) XXH3_64bits_update(state, text.bytes, text.used);
+    else if (!text.failed) *place = XXH3_64bits(text.bytes, text.used);
     dt__release(t->ctx, text.bytes);
     return text.failed ? DT_ERR_NOMEM : DT_OK;
 }
 
 static dt_status name_files(dt__table_cache *t, const char *folder)
 {
+    uint64_t place;
+    DT__TRY(hash_readings(t, NULL, &place));
     XXH3_state_t *state = XXH3_createState();
     if (state == NULL) return dt_fail(t->ctx, DT_ERR_NOMEM, "out of memory");
     XXH3_64bits_reset(state);
     dt_status s = hash_file(t->ctx, t->table, state);
-    if (s == DT_OK) s = hash_readings(t, state);
+    if (s == DT_OK) s = hash_readings(t, state, NULL);
     const uint64_t hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     DT__TRY(s);
     const char *slash = strrchr(t->table, '/');
-    t->stem = dt__format_string(t->ctx, "%s/%.100s-%016llx", folder,
-                                slash == NULL ? t->table : slash + 1, (unsigned long long)hash);
+    t->stem = dt__format_string(t->ctx, "%s/%.100s-%08lx-%016llx", folder,
+                                slash == NULL ? t->table : slash + 1,
+                                (unsigned long)(place & 0xFFFFFFFF), (unsigned long long)hash);
     return t->stem == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
@@ -159,6 +169,8 @@ static dt_status make_folder(dt_ctx *ctx, const char *path)
 dt_status dt__table_cache_begin(dt__table_cache *t, const dt__cache_folder *f, const char *table)
 {
     t->table = table;
+    t->folder = f->path;
+    t->lock = -1;
     t->file = dt__alloc_array(t->ctx, t->n, sizeof *t->file);
     if (t->file == NULL) return DT_ERR_NOMEM;
     for (int k = 0; k < t->n; k++) t->file[k] = (dt__new_file){ .folder = -1 };
@@ -173,6 +185,7 @@ void dt__table_cache_end(dt__table_cache *t)
         dt__release(t->ctx, (char *)t->file[k].path);
         dt__file_abandon(&t->file[k]);
     }
+    dt__table_cache_unlock(t);
     DT__RELEASE(t->ctx, t->file, t->stem);
 }
 
@@ -381,6 +394,7 @@ dt_status dt__table_cache_keep(dt__table_cache *t, int64_t rows, int64_t left_ou
     if (s == DT_OK) {
         dt__say(t->ctx, "'%s': its numbers are kept in '%s.table' and beside it (data.cache)",
                 t->table, t->stem);
+        dt__table_cache_remove_old(t);
     }
     dt__release(t->ctx, state.bytes);
     return s;

@@ -1,6 +1,7 @@
 /* Numbers of large tables in files (data.cache): what the reading of a file gave is kept, and
- * mapped in place of reading it again. NAME-HASH.table has what became known of columns, the
- * targets and the keys, NAME-HASH.x0 the inputs of the first reading, and so on. HASH is of the
+ * mapped in place of reading it again. NAME-PLACE-HASH.table has what became known of columns, the
+ * targets and the keys, NAME-PLACE-HASH.x0 the inputs of the first reading, and so on. PLACE is a
+ * hash of where the table is and of options, so that files of another HASH are old. HASH is of the
  * bytes of the table, of data.columns, and of what was known before it was read, so that it stands
  * for all that decides the numbers. Both files have the hash of their content. */
 #ifndef DT__DATA_TABLE_CACHE_H
@@ -21,7 +22,9 @@ typedef struct dt__table_cache {
     dt__csv *const *c;
     int n;
     const char *table;
-    char *stem;         /* DIR/NAME-HASH */
+    char *stem;         /* DIR/NAME-PLACE-HASH */
+    const char *folder; /* lent */
+    int lock;           /* of the folder; -1: none */
     dt__new_file *file; /* [n]: of x; folder < 0: not begun */
 } dt__table_cache;
 
@@ -32,6 +35,12 @@ bool dt__is_cached(const dt__cache_folder *f, const char *table);
 dt_status dt__table_cache_begin(dt__table_cache *t, const dt__cache_folder *f, const char *table);
 /* *found: `out` and the readings became what reading the file would make of them. NOMEM. */
 dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *found);
+/* Waits until no other process reads a table into the folder; until the end. */
+void dt__table_cache_lock(dt__table_cache *t);
+void dt__table_cache_unlock(dt__table_cache *t);
+#define DT__CACHE_HASH 16 /* digits */
+/* Removes the files of the same PLACE and another HASH, and says so. */
+void dt__table_cache_remove_old(const dt__table_cache *t);
 /* The inputs of reading k get room in a file. IO, naming the key; NOMEM. */
 dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__storage **s);
 /* After the file was read, but for rows that were left out. IO, NOMEM. */

@@ -1,6 +1,7 @@
 /* Tables of several sensors: FILE.csv+FILE.csv is one table, with the rows of the files one behind
  * the other, as the text of a CSV file, so that all that is done with columns of tables is done
- * with them. A column that a file lacks is empty in its rows; data.series puts them in order of time. */
+ * with them. A column that a file lacks is empty in its rows; data.series puts them in order of
+ * time. */
 #ifndef DT__DATA_TABLE_JOIN_H
 #define DT__DATA_TABLE_JOIN_H
 

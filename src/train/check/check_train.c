@@ -44,7 +44,8 @@ static void check_loss(dt_recipe *r, const char *block, const char *name, int ta
     if (node == NULL || name == NULL || dt_loss_named(r->ctx, name) != NULL) return;
     const int known = dt__loss_kind(name);
     const bool focal = known == DT__LOSS_FOCAL;
-    const bool fits = focal ? task == DT_DATA_CLASSIFICATION || task == DT_DATA_SEGMENTATION
+    const bool fits = focal ? task == DT_DATA_CLASSIFICATION || task == DT_DATA_SEGMENTATION ||
+                                  task == DT_DATA_MULTI_LABEL
                             : task == DT_DATA_REGRESSION;
     if (dt_loss_names[known] == NULL) {
         char text[DT__MESSAGE_SIZE / 2];
@@ -52,7 +53,7 @@ static void check_loss(dt_recipe *r, const char *block, const char *name, int ta
         dt__complain(r, node, "'%s' is '%s'; there are %s", path, name, text);
     } else if (!fits) {
         dt__complain(r, node, "'%s' belongs to %s, which '%s' does not choose", path,
-                     focal ? "classification and segmentation" : "regression",
+                     focal ? "classification, segmentation and multi_label" : "regression",
                      strcmp(block, "train") == 0 ? "data.task"
                                                  : dt__recipe_format(r, "%s.task", block));
     }

@@ -238,8 +238,8 @@ static const dt_key train_keys[] = {
     { "loss", DT_KEY_STRING, AT(loss),
       .text =
           "regression: mse (mean squared error), mae (mean absolute error), huber, or quantile; "
-          "classification and segmentation: focal; or a loss that the program has registered; "
-          "absent: regression mse, else the task's" },
+          "classification, segmentation and multi_label: focal; or a loss that the program has "
+          "registered; absent: regression mse, else the task's" },
     { "metrics", DT_KEY_STRINGS, AT(metrics),
       .text = "metrics that the program has registered, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",

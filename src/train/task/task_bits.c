@@ -1,5 +1,6 @@
 /* Targets that are bits (multi-label classification); outputs are logits, one a label.
- *     loss              = binary cross entropy, the mean over all bits
+ *     loss              = binary cross entropy, the mean over all bits; training may minimize the
+ *                         focal loss (below)
  *     macro_f1          = mean over labels of 2 |P and T| / (|P| + |T|): P the examples whose logit
  *                         is above 0 (probability above 1/2) or its threshold, T those with the
  *                         label. A label without either does not count
@@ -12,9 +13,29 @@
 
 enum { COST };
 
+/* The focal loss, summed: with s = x of ones, -x of zeros, and w the factor of ones (else 1),
+ *     w (1 - p)^gamma (-log p),  p = sigmoid(s);  -log(1 - p) = L = (s + |s|) / 2 + log(1 +
+ *     exp(-|s|)), -log p = L - s */
+static dt_tensor *focal(const dt__pass *p, dt_tensor *x)
+{
+    dt_tape *t = p->t;
+    dt_tensor *one = dt_number(t, x, 1), *half = dt_number(t, x, 0.5);
+    dt_tensor *sign = dt_sub(t, dt_add(t, p->target, p->target), one);
+    dt_tensor *s = dt_mul(t, x, sign), *size = dt_abs(t, s);
+    dt_tensor *tail = dt_log(t, dt_add(t, one, dt_exp(t, dt_neg(t, size))));
+    dt_tensor *other = dt_add(t, dt_mul(t, half, dt_add(t, s, size)), tail);
+    dt_tensor *gamma = dt_number(t, x, -p->objective.focal_gamma);
+    dt_tensor *e = dt_mul(t, dt_exp(t, dt_mul(t, other, gamma)), dt_sub(t, other, s));
+    if (p->weight != NULL) {
+        e = dt_mul(t, e, dt_add(t, one, dt_mul(t, p->target, dt_sub(t, p->weight, one))));
+    }
+    return dt_sum(t, e, NULL);
+}
+
 static dt_tensor *loss(const dt__pass *p)
 {
     dt_tensor *y = dt__answer(p);
+    if (p->objective.kind == DT__LOSS_FOCAL) return focal(p, y);
     return dt_bce_with_logits(p->t, y, p->target, p->weight, DT_REDUCE_SUM);
 }
 
