@@ -84,7 +84,8 @@ def levels():
         v = w * np.repeat(np.float32(1) / s, group, axis=1)
         one = np.repeat(s, group, axis=1)
         got, _ = values(quantized(w, {"scheme": "ternary", **keys}), "ternary", 2, 512)
-        report("ternary", np.clip(np.rint(v), -1, 1) * one + 0, got, f"BitNet b1.58, groups of {group}")
+        report("ternary", np.clip(np.rint(v), -1, 1) * one + 0, got,
+               f"BitNet b1.58, groups of {group}")
         got, _ = values(quantized(w, {"scheme": "binary", **keys}), "binary", 1, 512)
         report("binary", np.where(v < 0, -one, one), got, f"XNOR-Net, groups of {group}")
         got, s = values(quantized(w, {"scheme": "half_levels", **keys}), "half_levels", 2, 512)

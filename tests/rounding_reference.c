@@ -31,8 +31,8 @@ static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
-/* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and binary
- * the mean of its magnitudes. */
+/* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and
+ * binary the mean of its magnitudes. */
 static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
                     float *inverse, int8_t *zero)
 {

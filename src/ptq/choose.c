@@ -3,8 +3,8 @@
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
  * low and high are the least and largest code minus the zero point, narrowed by bounds. rne rounds
- * half to even; some schemes round half up instead, or to levels (quantize_rows.h). The product of q and
- * the scale, both floats, is exact in double. */
+ * half to even; some schemes round half up, or to levels (quantize_rows.h). The product of q
+ * and the scale, both floats, is exact in double. */
 #include "ptq/bounds.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Codes of a model as blocks of GGUF files (gguf_values.c of src/io has the layouts). Codes and
  * scales are the model's own: nothing is rounded. Blocks of 256 have one scale for all of their
- * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. Where all
- * codes of a block of Q2_K are odd, as scheme half_levels has them, s = 2 and n = 3. */
+ * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. Where
+ * all codes of a block of Q2_K are odd, as scheme half_levels has them, s = 2 and n = 3. */
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"

@@ -20,8 +20,8 @@ typedef struct dt__rows_form {
 
 /* Bits per code when bit-packed: 1, 2, 4 or 8. */
 int dt__storage_bits(int64_t bits);
-/* Packs n codes plus `offset` of so many bits (1, 2, 4 or 8), the first of a byte lowest. `bytes` may
- * be `codes`. */
+/* Packs n codes plus `offset` of so many bits (1, 2, 4 or 8), the first of a byte lowest. `bytes`
+ * may be `codes`. */
 void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_t *bytes);
 /* Bytes of a row of codes. */
 int64_t dt__row_bytes(const dt__rows_form *f);

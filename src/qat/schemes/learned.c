@@ -283,8 +283,8 @@ static void learned_begin_share(const void *args, const dt__share *share)
     }
 }
 
-/* The scales of least error, of schemes with levels: of a step that spreads over all values, too many
- * of few levels would be unused. */
+/* The scales of least error, of schemes with levels: of a step that spreads over all values, too
+ * many of few levels would be unused. */
 static void begin_at_least_error(const blocks *cut, const dt_quant_spec *q, const dt_tensor *x,
                                  dt_tensor *scale)
 {

@@ -99,8 +99,8 @@ int dt__scale_dtype(const dt_quant_spec *q);
 
 /* The levels of a spec's codes; NULL: every integer from dt__qmin to dt__qmax. */
 const dt__levels *dt__levels_of(const dt_quant_spec *q);
-/* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned, or the levels'
- * ends. */
+/* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned, or the
+ * levels' ends. */
 int dt__qmin(const dt_quant_spec *q);
 int dt__qmax(const dt_quant_spec *q);
 /* Bits of a code in two's complement: more than q->bits where levels lie further apart. */
