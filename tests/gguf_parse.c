@@ -70,6 +70,10 @@ static size_t bytes_of(const gguf_tensor *t)
         ck_assert_uint_eq(t->extent[0] % 256, 0);
         return n / 256 * (t->type == 10 ? 84 : 110);
     }
+    if (t->type == 34 || t->type == 35) {
+        ck_assert_uint_eq(t->extent[0] % 256, 0);
+        return n / 256 * (t->type == 34 ? 54 : 66);
+    }
     ck_assert(t->type == 2 || t->type == 8);
     ck_assert_uint_eq(t->extent[0] % 32, 0);
     return n / 32 * (t->type == 2 ? 18 : 34);
@@ -201,6 +205,28 @@ static void long_block(const unsigned char *b, uint32_t type, float *y)
     }
 }
 
+/* A block of 256 in TQ1_0 (34) or TQ2_0 (35), in the order of the file. */
+static void ternary_block(const unsigned char *b, uint32_t type, float *y)
+{
+    static const int runs[3][3] = { { 32, 32, 5 }, { 16, 16, 5 }, { 4, 4, 4 } };
+    uint16_t half;
+    dt__copy_little(&half, b + (type == 34 ? 52 : 64), 2);
+    for (int j = 0; type == 35 && j < 64; j += 32) {
+        for (int n = 0; n < 4; n++) {
+            for (int m = 0; m < 32; m++) *y++ = (float)((b[j + m] >> 2 * n & 3) - 1);
+        }
+    }
+    for (int i = 0; type == 34 && i < 3; i++) {
+        for (int n = 0, power = 1; n < runs[i][2]; n++, power *= 3) {
+            for (int m = 0; m < runs[i][1]; m++) {
+                *y++ = (float)(((uint8_t)(b[m] * power) * 3 >> 8) - 1);
+            }
+        }
+        b += runs[i][0];
+    }
+    for (int i = 1; i <= 256; i++) y[-i] *= dt__f16_to_f32(half);
+}
+
 float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
 {
     float *y = malloc(((size_t)t->count + 1) * sizeof *y);
@@ -208,7 +234,10 @@ float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
     ck_assert(y != NULL);
     for (int64_t i = 0; i < t->count; i++) {
         uint16_t half;
-        if (t->type >= 10) {
+        if (t->type >= 34) {
+            ternary_block(p + i / 256 * (t->type == 34 ? 54 : 66), t->type, y + i);
+            i += 255;
+        } else if (t->type >= 10) {
             long_block(p + i / 256 * (t->type == 10 ? 84 : 110), t->type, y + i);
             i += 255;
         } else if (t->type == 0) {

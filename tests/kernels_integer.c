@@ -41,6 +41,21 @@ static float *scales_of(kernel_run *r, int64_t n)
     return scale;
 }
 
+/* Some codes of a scheme with levels, with edges about midway. */
+static const dt__levels *levels_of(kernel_run *r)
+{
+    dt__levels *l = (dt__levels *)(void *)kernel_result(r, sizeof *l / sizeof(float));
+    memset(l, 0, sizeof *l);
+    l->n = 2 + kernel_pick(r, DT__MAX_LEVELS - 2);
+    for (int i = 0, code = -128; i < l->n; i++) {
+        code += 1 + (int)kernel_below(r, 3);
+        l->code[i] = (int8_t)code;
+        l->edge[i] = (float)code - 0.5f;
+        l->edge[i + 1] = (float)code + 0.5f;
+    }
+    return l;
+}
+
 static dt__code_row row_of(kernel_run *r)
 {
     dt__code_row row = { .n = kernel_size(r) };
@@ -51,6 +66,12 @@ static dt__code_row row_of(kernel_run *r)
     row.qmax = -row.qmin - 1;
     row.bias = kernel_chance(r) ? 128 : 0;
     row.scale = scales_of(r, groups);
+    if (kernel_pick(r, 4) == 1) {
+        row.levels = levels_of(r);
+        row.qmin = row.levels->code[0];
+        row.qmax = row.levels->code[row.levels->n - 1];
+        return row;
+    }
     row.half_up = kernel_pick(r, 4) == 1;
     if (row.half_up) {
         float *inverse = kernel_result(r, groups);

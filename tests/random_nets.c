@@ -103,18 +103,25 @@ static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
     w->has_bits = chance(s, 0.5);
     w->quant.granularity = (int)pick(s, DT_PER_TENSOR, learned ? DT_PER_CHANNEL : DT_PER_GROUP);
     w->has_granularity = chance(s, 0.4);
+    const int few = weight_schemes() - plain_schemes();
+    if (chance(s, 0.25)) {
+        patch_scheme(w, (int)(learned ? plain_schemes() + pick(s, 0, few - 1)
+                                      : pick(s, 0, weight_schemes() - 1)));
+    }
+    if (w->has_bits && !w->has_scheme) w->has_scheme = true; /* symmetric, which has any bits */
     if (learned) return;
     w->quant.group_size = groups[pick(s, 0, 4)];
     w->has_group_size = chance(s, 0.6);
     w->quant.scale_dtype = (int)pick(s, DT_SCALE_F32, DT_SCALE_BF16);
     w->has_scale_dtype = chance(s, 0.3);
-    w->quant.scheme = plain_scheme((int)pick(s, 0, plain_schemes() - 1));
-    w->has_scheme = chance(s, 0.2);
     w->quant.ste = DT_STE_CLIPPED;
     w->has_ste = chance(s, 0.2);
     w->quant.range = DT_RANGE_STATIC; /* of least error */
     w->has_range = chance(s, 0.15);
-    if (preset == DT_INT8_BLOCK_INT4_WEIGHT) w->has_granularity = w->has_scheme = false;
+    if (preset == DT_INT8_BLOCK_INT4_WEIGHT) {
+        w->has_granularity = w->has_scheme = false;
+        if (w->quant.bits < 2) w->has_bits = false; /* of scheme binary */
+    }
     if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) *w = (dt_quant_patch){ 0 };
 }
 

@@ -31,7 +31,8 @@ static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
-/* Scale, inverse and zero point of a block (numerics §1). */
+/* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and
+ * binary the mean of its magnitudes. */
 static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
                     float *inverse, int8_t *zero)
 {
@@ -52,6 +53,9 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     case DT_SCHEME_SYMMETRIC_NO_CLIP: *scale = fmaxf(lo / qmin, hi / qmax); break;
     case DT_SCHEME_ASYMMETRIC: *scale = (hi - lo) / (qmax - qmin); break;
     case DT_SCHEME_DEVICE: *scale = hi == lo ? 1 : (float)step; break;
+    case DT_SCHEME_HALF_LEVELS: *scale = most / 4; break;
+    case DT_SCHEME_TERNARY:
+    case DT_SCHEME_BINARY: *scale = e; break;
     case DT_SCHEME_NARROW: *scale = most > 0 ? most / qmax : 1; break;
     default: ck_abort_msg("add the formula of scheme %d here", q->scheme);
     }
@@ -65,17 +69,27 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     }
 }
 
+static bool has_mean(const dt_quant_spec *q)
+{
+    return q->scheme == DT_SCHEME_TERNARY || q->scheme == DT_SCHEME_BINARY;
+}
+
 /* The block of a row's columns whose group is `group`, with values `v` in place of the weight's. */
 static void observe_group(run *u, int64_t row, int64_t group, const double *v)
 {
     float lo = 0, hi = 0, e = 0;
+    double sum = 0;
+    int64_t n = 0;
     for (int64_t k = 0; k < u->K; k++) {
         if (u->group_of[k] != group) continue;
         const float x = (float)v[row * u->K + k];
         lo = fminf(lo, x);
         hi = fmaxf(hi, x);
         if (fabsf(x) > fabsf(e)) e = x;
+        sum += fabs((double)x);
+        n++;
     }
+    if (has_mean(u->quant)) e = (float)(sum / (double)n);
     const int64_t at = row * u->scales + group;
     observe(u->quant, lo, hi, e, u->scale + at, u->inverse + at, u->zero + at);
 }
@@ -84,12 +98,16 @@ static void observe_group(run *u, int64_t row, int64_t group, const double *v)
 static void observe_layer(run *u)
 {
     float lo = 0, hi = 0;
-    for (int64_t i = 0; i < u->l->groups * u->R * u->K; i++) {
+    double sum = 0;
+    const int64_t n = u->l->groups * u->R * u->K;
+    for (int64_t i = 0; i < n; i++) {
+        sum += fabs((double)u->l->w[i]);
         lo = fminf(lo, u->l->w[i]);
         hi = fmaxf(hi, u->l->w[i]);
     }
     for (int64_t row = 0; row < u->R; row++) {
-        observe(u->quant, lo, hi, 0, u->scale + row, u->inverse + row, u->zero + row);
+        observe(u->quant, lo, hi, (float)(sum / (double)n), u->scale + row, u->inverse + row,
+                u->zero + row);
     }
 }
 
@@ -260,7 +278,9 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
 {
     const int64_t at = row * u->K + k, group = row * u->scales + u->group_of[k];
     const double s = (double)u->scale[group];
-    const int zero = u->zero[group], qmin = -(1 << (u->quant->bits - 1)), qmax = -qmin - 1;
+    const bool ternary = u->quant->scheme == DT_SCHEME_TERNARY;
+    const int zero = u->zero[group], qmin = ternary ? -1 : -(1 << (u->quant->bits - 1));
+    const int qmax = ternary ? 1 : -qmin - 1;
     if (u->keep_zeros && u->w[at] == 0) v = 0;
     double x = v, low = qmin - zero, high = qmax - zero;
     if (u->bounded) {
@@ -275,6 +295,14 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
     double q = u->quant->scheme == DT_SCHEME_Q4_0 ? floor((double)(t + 8.5f)) - 8 : rint((double)t);
     q = clip(q, low, high);
     u->margin[at] = distance((double)t, low, high);
+    if (u->quant->scheme == DT_SCHEME_HALF_LEVELS) {
+        q = clip(2 * rint(((double)t - 1) / 2) + 1, -3, 3);
+        u->margin[at] = 2 * distance(((double)t - 1) / 2, -2, 1);
+    }
+    if (u->quant->scheme == DT_SCHEME_BINARY) {
+        q = t < 0 ? -1 : 1;
+        u->margin[at] = fmin(0.5, fabs((double)t));
+    }
     u->codes[at] = (int8_t)(q + zero);
     u->image[at] = q * s;
     const bool whole = u->bounded && u->options->accumulator.diffuse == DT_DIFFUSE_ALL;
@@ -582,7 +610,9 @@ static reference run_layer(const layer *l, const dt_quant_spec *quant,
     for (int64_t g = 0; g < l->groups; g++) {
         run u = { .l = l, .quant = quant, .options = options };
         u.bounded = options->accumulator.bits > 0;
-        u.keep_zeros = options->rounding.keep_zeros && many_zeros(l);
+        const bool has_zero =
+            u.quant->scheme != DT_SCHEME_HALF_LEVELS && u.quant->scheme != DT_SCHEME_BINARY;
+        u.keep_zeros = options->rounding.keep_zeros && has_zero && many_zeros(l);
         begin(&u, &r, l, g);
         take_order(&u);
         take_groups(&u);

@@ -19,7 +19,8 @@ static inline bool scheme_takes(dt_ctx *ctx, const dt_quant_spec *q)
 
 static inline bool is_plain(int scheme)
 {
-    return !dt__scheme_of(scheme)->fp16_blocks && !dt__scheme_of(scheme)->in_groups;
+    const dt__scheme *s = dt__scheme_of(scheme);
+    return !s->fp16_blocks && !s->in_groups && s->bits == 0;
 }
 
 /* Plain schemes accept every number of bits, granularity and scale dtype: all except those that are
@@ -37,6 +38,38 @@ static inline int plain_scheme(int i)
     int scheme = 0;
     for (i %= plain_schemes(); !is_plain(scheme) || i > 0; scheme++) i -= is_plain(scheme);
     return scheme;
+}
+
+/* The schemes that any weight can have: plain ones, and those of a number of bits of their own. */
+static inline int weight_schemes(void)
+{
+    int n = plain_schemes();
+    for (int scheme = 0; scheme < DT__SCHEMES; scheme++) {
+        n += dt__scheme_of(scheme)->levels != NULL;
+    }
+    return n;
+}
+
+static inline int weight_scheme(int i)
+{
+    const int plain = plain_schemes();
+    int scheme = 0;
+    i %= weight_schemes();
+    if (i < plain) return plain_scheme(i);
+    for (i -= plain; dt__scheme_of(scheme)->levels == NULL || i > 0; scheme++) {
+        i -= dt__scheme_of(scheme)->levels != NULL;
+    }
+    return scheme;
+}
+
+/* A scheme of any weight by a patch, with the bits that it needs. */
+static inline void patch_scheme(dt_quant_patch *w, int i)
+{
+    w->quant.scheme = weight_scheme(i);
+    w->has_scheme = true;
+    if (dt__scheme_of(w->quant.scheme)->bits == 0) return;
+    w->quant.bits = dt__scheme_of(w->quant.scheme)->bits;
+    w->has_bits = true;
 }
 
 #endif

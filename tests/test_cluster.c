@@ -304,6 +304,10 @@ static const struct {
                    "identity}, activation: {granularity: tensor, ste: identity, scale_dtype: "
                    "bf16}}' 'train.spikes={policy: lower, deviations: 1, window: 2}'",
       false },
+    { "half levels",
+      RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: half_levels, range: learned}}'", false },
+    { "ternary", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: ternary}}'", false },
+    { "binary", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: binary}}'", false },
     { "exact",
       RANKS_DIGITS "'qat={preset: int4-int4, start_step: 2, activation: {save: exact}}' "
                    "train.nonfinite=skip 'train.spikes={policy: stop, deviations: 100000}'",
@@ -547,6 +551,9 @@ static bool is_left_out(const char *path)
         "weight.scheme: q8_0",
         "activation.scheme: q4_0",
         "activation.scheme: narrow",
+        "activation.scheme: half_levels",
+        "activation.scheme: ternary",
+        "activation.scheme: binary",
         "activation.granularity: channel",
     };
     for (size_t i = 0; i < sizeof out / sizeof out[0]; i++) {

@@ -266,6 +266,7 @@ START_TEST(codes_are_renewed_in_place)
         q.ste = i % 2 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
         q.scheme = i / 2 % DT__SCHEMES;
         q.granularity = i / (2 * DT__SCHEMES);
+        if (dt__scheme_of(q.scheme)->bits != 0) q.bits = dt__scheme_of(q.scheme)->bits;
         if (!scheme_takes(ctx, &q)) continue;
         dt_tensor *w = wrapped(45, 70, &q);
         dt__renewal r;

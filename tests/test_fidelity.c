@@ -56,10 +56,10 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
         w->quant.granularity = (int)pick(s, DT_PER_TENSOR, DT_PER_GROUP);
         w->has_granularity = true;
     }
-    if (chance(s, 0.2)) {
-        w->quant.scheme = plain_scheme((int)pick(s, 0, plain_schemes() - 1));
-        w->has_scheme = true;
+    if (chance(s, 0.3)) {
+        patch_scheme(w, (int)pick(s, 0, 2 * DT__SCHEMES));
     }
+    if (w->has_bits && !w->has_scheme) w->has_scheme = true; /* symmetric, which has any bits */
     if (chance(s, 0.2)) {
         w->quant.ste = DT_STE_CLIPPED;
         w->has_ste = true;

@@ -87,6 +87,9 @@ static const struct variant {
       DT_SCHEME_SYMMETRIC,
       2,
       "10" },
+    { "llama half levels", "llama", { LONG, .tied = true }, { 0 }, DT_SCHEME_HALF_LEVELS, 2, "10" },
+    { "llama ternary", "llama", { LONG, .tied = true }, { 0 }, DT_SCHEME_TERNARY, 2, "35" },
+    { "llama binary", "llama", { LONG, .tied = true }, { 0 }, DT_SCHEME_BINARY, 1, "10" },
     { "olmo2",
       "olmo2",
       { SIZES, .kv_heads = 2, .qk_norm = true, .tied = true,
@@ -197,7 +200,7 @@ static dt_qat_options qat_of(int scheme, int bits)
     o.weight.quant.bits = bits;
     o.weight.quant.scale_dtype = DT_SCALE_F16;
     o.weight.quant.granularity = bits == 3 ? DT_PER_CHANNEL : DT_PER_GROUP;
-    o.weight.quant.group_size = bits == 8 ? 64 : bits == 2 ? 256 : 32;
+    o.weight.quant.group_size = bits == 8 ? 64 : bits <= 2 ? 256 : 32;
     o.weight.has_scheme = o.weight.has_bits = o.weight.has_scale_dtype = true;
     o.weight.has_granularity = o.weight.has_group_size = true;
     return o;
@@ -568,9 +571,10 @@ static void same_logits(made *t, dt_module *m)
 START_TEST(files_are_read)
 {
     made t;
-    static const int types[] = { DT_GGUF_TRAINED, DT_GGUF_F32 };
+    static const int types[] = { DT_GGUF_TRAINED, DT_GGUF_F32, DT_GGUF_TQ1_0 };
+    const int n = variants[_i].scheme == DT_SCHEME_TERNARY ? 3 : 2;
     make(&t, &variants[_i]);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < n; i++) {
         dt_module *m;
         dt_model_info info;
         TEST_OK(t.ctx, export_as(&t, types[i]));
@@ -1004,6 +1008,8 @@ static const struct {
     { 64, 96, 32, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_F32, DT_GGUF_TRAINED, "scale_dtype: f16" },
     { 64, 96, 32, DT_SCHEME_SYMMETRIC, 8, DT_SCALE_F16, DT_GGUF_Q4_0, "8 bits; Q4_0 has 4" },
     { 64, 96, 32, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_BF16, DT_GGUF_Q8_0, "scale_dtype: f16" },
+    { 64, 96, 32, DT_SCHEME_TERNARY, 2, DT_SCALE_F16, DT_GGUF_TQ1_0, "blocks of 256" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 2, DT_SCALE_F16, DT_GGUF_TQ2_0, "hold scheme ternary" },
 };
 
 START_TEST(what_blocks_cannot_hold)

@@ -91,9 +91,10 @@ static dt_quant_spec random_quant(int seed)
 {
     static const int cuts[] = { DT_PER_GROUP, DT_PER_CHANNEL, DT_PER_TENSOR };
     dt_quant_spec q = dt_weight_quant_defaults();
-    q.scheme = plain_scheme(seed);
+    q.scheme = weight_scheme(seed);
     q.granularity = cuts[seed / 3 % 3];
     q.bits = 2 + seed % 7;
+    if (dt__scheme_of(q.scheme)->bits != 0) q.bits = dt__scheme_of(q.scheme)->bits;
     q.group_size = 8 << seed % 3;
     q.scale_dtype = seed % 2;
     q.ste = seed % 4 == 3 ? DT_STE_CLIPPED : DT_STE_DEFAULT;

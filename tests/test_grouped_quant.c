@@ -192,6 +192,7 @@ static void draw_quant(dt__stream *s, dt_quant_spec *q)
     q->ste = (int)below(s, 3);
     q->observer = DT_OBSERVER_MSE;
     q->is_unsigned = dt__scheme_of(q->scheme)->has_zero && below(s, 2) == 0;
+    if (dt__scheme_of(q->scheme)->bits != 0) q->bits = dt__scheme_of(q->scheme)->bits;
     if (dt__scheme_of(q->scheme)->fp16_blocks) {
         q->bits = 4;
         q->granularity = DT_PER_GROUP;

@@ -97,11 +97,12 @@ START_TEST(every_scheme_comes_back)
                                          "layers.4", "layers.5", "head" };
     const dt_mlp_options o = small_options(sizes, 0, 0);
     const int cut = _i % 6, rule = _i / 6 % DT__SCHEMES, dtype = _i / 6 / DT__SCHEMES;
-    const bool blocks = dt__scheme_of(rule)->fp16_blocks; /* of one width only */
+    const bool blocks =
+        dt__scheme_of(rule)->fp16_blocks || dt__scheme_of(rule)->bits != 0; /* of one width only */
     for (int preset = 0; preset <= DT_INT8_DYNAMIC_INT8_WEIGHT; preset++) {
         dt_quant_spec q = cuts[cut];
         q.scheme = rule;
-        q.bits = 4;
+        q.bits = dt__scheme_of(rule)->bits != 0 ? dt__scheme_of(rule)->bits : 4;
         q.scale_dtype = dtype;
         q.ste = preset;
         q.is_unsigned = dt__scheme_of(rule)->has_zero && cut % 2 == 0;

@@ -955,7 +955,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
         { "detent.tensors", "[6,20]", "[20]", NULL, "'shape' must have 2" },
         { "detent.tensors", "[6,20]", "[2,3,20]", NULL, "its shape is none of op linear" },
         { "detent.tensors", "\"bits\":3", "\"bits\":2", NULL, "its codes is" },
-        { "detent.tensors", "\"bits\":3", "\"bits\":9", NULL, "'bits' must be from 2 to 8" },
+        { "detent.tensors", "\"bits\":3", "\"bits\":9", NULL, "'bits' must be from 1 to 8" },
         { "detent.tensors", "\"group_size\":5", "\"group_size\":0", NULL, "group_size" },
         { "detent.tensors", "\"group_size\":5", "\"group_size\":7", NULL, "its scale is [6,4]" },
         { "detent.tensors", "\"packed\"", "\"i8\"", NULL,

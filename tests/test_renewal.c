@@ -153,7 +153,9 @@ START_TEST(renewed_codes_are_codes_made_anew)
         s.quant.ste = k / 9 == 0 ? DT_STE_IDENTITY : DT_STE_CLIPPED;
         s.optimizer = (i / 6 + i) % 3;
         s.simulated = i % 5 == 0;
-        if (!dt__scheme_of(s.quant.scheme)->fp16_blocks) s.quant.bits = 2 + (i / 6 + i) % 7;
+        const dt__scheme *scheme = dt__scheme_of(s.quant.scheme);
+        if (!scheme->fp16_blocks) s.quant.bits = 2 + (i / 6 + i) % 7;
+        if (scheme->bits != 0) s.quant.bits = scheme->bits;
         if (!scheme_takes(ctx, &s.quant)) continue;
         compare(&s);
         tried[s.quant.scheme]++;

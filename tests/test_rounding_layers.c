@@ -132,6 +132,11 @@ static bool scheme_at(int i, dt_quant_spec *q)
     *q = scheme(DT_SCHEME_ASYMMETRIC, DT_PER_CHANNEL, 5, DT_SCALE_F32);
     q->is_unsigned = true;
     if (i == plain + 1) return true;
+    for (int k = DT_SCHEME_HALF_LEVELS; k <= DT_SCHEME_BINARY; k++) {
+        *q = scheme(k, DT_PER_TENSOR + k % 3, k == DT_SCHEME_BINARY ? 1 : 2, DT_SCALE_F32);
+        if (i == plain + 2 + k - DT_SCHEME_HALF_LEVELS) return true;
+    }
+    i -= 3;
     *q = scheme(plain_scheme(i - plain - 2), (i - plain - 2) / n, 4, DT_SCALE_F32);
     q->range = DT_RANGE_STATIC;
     q->observer = DT_OBSERVER_MSE;

@@ -28,15 +28,17 @@ static int64_t draw(dt__stream *s, int64_t least, int64_t most)
 
 /* ---- random settings ------------------------------------------------------------------------ */
 
-/* Every scheme of schemes.inc, with settings that it takes. */
+/* Every scheme of schemes.inc with a code 0, with settings that it takes. */
 static dt_quant_spec draw_quant(dt__stream *s)
 {
     static const int64_t bits[] = { 2, 3, 4, 8 };
     dt_quant_spec q = dt_weight_quant_defaults();
     dt__quant_fault fault = { .text = "" };
     q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
+    while (!dt__has_code_zero(&q)) q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
     for (int i = 0; i < 1000; i++) {
         q.bits = bits[draw(s, 0, 3)];
+        if (dt__scheme_of(q.scheme)->bits != 0) q.bits = dt__scheme_of(q.scheme)->bits;
         q.granularity = (int)draw(s, DT_PER_TENSOR, DT_PER_GROUP);
         q.group_size = draw(s, 0, 3) == 0 ? 32 : draw(s, 3, 16);
         q.is_unsigned = draw(s, 0, 1) == 1;

@@ -469,8 +469,8 @@ END_TEST
 static dt_quant_patch least_error_weight(int i)
 {
     return (dt_quant_patch){ .quant = { .range = DT_RANGE_STATIC,
-                                        .scheme = plain_scheme(i),
-                                        .granularity = i / plain_schemes(),
+                                        .scheme = weight_scheme(i),
+                                        .granularity = i / weight_schemes(),
                                         .group_size = 8,
                                         .scale_dtype = i % 2 == 0 ? DT_SCALE_F32 : DT_SCALE_F16 },
                              .has_range = true,
@@ -545,7 +545,7 @@ static void train_a_step(dt_optimizer *o)
 START_TEST(a_weights_range_is_kept_until_it_is_refreshed)
 {
     dt_optimizer *o;
-    qat.weight = least_error_weight(plain_schemes());
+    qat.weight = least_error_weight(weight_schemes());
     TEST_FAILS(ctx, DT_ERR_STATE, "no weight", dt_refresh(m));
     prepare();
     TEST_OK(ctx, dt_optimizer_create(m, NULL, &o));
@@ -569,7 +569,7 @@ END_TEST
 
 START_TEST(bad_weights_are_named)
 {
-    qat.weight = least_error_weight(2 * plain_schemes());
+    qat.weight = least_error_weight(2 * weight_schemes());
     ((float *)dt_data_mut(dt_param(m, "head.weight")))[3] = NAN;
     TEST_FAILS(ctx, DT_ERR_NUMERIC, "quantize head.weight: element 3", dt_prepare(m, &qat));
     ck_assert_ptr_null(dt__quantizer_at(dt_module_at(m, "layers.0"), "weight"));
@@ -616,7 +616,7 @@ START_TEST(convolutions_have_static_ranges)
     m = small_conv_net();
     TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, (int64_t[]){ 3, 2, 7, 6 }, &x));
     TEST_OK(ctx, dt_fill_normal(x, 0.3, 1));
-    qat.weight = least_error_weight(plain_schemes());
+    qat.weight = least_error_weight(weight_schemes());
     prepare();
     free(images_through(x));
     ck_assert_int_eq(seen("b"), 3 * 8 * 7 * 6);
@@ -651,7 +651,7 @@ Suite *test_static_suite(void)
     tcase_add_test(c, weights_load_from_a_file_with_ranges);
     tcase_add_test(c, damaged_ranges_are_refused);
     tcase_add_test(c, a_failed_load_leaves_nothing);
-    tcase_add_loop_test(c, weights_have_ranges_of_least_error, 0, 3 * plain_schemes());
+    tcase_add_loop_test(c, weights_have_ranges_of_least_error, 0, 3 * weight_schemes());
     tcase_add_test(c, a_weights_range_is_kept_until_it_is_refreshed);
     tcase_add_test(c, bad_weights_are_named);
     tcase_add_test(c, convolutions_have_static_ranges);

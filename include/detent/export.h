@@ -182,8 +182,16 @@ enum { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
 extern DT_API const char *const dt_onnx_ops[]; /* "plain", "nbits", "qdq", ended by NULL */
 
 /* Types of the weights in a GGUF file. TRAINED: quantized weights in the blocks that hold their
- * codes, others in F32; F32, F16: values; Q4_0, Q8_0: quantized weights in these blocks. */
-enum { DT_GGUF_TRAINED, DT_GGUF_F32, DT_GGUF_F16, DT_GGUF_Q4_0, DT_GGUF_Q8_0 };
+ * codes, others in F32; F32, F16: values; others: quantized weights in these blocks. */
+enum {
+    DT_GGUF_TRAINED,
+    DT_GGUF_F32,
+    DT_GGUF_F16,
+    DT_GGUF_Q4_0,
+    DT_GGUF_Q8_0,
+    DT_GGUF_TQ1_0,
+    DT_GGUF_TQ2_0
+};
 extern DT_API const char *const dt_gguf_types[]; /* "trained", "f32", ..., ended by NULL */
 
 typedef struct dt_export_options {

@@ -35,7 +35,7 @@ typedef struct dt_file_entry {
  * Face folder (one with a config.json) opens as if it were one file of detent: the tensors of all
  * shards, and metadata that describe the model; integers of compressed-tensors as those of a
  * converted model. A GGUF file of a Llama, Qwen2, Qwen3, Mixtral or GPT-2 likewise: its tensors
- * have the model's names, and dtypes F32, F16, Q8_0, Q4_0, Q3_K and Q2_K. Errors: IO (missing,
+ * have the model's names, and dtypes F32, F16 and blocks (docs/format.md). Errors: IO (missing,
  * unreadable, not a regular file), FORMAT (which rule, which tensor), UNSUPPORTED (of a folder or
  * GGUF file: which setting), NOMEM. */
 DT_API dt_status dt_file_open(dt_ctx *ctx, const char *path, dt_file **out);
@@ -62,7 +62,7 @@ DT_API bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, co
 DT_API const char *dt_file_meta(const dt_file *file, const char *key);
 
 /* Reads a tensor into a new one of the context, converted to `dtype`:
- *     F32 from F32, F16, BF16, Q8_0, Q4_0, Q3_K, Q2_K (exact) and F64 (to nearest);
+ *     F32 from F32, F16, BF16, blocks of GGUF files (exact) and F64 (to nearest);
  *     F64 from F64, F32, F16, BF16;
  *     U8, I8, I32, I64 from themselves and from integer dtypes of smaller range;
  *     BOOL from BOOL.

@@ -25,7 +25,11 @@ enum {
     DT_SCHEME_Q4_0,
     DT_SCHEME_Q8_0,
     DT_SCHEME_DEVICE, /* activations of integer networks */
-    DT_SCHEME_NARROW  /* weights of integer networks */
+    DT_SCHEME_NARROW, /* weights of integer networks */
+    /* weights without a code for every integer: 2 bits without 0, and -1, 0, 1, and -1, 1 */
+    DT_SCHEME_HALF_LEVELS,
+    DT_SCHEME_TERNARY,
+    DT_SCHEME_BINARY
 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };

@@ -374,9 +374,10 @@ typedef struct dt__lion {
 /* Elements that share a learned scale. */
 typedef struct dt__learn {
     int64_t n;
-    const void *scale; /* one element */
-    int qmin, qmax;    /* range of codes; unsigned ones begin at 0 */
-    bool all;          /* dx = dy for clipped elements too */
+    const void *scale;        /* one element */
+    int qmin, qmax;           /* range of codes; unsigned ones begin at 0 */
+    bool all;                 /* dx = dy for clipped elements too */
+    const dt__levels *levels; /* the codes; NULL: all of qmin ... qmax */
     const void *x, *dy;
     void *dx; /* may be dy */
     double *sum;

@@ -3,8 +3,8 @@
  *     v = argument * inverse, in f32       q = rne(clamp(v, low, high))        code = q + zero
  *
  * low and high are the least and largest code minus the zero point, narrowed by bounds. rne rounds
- * half to even; some schemes round half up instead (quantize_rows.h). The product of q and
- * the scale, both floats, is exact in double. */
+ * half to even; some schemes round half up, or to levels (quantize_rows.h). The product of q
+ * and the scale, both floats, is exact in double. */
 #include "ptq/bounds.h"
 
 #include <string.h>
@@ -38,6 +38,7 @@ static void keep_zeros(const dt__row_block *s, int64_t column, double *v)
 static void round_column(const dt__row_block *s, const ends *e, const double *v, float *q)
 {
     const bool half_up = s->m->grid.half_up;
+    const dt__levels *levels = s->m->grid.levels;
     const float least = (float)s->m->grid.qmin, offset = 0.5f - least;
     for (int64_t r = 0; r < s->rows; r++) {
         float x = (float)v[r] * s->inverse[r];
@@ -45,6 +46,7 @@ static void round_column(const dt__row_block *s, const ends *e, const double *v,
         x = x < e->high[r] ? x : e->high[r];
         q[r] = (x + ROUNDER) - ROUNDER;
         if (half_up) q[r] = (float)(int)(x + offset) + least;
+        if (levels != NULL) q[r] = (float)dt__level_of(levels, x);
     }
 }
 

@@ -17,12 +17,13 @@
 /* The range and the scales of a matrix's codes; rows are those of the layer's group. */
 typedef struct dt__code_grid {
     int qmin, qmax;
-    bool half_up;          /* as in dt__code_row */
-    int64_t group, groups; /* columns that share a scale (the last fewer); scales of a row */
-    int32_t *group_of;     /* [columns] */
-    float *scale;          /* [rows][groups]; refreshed scales are written here */
-    float *inverse;        /* [rows][groups]: 1 / scale */
-    int8_t *zero;          /* [rows][groups]; NULL: all 0 */
+    bool half_up;             /* as in dt__code_row */
+    const dt__levels *levels; /* likewise */
+    int64_t group, groups;    /* columns that share a scale (the last fewer); scales of a row */
+    int32_t *group_of;        /* [columns] */
+    float *scale;             /* [rows][groups]; refreshed scales are written here */
+    float *inverse;           /* [rows][groups]: 1 / scale */
+    int8_t *zero;             /* [rows][groups]; NULL: all 0 */
 } dt__code_grid;
 
 struct dt__bounds; /* limits of accumulators: bounds.h */

@@ -159,7 +159,7 @@ static void count_zeros(dt__layer *l)
 {
     const int64_t count = l->rows * l->shape.columns;
     int64_t zeros = 0;
-    if (!l->options->rounding.keep_zeros) return;
+    if (!l->options->rounding.keep_zeros || !dt__has_code_zero(l->quant)) return;
     for (int64_t i = 0; i < count; i++) zeros += l->weight[i] == 0;
     l->keep_zeros = zeros > 0 && zeros >= count / 20 + (count % 20 > 0);
     l->report->zeros_kept = l->keep_zeros ? zeros : 0;
@@ -184,6 +184,7 @@ static dt__matrix matrix_of(dt__layer *l, int64_t g)
         .grid = { .qmin = dt__qmin(l->quant),
                   .qmax = dt__qmax(l->quant),
                   .half_up = dt__coding_of(l->quant).half_up,
+                  .levels = dt__levels_of(l->quant),
                   .group = l->group,
                   .groups = l->out->groups,
                   .group_of = l->group_of + g * columns,

@@ -12,8 +12,9 @@ bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const flo
 {
     float lo = 0, hi = 0;
     if (dt__kernels_of(ctx, DT_F32)->range(n, n, x, &lo, &hi) >= 0) return false;
-    if (dt__coding_of(q).extremum) dt__keep_extremum(n, n, x, &lo, &hi);
+    const dt__coding coding = dt__coding_of(q);
     if (q->range == DT_RANGE_STATIC) dt__least_error(q, n, x, &lo, &hi);
+    else dt__refine_range(&coding, n, n, x, &lo, &hi);
     return dt__choose_scales(q, &(dt__blocks){ 1, &lo, &hi, to->scale, to->inverse, to->zero });
 }
 

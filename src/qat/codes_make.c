@@ -274,7 +274,7 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
                         dt__weight_layout(m->ctx, m->quant, &shape, &codes->layout) == DT_OK;
     DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
     DT__TRY(keep(m, x, codes));
-    codes->bits = (int)m->quant->bits;
+    codes->bits = dt__code_bits(m->quant);
     codes->clipped = m->q.clipped;
     if (m->q.clipped > 0) { /* else every gradient passes, and no mask is kept */
         codes->mask = m->q.mask;

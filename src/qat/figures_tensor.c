@@ -6,6 +6,7 @@
 #include "autograd/codes.h"
 #include "qat/figures.h"
 #include "qat/quantized.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 
@@ -90,13 +91,17 @@ static dt_status count_rows(const dt__codes *codes, dt_quant_figures *out)
     return DT_OK;
 }
 
-static dt_status count_codes(const dt__codes *codes, dt_quant_figures *out)
+static dt_status count_codes(const dt__codes *codes, const dt__levels *levels,
+                             dt_quant_figures *out)
 {
     out->codes = (int64_t)1 << codes->bits;
     DT__TRY((codes->panels != NULL ? count_panels : count_rows)(codes, out));
     int64_t dead = 0;
-    for (int64_t i = 0; i < out->codes; i++) dead += out->code[i] == 0;
-    out->dead = (double)dead / (double)out->codes;
+    const int64_t n = levels != NULL ? levels->n : out->codes;
+    for (int64_t i = 0; i < n; i++) {
+        dead += out->code[levels != NULL ? levels->code[i] + out->codes / 2 : i] == 0;
+    }
+    out->dead = (double)dead / (double)n;
     return DT_OK;
 }
 
@@ -136,7 +141,7 @@ dt_status dt__figures_of(dt_tensor *x, dt_quant_spec *quant, dt_quant_figures *o
         codes = ((const dt__packed *)x->ext)->codes;
         dt__codes_retain(codes);
     }
-    dt_status s = count_codes(codes, out);
+    dt_status s = count_codes(codes, dt__levels_of(quant), out);
     if (s == DT_OK && is_enabled(x)) s = compare_master(x, codes, out);
     dt__codes_release(codes);
     return s;

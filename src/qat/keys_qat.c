@@ -42,8 +42,8 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .was = "rule",                                                                               \
       .text = "how scale and zero point are computed from the values that share them" }
 #define BITS                                                                                       \
-    { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 2, .most = 8,                      \
-      .text = "bits of a code" }
+    { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 1, .most = 8,                      \
+      .text = "bits of a code; 1 of scheme binary alone" }
 #define GRANULARITY(words)                                                                         \
     { "granularity", DT_KEY_CHOICE, PATCH(quant.granularity, has_granularity),                     \
       .choices = granularity_names, .text = words }
@@ -134,7 +134,7 @@ const dt_key dt_activation_quant_keys[] = {
 /* A whole spec, as in files. Texts are for recipes; these keys have none. */
 const dt_key dt__quant_keys[] = {
     { "scheme", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names, .was = "rule" },
-    { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 2, .most = 8 },
+    { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 1, .most = 8 },
     { "granularity", DT_KEY_CHOICE, OF_QUANT(granularity), .choices = granularity_names },
     { "group_size", DT_KEY_INT, OF_QUANT(group_size), .most = 1 << 30 },
     { "scale_dtype", DT_KEY_CHOICE, OF_QUANT(scale_dtype), .choices = scale_names },
@@ -203,7 +203,9 @@ dt_qat_options dt_qat_defaults(void)
 static void learn(dt_quant_spec *q)
 {
     q->range = DT_RANGE_LEARNED;
-    if (q->scheme != DT_SCHEME_DEVICE) q->scheme = DT_SCHEME_SYMMETRIC;
+    if (q->scheme != DT_SCHEME_DEVICE && !dt__is_learnable(q->scheme)) {
+        q->scheme = DT_SCHEME_SYMMETRIC;
+    }
     q->granularity = q->activation ? DT_PER_TENSOR : DT_PER_CHANNEL;
     q->scale_dtype = DT_SCALE_F32;
 }
@@ -281,6 +283,9 @@ void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)
     const dt_quant_spec *q = &patch->quant;
     apply_range(base, patch);
     if (patch->has_scheme) base->scheme = q->scheme;
+    if (patch->has_scheme && dt__scheme_of(q->scheme)->bits != 0) {
+        base->bits = dt__scheme_of(q->scheme)->bits;
+    }
     if (patch->has_bits) base->bits = q->bits;
     if (patch->has_granularity) base->granularity = q->granularity;
     if (patch->has_group_size) base->group_size = q->group_size;

@@ -62,6 +62,7 @@ static int64_t encode(const job *j, const part *p)
     r.qmin = j->coding.qmin;
     r.qmax = j->coding.qmax;
     r.half_up = p->inverse != NULL && j->coding.half_up;
+    r.levels = j->coding.levels;
     return j->kernels->encode(&r, p->x, p->codes, p->mask);
 }
 
@@ -122,7 +123,7 @@ static bool find_range(const job *j, const part *p, float *range, outcome *o)
         o->bad_element = p->row * c->columns + p->start + bad;
         return false;
     }
-    if (j->coding.extremum) dt__keep_extremum(p->n, c->group, p->x, range, range + GROUPS);
+    dt__refine_range(&j->coding, p->n, c->group, p->x, range, range + GROUPS);
     return true;
 }
 
@@ -312,6 +313,8 @@ static outcome quantize_whole(const job *j)
     outcome o = { NONE, NONE, 0 };
     o.bad_element = whole_range(j->kernels, j->cut, j->x, &lo, &hi);
     if (o.bad_element != NONE) return o;
+    const int64_t n = j->cut->rows * j->cut->columns;
+    dt__refine_range(&j->coding, n, dt__max_i64(1, n), j->x, &lo, &hi);
     const dt__blocks b = { 1, &lo, &hi, j->out->scale, &inverse, j->out->zero };
     if (refused(j, &b) != NONE) {
         o.bad_block = 0;

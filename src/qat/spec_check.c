@@ -29,8 +29,17 @@ static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
     if (dt__scheme_of(q->scheme) == NULL) {
         return fail(f, KEYS("scheme"), "%d is not a quantization scheme", q->scheme);
     }
-    if (q->bits < 2 || q->bits > 8) {
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    if (scheme->bits != 0 && q->bits != scheme->bits) {
+        return fail(f, KEYS("bits", "scheme"),
+                    "scheme %s has codes of %d bit%s, not of %lld: name a scheme beside bits",
+                    scheme->name, scheme->bits, scheme->bits == 1 ? "" : "s", (long long)q->bits);
+    }
+    if (scheme->bits == 0 && (q->bits < 2 || q->bits > 8)) {
         return fail(f, KEYS("bits"), "bits must be from 2 to 8, not %lld", (long long)q->bits);
+    }
+    if (scheme->levels != NULL && q->activation) {
+        return fail(f, KEYS("scheme"), "scheme %s is for weights", scheme->name);
     }
     if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
         return fail(f, KEYS("granularity"), "%d is not a granularity", q->granularity);
@@ -110,8 +119,10 @@ static bool check_observer(const dt_quant_spec *q, dt__quant_fault *f)
 
 static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
 {
-    if (q->scheme != DT_SCHEME_SYMMETRIC && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
-        return fail(f, KEYS("scheme", "range"), "a learned range requires scheme symmetric, not %s",
+    if (!dt__is_learnable(q->scheme) && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
+        return fail(f, KEYS("scheme", "range"),
+                    "a learned range requires scheme symmetric, half_levels, ternary or binary, "
+                    "not %s",
                     dt__scheme_of(q->scheme)->name);
     }
     if (q->scale_dtype != DT_SCALE_F32) {

@@ -49,7 +49,7 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__w
     dt__panel_shape shape = { .rows = cut.rows,
                               .columns = cut.columns,
                               .group = cut.group,
-                              .bits = (int)quant->bits,
+                              .bits = dt__code_bits(quant),
                               .scale_dtype = dt__scale_dtype(quant),
                               .experts = w->map->experts };
     if (repeats && rank >= 2) {

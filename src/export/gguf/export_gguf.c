@@ -127,7 +127,7 @@ const dt_exporter dt__exporter_gguf = {
     .name = "gguf",
     .text =
         "a file for llama.cpp: Llama, Qwen2, Qwen3, Mixtral, OLMo 2, SmolLM3, Gemma 3, GPT-2 and "
-        "Pythia, in Q2_K to Q8_0, F16 and F32",
+        "Pythia, in Q2_K to Q8_0, TQ1_0, TQ2_0, F16 and F32",
     .integers = true,
     .check = check,
     .write = write,

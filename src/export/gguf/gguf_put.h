@@ -61,7 +61,7 @@ void dt__gguf_put_f32(dt__chars *t, float value);
 /* ---- blocks (gguf_put_blocks.c) ------------------------------------------------------------- */
 
 /* A block of codes that share a scale, which f16 holds: those of 4 bits as Q4_0, of 3 as Q3_K, of 2
- * as Q2_K, others as Q8_0. */
+ * as Q2_K, ternary ones as TQ2_0 or TQ1_0, others as Q8_0. */
 void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
                         unsigned char *to);
 

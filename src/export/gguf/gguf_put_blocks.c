@@ -1,6 +1,7 @@
 /* Codes of a model as blocks of GGUF files (gguf_values.c of src/io has the layouts). Codes and
  * scales are the model's own: nothing is rounded. Blocks of 256 have one scale for all of their
- * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. */
+ * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. Where
+ * all codes of a block of Q2_K are odd, as scheme half_levels has them, s = 2 and n = 3. */
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"
@@ -28,27 +29,29 @@ static void put_q4_0(const int8_t *code, float scale, unsigned char *to)
     }
 }
 
-/* Two low bits of each code plus `offset`, in 64 bytes. */
-static void put_low_bits(const int8_t *code, int offset, unsigned char *to)
+/* Two low bits of each code plus `offset`, divided by `step`, in 64 bytes. */
+static void put_low_bits(const int8_t *code, int offset, int step, unsigned char *to)
 {
     for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
-        const int bits = (code[e] + offset) & 3;
+        const int bits = (code[e] + offset) / step & 3;
         to[e / 128 * 32 + e % 32] |= (unsigned char)(bits << (e / 32 % 4 * 2));
     }
 }
 
 static void put_q2_k(const int8_t *code, float scale, unsigned char *to)
 {
+    bool odd = true;
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) odd &= code[e] & 1;
     memset(to, 0, 80);
-    memset(to, 1 | 2 << 4, 16);
-    put_low_bits(code, 2, to + 16);
+    memset(to, odd ? 2 | 3 << 4 : 1 | 2 << 4, 16);
+    put_low_bits(code, odd ? 3 : 2, odd ? 2 : 1, to + 16);
     put_half(put_half(to + 80, scale), scale);
 }
 
 static void put_q3_k(const int8_t *code, float scale, unsigned char *to)
 {
     memset(to, 0, 96);
-    put_low_bits(code, 4, to + 32);
+    put_low_bits(code, 4, 1, to + 32);
     for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
         to[e % 32] |= (unsigned char)((code[e] + 4) >> 2 << (e / 32));
     }
@@ -57,15 +60,34 @@ static void put_q3_k(const int8_t *code, float scale, unsigned char *to)
     put_half(to + 108, scale);
 }
 
+static void put_tq2_0(const int8_t *code, float scale, unsigned char *to)
+{
+    memset(to, 0, 64);
+    put_low_bits(code, 1, 1, to);
+    put_half(to + 64, scale);
+}
+
+static void put_tq1_0(const int8_t *code, float scale, unsigned char *to)
+{
+    static const unsigned power[] = { 81, 27, 9, 3, 1 };
+    unsigned number[52] = { 0 };
+    for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
+        int byte, digit;
+        dt__gguf_digit(e, &byte, &digit);
+        number[byte] += (unsigned)(code[e] + 1) * power[digit];
+    }
+    for (int i = 0; i < 52; i++) to[i] = (unsigned char)((number[i] * 256 + 242) / 243);
+    put_half(to + 52, scale);
+}
+
 typedef void put_block(const int8_t *code, float scale, unsigned char *to);
 
 static const struct {
     uint32_t id;
     put_block *put;
-} blocks[] = { { DT__GGUF_Q8_0, put_q8_0 },
-               { DT__GGUF_Q4_0, put_q4_0 },
-               { DT__GGUF_Q2_K, put_q2_k },
-               { DT__GGUF_Q3_K, put_q3_k } };
+} blocks[] = { { DT__GGUF_Q8_0, put_q8_0 },   { DT__GGUF_Q4_0, put_q4_0 },
+               { DT__GGUF_Q2_K, put_q2_k },   { DT__GGUF_Q3_K, put_q3_k },
+               { DT__GGUF_TQ1_0, put_tq1_0 }, { DT__GGUF_TQ2_0, put_tq2_0 } };
 
 void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
                         unsigned char *to)

@@ -32,14 +32,21 @@ static void refuse(making *k, const dt_tensor *x, const char *why)
     dt__refusals_add_place(&k->p->refused, dt_param_path(k->p->call->m, x), why);
 }
 
+/* Whether blocks of 256 have one scale each. */
+static bool is_lengthy(const dt_quant_spec *q, int64_t columns)
+{
+    const bool whole = q->granularity != DT_PER_GROUP || q->group_size % DT__GGUF_LONG_BLOCK == 0;
+    return whole && columns % DT__GGUF_LONG_BLOCK == 0;
+}
+
 /* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */
 static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
 {
-    const bool whole = q->granularity != DT_PER_GROUP || q->group_size % DT__GGUF_LONG_BLOCK == 0;
-    const bool lengthy = whole && columns % DT__GGUF_LONG_BLOCK == 0;
     if (wanted == DT_GGUF_Q8_0 || q->bits > 4) return DT__GGUF_Q8_0;
-    if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !lengthy) return DT__GGUF_Q4_0;
-    return q->bits == 2 ? DT__GGUF_Q2_K : DT__GGUF_Q3_K;
+    if (wanted == DT_GGUF_TQ1_0) return DT__GGUF_TQ1_0;
+    if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !is_lengthy(q, columns)) return DT__GGUF_Q4_0;
+    if (wanted == DT_GGUF_TQ2_0 || q->scheme == DT_SCHEME_TERNARY) return DT__GGUF_TQ2_0;
+    return q->bits <= 2 ? DT__GGUF_Q2_K : DT__GGUF_Q3_K;
 }
 
 /* The type of blocks for a quantized weight; NULL with a refusal. */
@@ -65,6 +72,15 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
             "f16 or f32 holds any");
     } else if (wanted == DT_GGUF_Q4_0 && q->bits > 4) {
         snprintf(why, sizeof why, "%d bits; Q4_0 has 4", (int)q->bits);
+    } else if ((wanted == DT_GGUF_TQ1_0 || wanted == DT_GGUF_TQ2_0) &&
+               q->scheme != DT_SCHEME_TERNARY) {
+        snprintf(why, sizeof why, "scheme %s; TQ1_0 and TQ2_0 hold scheme ternary",
+                 dt__scheme_of(q->scheme)->name);
+    } else if ((wanted == DT_GGUF_TQ1_0 || wanted == DT_GGUF_TQ2_0) && !is_lengthy(q, columns)) {
+        snprintf(why, sizeof why,
+                 "rows of %lld values, or their groups, are no blocks of %d, which TQ1_0 and TQ2_0 "
+                 "have",
+                 (long long)columns, DT__GGUF_LONG_BLOCK);
     } else if (dt_is_packed(x) && dt__codes_op_groups(((const dt__packed *)x->ext)->codes) > 0) {
         snprintf(why, sizeof why, "its columns are ordered (g_idx)");
     }

@@ -72,6 +72,7 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
     dt__hf_quant q = {
         .path = path, .x = x, .weight = *dt__quant_of(x), .has_input = hook != NULL
     };
+    q.weight.bits = dt__code_bits(&q.weight); /* codes of levels are integers, too */
     const char *why = refused_weight(c, &q.weight, x);
     if (why == NULL && hook != NULL) why = refused_input(&hook->quant);
     if (why != NULL) dt__refusals_add_place(&c->refused, path, why);

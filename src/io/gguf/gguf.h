@@ -8,7 +8,7 @@
 #define DT__GGUF_MAGIC "GGUF"
 #define DT__GGUF_ALIGNMENT 32
 #define DT__GGUF_BLOCK 32       /* elements of a block of Q4_0 and Q8_0 */
-#define DT__GGUF_LONG_BLOCK 256 /* likewise of Q2_K and Q3_K */
+#define DT__GGUF_LONG_BLOCK 256 /* likewise of Q2_K, Q3_K, TQ1_0 and TQ2_0 */
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
@@ -18,7 +18,10 @@ enum {
     DT__GGUF_Q4_0 = 2,
     DT__GGUF_Q8_0 = 8,
     DT__GGUF_Q2_K = 10,
-    DT__GGUF_Q3_K = 11
+    DT__GGUF_Q3_K = 11,
+    DT__GGUF_TQ1_0 = 34,
+    DT__GGUF_TQ2_0 = 35,
+    DT__GGUF_MXFP4 = 39
 };
 
 /* A type of tensors: `elements` of a row share a block of `bytes`. */
@@ -36,6 +39,12 @@ void dt__gguf_q8_0(const unsigned char *from, float *x);
 void dt__gguf_q4_0(const unsigned char *from, float *x);
 void dt__gguf_q2_k(const unsigned char *from, float *x);
 void dt__gguf_q3_k(const unsigned char *from, float *x);
+void dt__gguf_tq1_0(const unsigned char *from, float *x);
+void dt__gguf_tq2_0(const unsigned char *from, float *x);
+void dt__gguf_mxfp4(const unsigned char *from, float *x);
+
+/* The place of element e (0 ... 255) of a block of TQ1_0: a byte, and which of its digits. */
+void dt__gguf_digit(int e, int *byte, int *digit);
 
 /* Types of metadata values. */
 enum {

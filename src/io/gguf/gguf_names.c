@@ -12,6 +12,9 @@ static const dt__gguf_type types[] = {
     { DT__GGUF_Q8_0, "Q8_0", DT__GGUF_BLOCK, 34 },
     { DT__GGUF_Q2_K, "Q2_K", DT__GGUF_LONG_BLOCK, 84 },
     { DT__GGUF_Q3_K, "Q3_K", DT__GGUF_LONG_BLOCK, 110 },
+    { DT__GGUF_TQ1_0, "TQ1_0", DT__GGUF_LONG_BLOCK, 54 },
+    { DT__GGUF_TQ2_0, "TQ2_0", DT__GGUF_LONG_BLOCK, 66 },
+    { DT__GGUF_MXFP4, "MXFP4", DT__GGUF_BLOCK, 17 },
 };
 
 const dt__gguf_type *dt__gguf_type_of(uint32_t id)

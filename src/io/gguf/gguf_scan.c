@@ -281,8 +281,8 @@ static dt_status scan_type(dt__gguf_file *g, dt__gguf_raw *t, const char *shown)
     t->type = dt__gguf_type_of(type);
     if (t->type == NULL) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: tensor '%s' is of ggml type %u; F32, F16, Q4_0, Q8_0, Q2_K and Q3_K "
-                       "are read",
+                       "%s: tensor '%s' is of ggml type %u; F32, F16, Q4_0, Q8_0, Q2_K, Q3_K, "
+                       "TQ1_0, TQ2_0 and MXFP4 are read",
                        g->file->path, shown, type);
     }
     const int64_t last = t->dims[t->rank - 1];

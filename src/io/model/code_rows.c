@@ -1,7 +1,8 @@
 /* The file format of an integer matrix W, [rows, columns] in groups of columns that share a scale:
  *
- *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 2, 4 or 8 for 2, 3...4, 5...8 bits: two's
- *                   complement, the first code in the lowest bits, a row padded with zeros;
+ *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 1, 2, 4 or 8 for 1, 2, 3...4, 5...8 bits:
+ *                   two's complement, of a scheme with levels the code's place among them; the
+ *                   first code in the lowest bits, a row padded with zeros;
  *                   or I8 [rows, columns], one code per byte
  *     W.scale       [rows, groups] in the scheme's scale dtype
  *     W.zero_point  I8 [rows, groups], if the scheme has zero points
@@ -32,7 +33,7 @@ static const char *scale_dtype(const dt__rows_form *f)
     return scale_dtypes[dt__scale_dtype(f->quant)];
 }
 
-int dt__storage_bits(int64_t bits) { return bits <= 2 ? 2 : bits <= 4 ? 4 : 8; }
+int dt__storage_bits(int64_t bits) { return bits <= 1 ? 1 : bits <= 2 ? 2 : bits <= 4 ? 4 : 8; }
 
 int64_t dt__row_bytes(const dt__rows_form *f)
 {
@@ -61,6 +62,16 @@ static void unpack_row(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
     for (int64_t k = 0; k < n; k++) {
         const int code = bytes[k / per_byte] >> (k % per_byte * bits) & (span - 1);
         codes[k] = (int8_t)(code >= span / 2 ? code - span : code);
+    }
+}
+
+/* Replaces codes by their places among the levels. */
+static void place_codes(const dt__levels *l, int64_t n, int8_t *codes)
+{
+    for (int64_t k = 0; k < n; k++) {
+        int place = 0;
+        while (place < l->n - 1 && l->code[place] < codes[k]) place++;
+        codes[k] = (int8_t)place;
     }
 }
 
@@ -93,6 +104,8 @@ void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t 
                       dt__row_parts *out)
 {
     const int64_t bytes = dt__row_bytes(f);
+    const dt__levels *levels = dt__levels_of(f->quant);
+    if (levels != NULL && !f->bytes) place_codes(levels, f->rows * f->columns, rows->codes);
     for (int64_t r = 0; r < f->rows && !f->bytes; r++) {
         dt__pack_codes(dt__storage_bits(f->quant->bits), f->columns, rows->codes + r * f->columns,
                        0, packed + r * bytes);
@@ -176,6 +189,16 @@ static dt_status refuse_part(const reading *r, int part, const char *words)
     return e == NULL ? DT_OK : REFUSE(r, "%s", words);
 }
 
+/* Replaces the place of a code by the code; false where there is none. */
+static bool take_level(const dt__levels *l, const dt__rows_form *f, int bits, int8_t *code)
+{
+    if (f->bytes) return l->code[0] <= *code && dt__level_of(l, *code) == *code;
+    const int place = *code & ((1 << bits) - 1);
+    if (place >= l->n) return false;
+    *code = l->code[place];
+    return true;
+}
+
 static dt_status read_row(const reading *r, int64_t row, const uint8_t *from)
 {
     const dt__rows_form *f = r->form;
@@ -187,10 +210,15 @@ static dt_status read_row(const reading *r, int64_t row, const uint8_t *from)
     if (padding > 0 && from[bytes - 1] >> (8 - padding) != 0) {
         return REFUSE(r, "row %lld: the bits behind its last code must be 0", (long long)row);
     }
+    const dt__levels *levels = dt__levels_of(f->quant);
     for (int64_t k = 0; k < f->columns; k++) {
-        if (codes[k] >= dt__qmin(f->quant) && codes[k] <= dt__qmax(f->quant)) continue;
-        return REFUSE(r, "row %lld, column %lld: code %d is none of %d bits", (long long)row,
-                      (long long)k, codes[k], (int)f->quant->bits);
+        if (levels != NULL && take_level(levels, f, bits, codes + k)) continue;
+        if (levels == NULL && codes[k] >= dt__qmin(f->quant) && codes[k] <= dt__qmax(f->quant)) {
+            continue;
+        }
+        return REFUSE(r, "row %lld, column %lld: code %d is none of %d bits of scheme %s",
+                      (long long)row, (long long)k, codes[k], (int)f->quant->bits,
+                      dt__scheme_of(f->quant->scheme)->name);
     }
     return DT_OK;
 }

@@ -18,10 +18,10 @@ typedef struct dt__rows_form {
     bool bytes;      /* one code per byte, instead of bit-packed */
 } dt__rows_form;
 
-/* Bits per code when bit-packed: 2, 4 or 8. */
+/* Bits per code when bit-packed: 1, 2, 4 or 8. */
 int dt__storage_bits(int64_t bits);
-/* Packs n codes plus `offset` of so many bits (2, 4 or 8), the first of a byte lowest. `bytes` may
- * be `codes`. */
+/* Packs n codes plus `offset` of so many bits (1, 2, 4 or 8), the first of a byte lowest. `bytes`
+ * may be `codes`. */
 void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_t *bytes);
 /* Bytes of a row of codes. */
 int64_t dt__row_bytes(const dt__rows_form *f);
@@ -38,7 +38,8 @@ typedef struct dt__row_parts {
 } dt__row_parts;
 
 /* Makes the parts from rows of codes. Codes are bit-packed into `packed` of rows * dt__row_bytes
- * bytes, or stay bytes (NULL). Scales are converted to their dtype in place. Everything else is
+ * bytes, or stay bytes (NULL), of a scheme with
+ * levels overwriting them. Scales are converted to their dtype in place. Everything else is
  * borrowed. */
 void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t *packed,
                       dt__row_parts *out);

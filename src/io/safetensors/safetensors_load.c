@@ -60,6 +60,9 @@ BLOCKS(q8_0, DT__GGUF_BLOCK, 34)
 BLOCKS(q4_0, DT__GGUF_BLOCK, 18)
 BLOCKS(q2_k, DT__GGUF_LONG_BLOCK, 84)
 BLOCKS(q3_k, DT__GGUF_LONG_BLOCK, 110)
+BLOCKS(tq1_0, DT__GGUF_LONG_BLOCK, 54)
+BLOCKS(tq2_0, DT__GGUF_LONG_BLOCK, 66)
+BLOCKS(mxfp4, DT__GGUF_BLOCK, 17)
 
 typedef struct pair {
     const char *from;
@@ -77,6 +80,9 @@ static const pair pairs[] = {
     { "Q4_0", DT_F32, .convert = q4_0_f32 },
     { "Q2_K", DT_F32, .convert = q2_k_f32 },
     { "Q3_K", DT_F32, .convert = q3_k_f32 },
+    { "TQ1_0", DT_F32, .convert = tq1_0_f32 },
+    { "TQ2_0", DT_F32, .convert = tq2_0_f32 },
+    { "MXFP4", DT_F32, .convert = mxfp4_f32 },
     { "F64", DT_F32, .convert = f64_f32, .refused = DT_ERR_NUMERIC,
       .why = "is beyond the range of f32" },
     { "F64", DT_F64, .convert = NULL },

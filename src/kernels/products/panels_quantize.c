@@ -35,7 +35,7 @@ static bool choose(const lane *l, span *s, const float *x)
     const int64_t n = s->k1 - s->k0, group = l->source->layout->group;
     float lo[GROUPS], hi[GROUPS];
     if (l->range(n, group, x + s->k0, lo, hi) >= 0) return false;
-    if (coding->extremum) dt__keep_extremum(n, group, x + s->k0, lo, hi);
+    dt__refine_range(coding, n, group, x + s->k0, lo, hi);
     const dt__blocks blocks = { dt__ceil_div(n, group), lo, hi, s->scale, s->inverse, NULL };
     return coding->choose(coding->settings, &blocks);
 }
@@ -81,7 +81,8 @@ static int64_t encode(lane *l, const span *s, const float *x)
                                  .inverse = s->inverse,
                                  .qmin = coding->qmin,
                                  .qmax = coding->qmax,
-                                 .half_up = coding->half_up };
+                                 .half_up = coding->half_up,
+                                 .levels = coding->levels };
         clipped += l->encode(&r, x + k, codes, mask == NULL ? NULL : mask + k / 8);
         place(l, s, k, n, codes);
     }

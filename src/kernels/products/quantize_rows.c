@@ -3,7 +3,9 @@
  *   range    lo = min(min x, 0), hi = max(max x, 0)
  *   code     v = x * (1/s);  q = rne(clamp(v, qmin - zp, qmax - zp)) + zp
  *     value    (q - zp) * s
- *   mask     qmin <= rne(v) + zp <= qmax, of v before it is clamped */
+ *   mask     qmin <= rne(v) + zp <= qmax, of v before it is clamped
+ *
+ * or, of a scheme with levels, the code of the last edge below v. */
 #include "kernels/products/quantize_rows.h"
 #include "kernels/kernels.h"
 
@@ -68,10 +70,27 @@ static void keep_first(int64_t n, const float *x, float *lo, float *hi)
     }
 }
 
-void dt__keep_extremum(int64_t n, int64_t group, const float *x, float *lo, float *hi)
+float dt__mean_magnitude(int64_t n, const float *x)
 {
+    double sum = 0;
+    for (int64_t start = 0; start < n; start += DT__CHUNK) {
+        double part;
+        dt__sum_absolute__ref_f32(dt__min_i64(DT__CHUNK, n - start), x + start, &part);
+        sum += part;
+    }
+    return n == 0 ? 0 : (float)(sum / (double)n);
+}
+
+void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const float *x, float *lo,
+                      float *hi)
+{
+    if (!coding->extremum && !coding->mean) return;
     for (int64_t k = 0, g = 0; k < n; k += group, g++) {
-        keep_first(dt__min_i64(group, n - k), x + k, lo + g, hi + g);
+        const int64_t part = dt__min_i64(group, n - k);
+        if (coding->extremum) keep_first(part, x + k, lo + g, hi + g);
+        if (!coding->mean) continue;
+        hi[g] = dt__mean_magnitude(part, x + k);
+        lo[g] = -hi[g];
     }
 }
 
@@ -120,6 +139,46 @@ static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *c
     return clipped;
 }
 
+#define SPAN 256
+
+/* Codes among the levels: edge by edge, so that every loop is one of vectors. */
+static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
+                             int8_t *codes)
+{
+    int64_t clipped = 0;
+    for (int64_t start = 0; start < n; start += SPAN) {
+        const int64_t count = dt__min_i64(SPAN, n - start);
+        float v[SPAN];
+        int32_t q[SPAN], outside = 0;
+        for (int64_t k = 0; k < count; k++) {
+            v[k] = x[start + k] * b->inverse;
+            q[k] = l->code[0] + b->to_code;
+        }
+        for (int i = 1; i < l->n; i++) {
+            const float edge = l->edge[i];
+            const int32_t step = l->code[i] - l->code[i - 1];
+            for (int64_t k = 0; k < count; k++) q[k] += v[k] > edge ? step : 0;
+        }
+        for (int64_t k = 0; k < count; k++) {
+            outside += !(v[k] > l->edge[0]) | (v[k] > l->edge[l->n]);
+            codes[start + k] = (int8_t)q[k];
+        }
+        clipped += outside;
+    }
+    return clipped;
+}
+
+/* Whether the code of x is not clipped. */
+static bool is_inside(const dt__code_row *r, const block *b, float x)
+{
+    if (r->levels != NULL) {
+        const float v = x * b->inverse;
+        return v > r->levels->edge[0] && !(v > r->levels->edge[r->levels->n]);
+    }
+    const float q = rounded(b, x);
+    return q >= b->low && q <= b->high;
+}
+
 int64_t dt__encode__ref(const dt__code_row *r, const float *x, int8_t *codes, uint8_t *mask)
 {
     int64_t clipped = 0;
@@ -127,12 +186,13 @@ int64_t dt__encode__ref(const dt__code_row *r, const float *x, int8_t *codes, ui
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t n = dt__min_i64(r->group, r->n - start);
         const block b = block_of(r, g);
-        const int64_t outside = encode_block(&b, n, x + start, codes + start);
+        const int64_t outside = r->levels != NULL
+                                    ? encode_levels(r->levels, &b, n, x + start, codes + start)
+                                    : encode_block(&b, n, x + start, codes + start);
         clipped += outside;
         if (mask == NULL || outside == 0) continue;
         for (int64_t k = start; k < start + n; k++) {
-            const float q = rounded(&b, x[k]);
-            const bool pass = q >= b.low && q <= b.high;
+            const bool pass = is_inside(r, &b, x[k]);
             mask[k / 8] = (uint8_t)(mask[k / 8] & ~(unsigned)(!pass << (k % 8)));
         }
     }

@@ -19,6 +19,16 @@ typedef struct dt__blocks {
     int8_t *zero;   /* NULL: the scheme has none */
 } dt__blocks;
 
+#define DT__MAX_LEVELS 64
+
+/* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse has the
+ * code of the last edge that it is above; at most edge[0], or above edge[n], it is clipped. */
+typedef struct dt__levels {
+    int n;
+    int8_t code[DT__MAX_LEVELS];
+    float edge[DT__MAX_LEVELS + 1];
+} dt__levels;
+
 /* The parts of a scheme that kernels use. */
 typedef struct dt__coding {
     /* Computes scale, inverse and zero point of each block; false if a scale or dequantized value
@@ -28,6 +38,8 @@ typedef struct dt__coding {
     int qmin, qmax;
     bool half_up;  /* round as in dt__code_row */
     bool extremum; /* the range is the element of largest magnitude, the first of equals */
+    bool mean;     /* the range is the mean of magnitudes, on both sides of 0 */
+    const dt__levels *levels; /* as in dt__code_row */
 } dt__coding;
 
 /* A row of n elements in groups of `group` (the last may be shorter), each with its own scale. */
@@ -39,10 +51,30 @@ typedef struct dt__code_row {
     int bias;             /* added to every code in memory: 0, or 128 for activations held as u8 */
     const float *inverse; /* per group; NULL: 1 / scale */
     bool half_up; /* q = trunc(v + (0.5 - qmin)) + qmin in place of rne(v); without a zero point */
+    const dt__levels *levels; /* the codes, without a zero point; NULL: all of qmin ... qmax */
 } dt__code_row;
 
-/* For schemes with `extremum`: if lo and hi of a group have the same magnitude, sets the one that
- * comes later in x to 0. */
-void dt__keep_extremum(int64_t n, int64_t group, const float *x, float *lo, float *hi);
+/* Makes the least and greatest value of each group its range, as the coding says: of `extremum`, if
+ * both have the same magnitude, the one that comes later in x becomes 0; of `mean`, see there. */
+void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const float *x, float *lo,
+                      float *hi);
+
+/* The mean magnitude of n values, 0 of none: sums of double of 16 lanes, chunk by chunk. */
+float dt__mean_magnitude(int64_t n, const float *x);
+
+/* How many edges lie below v: 0 or n + 1 where it is clipped, else 1 + the place of its code. */
+static inline int dt__edges_below(const dt__levels *l, float v)
+{
+    int below = 0;
+    for (int i = 0; i <= l->n; i++) below += v > l->edge[i];
+    return below;
+}
+
+/* The code that is nearest to v. */
+static inline int dt__level_of(const dt__levels *l, float v)
+{
+    const int below = dt__edges_below(l, v);
+    return l->code[below == 0 ? 0 : below > l->n ? l->n - 1 : below - 1];
+}
 
 #endif

@@ -1,6 +1,6 @@
 /* Learned scales.   [Esser et al. 2020, Learned Step Size Quantization]
  *
- *     initial   s = 2 mean|x| / sqrt(qmax)
+ *     initial   s = 2 mean|x| / sqrt(qmax), with levels (scheme.h) that of the least squared error
  *     gradient  ds = g * sum dy * (in ? rne(v) - v : v < qmin ? qmin : qmax)
  *         g = 1 / sqrt(n qmax)
  *     after an optimizer's step    s = max(|s|, eps)
@@ -13,6 +13,7 @@
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 #include "kernels/loops.h"
+#include "qat/schemes/least_error.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
@@ -83,7 +84,8 @@ static dt__learn learn_of(const dt__learning *l)
 {
     return (dt__learn){ .qmin = dt__learned_qmin(l->quant),
                         .qmax = dt__learned_qmax(l->quant),
-                        .all = l->quant->ste == DT_STE_IDENTITY };
+                        .all = l->quant->ste == DT_STE_IDENTITY,
+                        .levels = dt__levels_of(l->quant) };
 }
 
 static void learn_chunk(const dt__kernels *kernels, const dt__learning *l, int64_t i, double *sum)
@@ -281,11 +283,36 @@ static void learned_begin_share(const void *args, const dt__share *share)
     }
 }
 
+/* The scales of least error, of schemes with levels: of a step that spreads over all values, too
+ * many of few levels would be unused. */
+static void begin_at_least_error(const blocks *cut, const dt_quant_spec *q, const dt_tensor *x,
+                                 dt_tensor *scale)
+{
+    const dt__kernels *kernels = dt__kernels_of(x->ctx, DT_F32);
+    const int64_t groups = dt__max_i64(1, dt__ceil_div(cut->columns, dt__max_i64(1, cut->n)));
+    const float *values = dt__values(x);
+    float *s = dt__values_mut(scale);
+    for (int64_t b = 0; b < scale->count; b++) {
+        const float *from = values + b / groups * cut->columns + b % groups * cut->n;
+        const int64_t n = length_of(cut, b);
+        float lo = 0, hi = 0, inverse;
+        kernels->range(n, dt__max_i64(1, n), from, &lo, &hi);
+        dt__least_error(q, n, from, &lo, &hi);
+        dt__choose_scales(q, &(dt__blocks){ 1, &lo, &hi, s + b, &inverse, NULL });
+    }
+}
+
 dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tensor *scale,
                             int64_t experts)
 {
     blocks cut;
     DT__TRY(cut_blocks(x, q, experts, scale->count, &cut));
+    if (dt__levels_of(q) != NULL) {
+        dt__team *const team = dt__threads_enter(x->ctx);
+        begin_at_least_error(&cut, q, x, scale);
+        dt__threads_leave(team);
+        return DT_OK;
+    }
     const dt__kernels *kernels = dt__kernels_of(x->ctx, DT_F32);
     const int64_t count = scale->count * chunks_of(cut.n);
     double *partial = dt__alloc_array(x->ctx, count, sizeof *partial);

@@ -4,6 +4,8 @@
  *     q = rne(clamp(x/s + z))             x^ = (q - z) s
  *     the first p of least sum |x^ - x|^2.4
  *
+ * With levels (scheme.h): i = 0 ... 99, from the ends of the values, and the squared error.
+ *
  * Every p is tried; sums are in double, of PARTS parts of the values each, added in their order, so
  * that they do not depend on threads. [after llm-compressor's memoryless_mse observer] */
 #include "qat/schemes/least_error.h"
@@ -16,15 +18,29 @@
 #include <math.h>
 
 #define STEPS 20
+#define LEVEL_STEPS 100
 #define PARTS 64
 
 typedef struct trial {
     float scale, zero, qmin, qmax;
+    const dt__levels *levels;
 } trial;
+
+static double level_error(const trial *t, int64_t n, const float *x)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const float dequantized = (float)dt__level_of(t->levels, x[i] / t->scale) * t->scale;
+        const double error = (double)dequantized - (double)x[i];
+        sum += error * error;
+    }
+    return sum;
+}
 
 static double error_of(const trial *t, int64_t n, const float *x)
 {
     double sum = 0;
+    if (t->levels != NULL) return level_error(t, n, x);
     for (int64_t i = 0; i < n; i++) {
         float v = x[i] / t->scale + t->zero;
         v = v < t->qmin ? t->qmin : v > t->qmax ? t->qmax : v;
@@ -63,14 +79,15 @@ int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo
 {
     int best = 0;
     double least = 0;
-    for (int i = 0; i < STEPS; i++) {
+    const dt__levels *levels = dt__levels_of(q);
+    for (int i = 0; i < (levels != NULL ? LEVEL_STEPS : STEPS); i++) {
         const float p = (float)(1 - i / 100.0), low = *lo * p, high = *hi * p;
         float scale, inverse;
         int8_t zero = 0;
         const bool has_zero = dt__scheme_of(q->scheme)->has_zero;
         dt__choose_scales(
             q, &(dt__blocks){ 1, &low, &high, &scale, &inverse, has_zero ? &zero : NULL });
-        const trial t = { scale, (float)zero, (float)dt__qmin(q), (float)dt__qmax(q) };
+        const trial t = { scale, (float)zero, (float)dt__qmin(q), (float)dt__qmax(q), levels };
         const double error = whole_error(&t, n, x);
         if (i > 0 && !(error < least)) continue;
         best = i;

@@ -30,9 +30,45 @@ bool dt__has_zero(const dt_quant_spec *q)
     return dt__scheme_of(q->scheme)->has_zero || (q->range == DT_RANGE_LEARNED && q->is_unsigned);
 }
 
+const dt__levels *dt__levels_of(const dt_quant_spec *q) { return dt__scheme_of(q->scheme)->levels; }
+
+int dt__qmin(const dt_quant_spec *q)
+{
+    const dt__levels *levels = dt__levels_of(q);
+    return levels != NULL ? levels->code[0] : -(1 << (q->bits - 1));
+}
+
+int dt__qmax(const dt_quant_spec *q)
+{
+    const dt__levels *levels = dt__levels_of(q);
+    return levels != NULL ? levels->code[levels->n - 1] : (1 << (q->bits - 1)) - 1;
+}
+
+int dt__code_bits(const dt_quant_spec *q)
+{
+    int bits = 2;
+    if (dt__levels_of(q) == NULL) return (int)q->bits;
+    while (dt__qmin(q) < -(1 << (bits - 1)) || dt__qmax(q) >= 1 << (bits - 1)) bits++;
+    return bits;
+}
+
+bool dt__has_code_zero(const dt_quant_spec *q)
+{
+    const dt__levels *levels = dt__levels_of(q);
+    for (int i = 0; levels != NULL && i < levels->n; i++) {
+        if (levels->code[i] == 0) return true;
+    }
+    return levels == NULL;
+}
+
 int dt__scale_dtype(const dt_quant_spec *q)
 {
     return dt__scheme_of(q->scheme)->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
+}
+
+bool dt__is_learnable(int scheme)
+{
+    return scheme == DT_SCHEME_SYMMETRIC || dt__scheme_of(scheme)->levels != NULL;
 }
 
 bool dt__ste_clipped(const dt_quant_spec *q)
@@ -151,7 +187,9 @@ dt__coding dt__coding_of(const dt_quant_spec *q)
                          .qmin = dt__qmin(q),
                          .qmax = dt__qmax(q),
                          .half_up = scheme->half_up,
-                         .extremum = scheme->extremum };
+                         .extremum = scheme->extremum,
+                         .mean = scheme->mean,
+                         .levels = scheme->levels };
 }
 
 bool dt__can_clip(const dt_quant_spec *q)

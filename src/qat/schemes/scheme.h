@@ -41,6 +41,11 @@ typedef struct dt__scheme {
     bool never_clips; /* unless a scale is cut to its upper limit */
     bool half_up;     /* of dt__coding */
     bool extremum;    /* likewise */
+    bool mean;        /* likewise */
+    int bits;         /* the only number of bits; 0: 2 to 8 */
+    /* The codes, where they are not all integers of `bits` bits; of weights without a zero point.
+     * Files hold their places. */
+    const dt__levels *levels;
     /* The scale of every block, before limits and rounding. */
     void (*scale)(int qmin, int qmax, const dt__blocks *b);
     /* The zero points that go with the scales. NULL: 0. */
@@ -92,13 +97,23 @@ dt_status dt__quant_check(dt_ctx *ctx, const dt_quant_spec *q, unsigned use);
 /* The dtype that scales are rounded to: scale_dtype, but DT_SCALE_F16 for q4_0. */
 int dt__scale_dtype(const dt_quant_spec *q);
 
-/* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned. */
-static inline int dt__qmin(const dt_quant_spec *q) { return -(1 << (q->bits - 1)); }
-static inline int dt__qmax(const dt_quant_spec *q) { return (1 << (q->bits - 1)) - 1; }
+/* The levels of a spec's codes; NULL: every integer from dt__qmin to dt__qmax. */
+const dt__levels *dt__levels_of(const dt_quant_spec *q);
+/* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned, or the
+ * levels' ends. */
+int dt__qmin(const dt_quant_spec *q);
+int dt__qmax(const dt_quant_spec *q);
+/* Bits of a code in two's complement: more than q->bits where levels lie further apart. */
+int dt__code_bits(const dt_quant_spec *q);
+/* Whether 0 is a code. */
+bool dt__has_code_zero(const dt_quant_spec *q);
 
 /* Whether the straight-through gradient is masked: as q->ste says; by default where the range is
  * static or learned, not where it is recomputed each step. */
 bool dt__ste_clipped(const dt_quant_spec *q);
+
+/* Whether a scheme's scales can be learned by the formulas of learned.c. */
+bool dt__is_learnable(int scheme);
 
 /* Whether blocks have zero points: by the scheme, or because learned codes are unsigned. */
 bool dt__has_zero(const dt_quant_spec *q);

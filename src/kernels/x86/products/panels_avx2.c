@@ -60,7 +60,7 @@ static bool choose(const eight *e, unit *u)
             n == BLOCK ? ranges(e, k, BLOCK, lo[g], hi[g]) : ranges(e, k, n, lo[g], hi[g]);
         if (!finite) return false;
         for (int j = 0; coding->extremum && j < e->lanes; j++) {
-            dt__keep_extremum(n, n, e->x[j] + k, &lo[g][j], &hi[g][j]);
+            dt__refine_range(coding, n, n, e->x[j] + k, &lo[g][j], &hi[g][j]);
         }
     }
     const dt__blocks blocks = { u->groups * EIGHT, lo[0], hi[0], u->scale[0], u->inverse[0], NULL };
@@ -316,7 +316,8 @@ static eight eight_of(const dt__panel_source *s, int64_t panel, int first)
 int64_t dt__quantize_panel__avx2(const dt__panel_source *s, int64_t panel)
 {
     const dt__panel_layout *l = s->layout;
-    if ((l->group % BLOCK != 0 && l->groups > 1) || l->pieces_per_group > 1) {
+    const bool plain = s->coding->levels != NULL || s->coding->mean;
+    if (plain || (l->group % BLOCK != 0 && l->groups > 1) || l->pieces_per_group > 1) {
         return dt__quantize_panel_by(s, panel, dt__range__avx2, dt__encode__avx2);
     }
     uint8_t *to = (uint8_t *)s->panels + (size_t)panel * l->panel_bytes;

@@ -140,7 +140,8 @@ static void begin_group(const dt__code_row *row, int64_t g, encoding *e)
 
 int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes, uint8_t *mask)
 {
-    if (mask != NULL && row->group < row->n && row->group % 8 != 0) {
+    const bool split = mask != NULL && row->group < row->n && row->group % 8 != 0;
+    if (row->levels != NULL || split) {
         return dt__encode__ref(row, x, codes, mask);
     }
     encoding e = { .unclipped = _mm256_setzero_si256() };

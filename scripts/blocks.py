@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""blocks.py DETENT WORK: quantized values against other packages (scripts/check-blocks).
+
+Drawn weights go through `detent quantize`; what its file means is compared, bit for bit, with what
+the packages compute of the same floats. A language model is trained a few steps and exported as
+GGUF: the package gguf must read the values that `--type f32` writes.
+"""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import gguf
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+detent, work = os.path.abspath(sys.argv[1]), sys.argv[2]
+root = os.getcwd()
+os.makedirs(work, exist_ok=True)
+os.chdir(work)
+failed = 0
+
+
+def run(*words):
+    done = subprocess.run([detent, *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"detent {' '.join(words)}: {done.stderr}")
+
+
+def report(name, theirs, ours, of):
+    """A row of the table; both are arrays of floats."""
+    global failed
+    different = int(np.sum(ours.view(np.uint32) != theirs.view(np.uint32)))
+    failed += different > 0
+    print(f"{name:44} {of:34} {ours.size:8} {different:8}")
+
+
+def drawn():
+    """Rows of several magnitudes, with zeros, ties, long tails and tiny values."""
+    r = np.random.default_rng(1)
+    w = r.standard_normal((64, 512)) * np.exp2(r.integers(-20, 8, (64, 1)))
+    w[0] = 0
+    w[1] = r.integers(-3, 4, 512) / 2
+    w[2, 7] = 1000
+    w[3] = r.standard_t(1.5, 512)
+    w[4] *= 2.0**-100
+    w[5, :256] = 0
+    return w.astype(np.float32)
+
+
+def quantized(weight, scheme):
+    save_file({"w": weight}, "weights.safetensors")
+    with open("blocks.yaml", "w") as f:
+        f.write("quantize:\n  weight: " + json.dumps(scheme) + "\n")
+    run("quantize", "weights.safetensors", "-o", "codes.safetensors", "blocks.yaml")
+    return load_file("codes.safetensors")
+
+
+LEVELS = {"ternary": [-1, 0, 1], "half_levels": [-3, -1, 1, 3], "binary": [-1, 1]}
+
+
+def values(file, scheme, bits, columns):
+    """What docs/format.md says of the codes of a file."""
+    packed, scale = file["w.codes"], file["w.scale"].astype(np.float32)
+    bit = [packed >> i & 2**bits - 1 for i in range(0, 8, bits)]
+    code = np.stack(bit, -1).reshape(packed.shape[0], -1)[:, :columns]
+    code = np.array(LEVELS[scheme], np.float32)[code]
+    return code * np.repeat(scale, columns // scale.shape[1], axis=1), scale
+
+
+def mean(w, group):
+    """The mean of magnitudes, exact to the last bit of a float but for its ties."""
+    blocks = np.abs(w.astype(np.float64)).reshape(w.shape[0], -1, group)
+    return np.maximum(blocks.mean(-1).astype(np.float32), np.float32(2.0**-126))
+
+
+def levels():
+    """BitNet's, ParetoQ's and XNOR-Net's formulas as their authors write them in torch."""
+    w = drawn()
+    for group in 64, 512:
+        keys = {"granularity": "group", "group_size": group}
+        s = mean(w, group)
+        v = w * np.repeat(np.float32(1) / s, group, axis=1)
+        one = np.repeat(s, group, axis=1)
+        got, _ = values(quantized(w, {"scheme": "ternary", **keys}), "ternary", 2, 512)
+        report("ternary", np.clip(np.rint(v), -1, 1) * one + 0, got,
+               f"BitNet b1.58, groups of {group}")
+        got, _ = values(quantized(w, {"scheme": "binary", **keys}), "binary", 1, 512)
+        report("binary", np.where(v < 0, -one, one), got, f"XNOR-Net, groups of {group}")
+        got, s = values(quantized(w, {"scheme": "half_levels", **keys}), "half_levels", 2, 512)
+        alpha = np.repeat(4 * s, group, axis=1)
+        clipped = np.clip(w / alpha, -1 + 1e-7, 1 - 1e-7) * 2 - np.float32(0.5)
+        theirs = (np.rint(clipped) + np.float32(0.5)) * (alpha / 2)
+        report("half_levels", theirs.astype(np.float32), got, f"ParetoQ, groups of {group}")
+
+
+def ggml():
+    """Blocks of ggml: the package's bytes of our values, and our values of the package's bytes."""
+    tq = gguf.GGMLQuantizationType
+    w = drawn()
+    w[4] = 0
+    keys = {"scheme": "ternary", "granularity": "group", "group_size": 256, "scale_dtype": "f16"}
+    got, _ = values(quantized(w, keys), "ternary", 2, 512)
+    for kind in tq.TQ1_0, tq.TQ2_0:
+        back = gguf.quants.dequantize(gguf.quants.quantize(got, kind), kind).reshape(got.shape)
+        report("ternary", back + 0, got + 0, f"gguf, values through {kind.name}")
+
+
+def exported(scheme, types):
+    """A small Llama, trained for some steps and exported as each type; tensors by name."""
+    shutil.rmtree("run", ignore_errors=True)
+    with open("text.txt", "w") as f:
+        f.write("To be, or not to be, that is the question. " * 200)
+    run("train", os.path.join(root, "configs/shakespeare-llama.yaml"), "run.dir=run",
+        "model.width=256", "model.hidden=512", "model.layers=1", "model.vocab=256",
+        "data.dir=.", "data.train=[text.txt]", "data.tokenizer=bytes", "train.steps=6",
+        "train.schedule.warmup_steps=1", "train.float_baseline=false", "qat.start_step=2",
+        "qat.preset=int4-weight", "qat.rules=[]", "qat.weight=" + json.dumps(scheme))
+    files = {}
+    for kind in types:
+        run("export", "run", "--format", "gguf", "--type", kind, "-o", f"{kind}.gguf")
+        files[kind] = {x.name: x for x in gguf.GGUFReader(f"{kind}.gguf").tensors}
+    return files
+
+
+def models():
+    """Files that detent writes, as gguf reads them."""
+    keys = {"granularity": "group", "group_size": 256, "scale_dtype": "f16"}
+    for scheme, types in (("ternary", ["tq1_0", "tq2_0"]), ("half_levels", ["trained"])):
+        for kind in types:
+            files = exported({"scheme": scheme, **keys}, ["f32", kind])
+            pairs = [(files["f32"][n].data, gguf.quants.dequantize(x.data, x.tensor_type))
+                     for n, x in files[kind].items() if len(x.shape) > 1]
+            names = {x.tensor_type.name for x in files[kind].values()} - {"F32"}
+            report(scheme, np.concatenate([b.ravel() + 0 for _, b in pairs]),
+                   np.concatenate([a.ravel() + 0 for a, _ in pairs]),
+                   "gguf, a file in " + ", ".join(sorted(names)))
+
+
+if __name__ == "__main__":
+    print(f"{'scheme':44} {'against':34} {'values':>8} {'differ':>8}")
+    levels()
+    ggml()
+    models()
+    sys.exit(failed > 0)
