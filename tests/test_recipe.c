@@ -406,6 +406,7 @@ START_TEST(the_best_is_chosen_by_bits)
         { "weight: {bits: 2, range: learned}", -1, true },
         { "weight: {bits: 2}, preset: int4-int4", -1, true },
         { "weight: {bits: 2}, target: onnxruntime", -1, true },
+        { "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, false },
         { "weight: {bits: 4}", -1, false },
         { "preset: device-int8", -1, false },
     };

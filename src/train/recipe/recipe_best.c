@@ -12,10 +12,10 @@ typedef struct choice {
 
 enum { CHOICES = 4 };
 
-/* By bits; above 3 nothing was better than the preset's own by more than the seeds differ. */
+/* By bits. */
 static const choice choices[][CHOICES] = {
     [2] = { { "qat.weight.scheme", "asymmetric", true }, { "qat.damping", "1e-3", false } },
-    [3] = { { NULL, NULL, false } },
+    [3] = { { "qat.weight.scheme", "asymmetric", true } },
 };
 
 const char *const dt__best_names[] = { "given", "best", NULL };
