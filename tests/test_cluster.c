@@ -525,8 +525,8 @@ static void walk_case(dt_ctx *ctx, const char *recipe, choices *c)
     dt_recipe_free(r);
 }
 
-/* What ranks read alike (data), what only chooses other keys (qat.target), the settings of
- * weights that are packed before training (model.pack), what has a table of its own below
+/* What ranks read alike (data), what only chooses other keys (qat.target, qat.recipe), the settings
+ * of weights that are packed before training (model.pack), what has a table of its own below
  * (quantize), and what no preset or recipe may have. */
 static bool is_left_out(const char *path)
 {
@@ -540,6 +540,7 @@ static bool is_left_out(const char *path)
         "data.layout: nhwc",
         "data.standardize.",
         "qat.target: ",
+        "qat.recipe: ",
         "train.optimizer.name: own", /* of a plugin */
         "qat.weight.",
         "qat.activation.",

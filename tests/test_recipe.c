@@ -392,6 +392,41 @@ START_TEST(a_target_chooses_the_rest)
 }
 END_TEST
 
+/* By the bits of weights; never over a key that is given, nor a scheme that the arithmetic has. */
+START_TEST(the_best_is_chosen_by_bits)
+{
+    static const struct {
+        const char *keys;
+        int scheme;
+        bool damped;
+    } ways[] = {
+        { "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, true },
+        { "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, true },
+        { "weight: {bits: 2}, damping: 0", DT_SCHEME_ASYMMETRIC, false },
+        { "weight: {bits: 2, range: learned}", -1, true },
+        { "weight: {bits: 2}, preset: int4-int4", -1, true },
+        { "weight: {bits: 2}, target: onnxruntime", -1, true },
+        { "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, false },
+        { "weight: {bits: 4}", -1, false },
+        { "preset: device-int8", -1, false },
+    };
+    dt_ctx *ctx = create_ctx();
+    for (int i = 0; i < (int)(sizeof ways / sizeof ways[0]); i++) {
+        char text[512];
+        dt_recipe *r = NULL;
+        snprintf(text, sizeof text, HEAD "qat: {recipe: best, %s}\n", ways[i].keys);
+        const dt_recipe_source source = source_of(text);
+        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+        const dt_recipe_options *o = dt_recipe_get(r);
+        const dt_quant_patch *w = &o->qat.weight;
+        ck_assert_int_eq(w->has_scheme ? w->quant.scheme : -1, ways[i].scheme);
+        ck_assert_int_eq(o->qat_schedule.damping > 0, ways[i].damped);
+        dt_recipe_free(r);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(the_command_line_wins)
 {
     static const char *const overrides[] = {
@@ -945,6 +980,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, the_shortest_recipe);
     tcase_add_test(values, strings_may_look_like_anything);
     tcase_add_test(values, a_target_chooses_the_rest);
+    tcase_add_test(values, the_best_is_chosen_by_bits);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);

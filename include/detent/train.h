@@ -215,10 +215,13 @@ enum {
     DT_RUNTIME_DEVICE /* CMSIS-NN, TensorFlow Lite Micro */
 };
 
+enum { DT_QAT_AS_GIVEN, DT_QAT_BEST };
+
 /* The schedule of quantization in a run: the keys of a recipe's `qat` block that dt_prepare does
  * not read. Updates are counted from the beginning of the run. */
 typedef struct dt_qat_schedule {
     int target;         /* DT_RUNTIME_...: recipes alone read it, where it chooses other keys */
+    int recipe;         /* DT_QAT_AS_GIVEN, DT_QAT_BEST: likewise, by the bits of weights */
     int64_t start_step; /* updates in float before the model is prepared */
     int64_t calibrate_batches; /* batches that observe static ranges before QAT */
     int64_t refresh_steps; /* updates between computations of a weight's static range; 0: once */

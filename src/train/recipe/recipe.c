@@ -116,8 +116,11 @@ static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, c
         const char *file = at->origin == DT__FROM_FILE ? r->file : r->sweep_file;
         return dt__recipe_format(r, "%s:%d:%d: %s: %s", file, at->line, at->column, kind, words);
     }
-    if (at->origin == DT__FROM_INIT || at->origin == DT__FROM_TARGET) {
-        const char *key = at->origin == DT__FROM_INIT ? "model.init" : "qat.target";
+    if (at->origin == DT__FROM_INIT || at->origin == DT__FROM_TARGET ||
+        at->origin == DT__FROM_BEST) {
+        const char *key = at->origin == DT__FROM_INIT   ? "model.init"
+                          : at->origin == DT__FROM_BEST ? "qat.recipe"
+                                                        : "qat.target";
         return dt__recipe_format(r, "%s: %s: %s: %s", r->file, key, kind, words);
     }
     if (r->parsing == NULL) return dt__recipe_format(r, "command line: %s: %s", kind, words);
@@ -283,6 +286,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->n_complaints > 0 && dt__node_at(r, "run.plugins", NULL) != NULL) return DT_OK;
     if (r->root->kind == DT__MAP) DT__TRY(dt__recipe_take_init(r));
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
+    if (r->root->kind == DT__MAP) dt__recipe_take_best(r);
     dt__recipe_fill(r);
     /* runs that were made before there was this key have held back the last examples */
     if (r->saved && r->options.data.format == DT_DATA_TENSORS &&

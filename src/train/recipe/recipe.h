@@ -26,6 +26,7 @@ typedef enum dt__origin {
     DT__FROM_COMMAND_LINE,
     DT__FROM_INIT,   /* from the file of model.init */
     DT__FROM_TARGET, /* from qat.target */
+    DT__FROM_BEST,   /* from qat.recipe */
     DT__FROM_TABLE
 } dt__origin;
 typedef enum dt__node_kind { DT__SCALAR, DT__MAP, DT__SEQUENCE } dt__node_kind;
@@ -155,6 +156,11 @@ void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
 dt_status dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_take_target(dt_recipe *r);    /* recipe_target.c */
 extern const char *const dt__target_names[];
+void dt__recipe_take_best(dt_recipe *r); /* recipe_best.c */
+/* What qat.recipe chose, "KEY: VALUE, KEY: VALUE"; "" where it chose nothing. Lives as long as
+ * r. */
+const char *dt__recipe_best(dt_recipe *r);
+extern const char *const dt__best_names[];
 void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
 void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);

@@ -44,6 +44,8 @@ static void show_origin(shower *s, const dt__node *node)
         dt__out_text(o, "# model.init");
     } else if (node->origin == DT__FROM_TARGET) {
         dt__out_text(o, "# qat.target");
+    } else if (node->origin == DT__FROM_BEST) {
+        dt__out_text(o, "# qat.recipe");
     } else {
         const bool swept = node->origin == DT__FROM_SWEEP;
         dt__out_text(o, "# ");

@@ -336,6 +336,8 @@ dt_status dt__run_update_ranges(dt__run *r);
 
 /* Before an update of a prepared model: quantizes further layers, sets the estimator. */
 dt_status dt__run_quantize_more(dt__run *r);
+/* Says what qat.recipe chose. */
+void dt__run_say_best(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */
 dt_status dt__run_damp(dt__run *r);
 /* After training: qat.norm_batches. */

@@ -25,6 +25,13 @@ static dt_status set_estimator(dt__run *r)
     return dt_set_estimator(r->model, o->estimator, first + (last - first) * progress(r));
 }
 
+void dt__run_say_best(dt__run *r)
+{
+    const char *chosen = dt__recipe_best(r->recipe);
+    if (r->o->qat_schedule.recipe != DT_QAT_BEST) return;
+    dt__say(r->ctx, "qat.recipe: best chose %s", *chosen != 0 ? chosen : "no key: the preset's");
+}
+
 dt_status dt__run_quantize_more(dt__run *r)
 {
     const int64_t each = r->o->qat_schedule.layer_steps;
