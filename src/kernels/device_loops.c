@@ -65,16 +65,13 @@ void dt__device_mul_codes(const dt__device_zip *z, dt__multiplier by)
 }
 
 /* Rounding before the clamp would leave int32. 2^20 is more than any code. */
-static void quantize_share(const void *args, const dt__share *s)
+DT__LOOP(quantize_share, dt__device_quantizing, q, i)
 {
-    const dt__device_quantizing *q = args;
-    for (int64_t i = s->first; i < s->past; i++) {
-        const float v = q->x[i] / q->scale;
-        const float cut = v < -0x1p20f ? -0x1p20f : v > 0x1p20f ? 0x1p20f : v == v ? v : 0;
-        const int32_t code = (int32_t)roundf(cut);
-        store(code + q->zero, -128, 127, (float)code - cut, q->y + i,
-              q->residual == NULL ? NULL : q->residual + i);
-    }
+    const float v = q->x[i] / q->scale;
+    const float cut = v < -0x1p20f ? -0x1p20f : v > 0x1p20f ? 0x1p20f : v == v ? v : 0;
+    const int32_t code = (int32_t)roundf(cut);
+    store(code + q->zero, -128, 127, (float)code - cut, q->y + i,
+          q->residual == NULL ? NULL : q->residual + i);
 }
 
 void dt__device_quantize_codes(const dt__device_quantizing *q)
@@ -218,12 +215,9 @@ typedef struct softmax_args {
     uint8_t *y;
 } softmax_args;
 
-static void softmax_share(const void *args, const dt__share *share)
+DT__LOOP(softmax_share, softmax_args, of, i)
 {
-    const softmax_args *of = args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        softmax_row(of->s, of->n, of->x + i * of->n, of->y + i * of->n);
-    }
+    softmax_row(of->s, of->n, of->x + i * of->n, of->y + i * of->n);
 }
 
 void dt__device_softmax_codes(const dt__device_softmax *s, int64_t rows, int64_t n,

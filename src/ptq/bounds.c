@@ -118,17 +118,9 @@ static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
     }
 }
 
-typedef struct make_thresholds_args {
-    const dt__matrix *m;
-    dt__bounds *b;
-} make_thresholds_args;
-
-static void make_thresholds_share(const void *args, const dt__share *share)
+DT__EACH(make_thresholds, row, const dt__matrix *m; dt__bounds *const b;)
 {
-    const make_thresholds_args a = *(const make_thresholds_args *)args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        thresholds_of_row(a.m, a.b, row);
-    }
+    thresholds_of_row(a.m, a.b, row);
 }
 
 static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
@@ -218,15 +210,12 @@ typedef struct extremes_args {
     _Atomic int64_t *high, *low;
 } extremes_args;
 
-static void extremes_share(const void *args, const dt__share *share)
+DT__LOOP(extremes_share, extremes_args, of, row)
 {
-    const extremes_args *of = args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        const int8_t *codes = of->codes + row * of->m->columns;
-        const dt__extremes w = extremes_of_row(of->m, of->b, row, codes);
-        dt__raise(of->high, w.high);
-        dt__lower(of->low, w.low);
-    }
+    const int8_t *codes = of->codes + row * of->m->columns;
+    const dt__extremes w = extremes_of_row(of->m, of->b, row, codes);
+    dt__raise(of->high, w.high);
+    dt__lower(of->low, w.low);
 }
 
 dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)
