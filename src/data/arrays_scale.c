@@ -17,8 +17,6 @@
 #define MOST_AT_ONCE 64         /* blocks that are summed before they are joined, */
 #define ROOM ((int64_t)1 << 22) /* or fewer, of so many numbers together */
 
-/* ---- setting ------------------------------------------------------------------------------ */
-
 static dt_status check_kind(const dt_dataset *d)
 {
     if (d->kind == &dt__data_arrays) return DT_OK;
@@ -71,8 +69,6 @@ bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double 
     *deviation = *mean + dt_dataset_array_channels(d);
     return true;
 }
-
-/* ---- measuring ---------------------------------------------------------------------------- */
 
 typedef struct measuring {
     const dt_dataset *d;

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
-
 /* The code of a result q + zero, q being `real` rounded, and its residual. */
 static inline void store(int32_t y, int least, int most, float error, uint8_t *to, int8_t *residual)
 {
@@ -79,8 +77,6 @@ void dt__device_quantize_codes(const dt__device_quantizing *q)
     dt__parallel(q->n, 2, quantize_share, q);
 }
 
-/* ---- average pooling ------------------------------------------------------------------------- */
-
 /* Pixels start ... of `kernel`, `step` apart, that lie below `extent`: the first, and how many. */
 static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t extent, int64_t *first)
 {
@@ -144,8 +140,6 @@ void dt__device_avg_codes(const dt__windows *p, int zero)
     const int64_t work = p->out[0] * p->out[1] * (4 + p->kernel[0] * p->kernel[1] / 4);
     dt__parallel(p->planes, work, avg_share, &args);
 }
-
-/* ---- softmax --------------------------------------------------------------------------------- */
 
 /* e^x: Taylor's series about -1/8 to the fourth power for x in [-1/4, 0), times a constant for each
  * further bit. */

@@ -14,8 +14,6 @@
 
 #include <math.h>
 
-/* ---- tiles ---------------------------------------------------------------------------------- */
-
 /* Sorts columns by group, stably. `place` [groups + 1] is scratch memory. */
 static void sort_columns(const dt__matrix *m, int64_t *place, int32_t *column)
 {
@@ -55,8 +53,6 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
     cut(m, t);
     return DT_OK;
 }
-
-/* ---- the soft threshold --------------------------------------------------------------------- */
 
 /* One tile of one row: `weight` and `scale` are the row's. */
 typedef struct tile_row {
@@ -150,8 +146,6 @@ void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
     *b = (dt__bounds){ 0 };
 }
 
-/* ---- one column ----------------------------------------------------------------------------- */
-
 void dt__bounds_narrow(const dt__row_block *s, int64_t column, double *v, float *low, float *high)
 {
     const dt__bounds *b = s->m->bounds;
@@ -179,8 +173,6 @@ void dt__bounds_add(const dt__row_block *s, int64_t column, const float *q)
         else negative[r] += (int64_t)q[r];
     }
 }
-
-/* ---- extreme dot products ------------------------------------------------------------------- */
 
 /* `codes` is one row. */
 static dt__extremes extremes_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,

@@ -20,8 +20,6 @@
 
 #define STEPS 30
 
-/* ---- damping -------------------------------------------------------------------------------- */
-
 static double dot(int64_t n, const double *x, const double *y)
 {
     double sum = 0;
@@ -85,8 +83,6 @@ static dt_status prepare(dt__matrix *m)
     m->fallback = true;
     return DT_OK;
 }
-
-/* ---- one block of rows ----------------------------------------------------------------------- */
 
 /* Bytes for q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)

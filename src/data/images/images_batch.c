@@ -18,8 +18,6 @@ typedef struct tables {
     uint8_t *turned;  /* and after a rotation */
 } tables;
 
-/* ---- what a loader keeps ------------------------------------------------------------------ */
-
 static dt_status check_movement(const dt_dataset *d, const char *key, int64_t most)
 {
     const int64_t side = dt__min_i64(d->height, d->width);
@@ -78,8 +76,6 @@ void dt__images_end(dt_ctx *ctx, void *state)
     if (s == NULL) return;
     DT__RELEASE(ctx, s->value, s->noise, s->plane, s->turned, s);
 }
-
-/* ---- batches ------------------------------------------------------------------------------ */
 
 /* Augmentation of an image and its target: a flip, then a shift, then a rotation. */
 typedef struct move {

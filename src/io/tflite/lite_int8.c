@@ -4,8 +4,6 @@
 
 #include <math.h>
 
-/* ---- requantization -------------------------------------------------------------------------- */
-
 dt__vlite_factor dt__vlite_factor_of(double real)
 {
     int shift;
@@ -71,8 +69,6 @@ void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least,
     *most = activation == 3 ? code_of(6, y) : 127;
 }
 
-/* ---- add, mul -------------------------------------------------------------------------------- */
-
 static dt_status check_pair(const dt__vlite_call *c)
 {
     for (int i = 0; i < 2; i++) {
@@ -128,8 +124,6 @@ dt_status dt__vlite_mul_int8(dt__vlite_call *c)
     }
     return DT_OK;
 }
-
-/* ---- softmax --------------------------------------------------------------------------------- */
 
 /* e^(a / 2^26), a <= 0, as a fraction of 2^31: Taylor to the fourth power about -1/8 of what is
  * left of a quarter, times e^-(2^k) for each bit of the quarters. */

@@ -25,8 +25,6 @@ static int64_t work_of(const dt__qgemm *g, int64_t rows)
     return g->alone ? 0 : 1 + DT__LANES * g->layout->depth * (rows + 4) / 100;
 }
 
-/* ---- few rows ------------------------------------------------------------------------------- */
-
 DT__LOOP(run_pairs, plan, p, i)
 {
     const dt__qgemm *g = p->g;
@@ -40,8 +38,6 @@ DT__LOOP(run_pairs, plan, p, i)
     }
     p->run(&r);
 }
-
-/* ---- many rows ------------------------------------------------------------------------------ */
 
 /* The number of chunks of rows: as few as `most` allows, more if the panels are too few for all
  * threads. */

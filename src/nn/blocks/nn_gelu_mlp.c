@@ -37,8 +37,6 @@ dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module *
     return dt__layer_done(build(m, plan), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
 {
     const dt__mlp_plan plan = { .name = { "up", "down" },

@@ -29,8 +29,6 @@ dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_modu
     return dt__layer_done(build(m, count, width), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_embedding_create(ctx, 4, 2, out))
 DT__MAKE(make_large, dt_embedding_create(ctx, 100, 50, out))
 DT__MAKE(make_empty, dt_embedding_create(ctx, 0, 2, out))

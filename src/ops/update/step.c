@@ -81,8 +81,6 @@ void dt__adam_run(const dt_call *c, bool decoupled)
     dt__step_run(c, adam_part, &step);
 }
 
-/* ---- the loop over a parameter --------------------------------------------------------------- */
-
 void *dt__part_of(const dt_call *c, int i, const dt__part *part)
 {
     const size_t size = dt_dtype_size(c->arg[i]->dtype);
