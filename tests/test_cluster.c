@@ -263,15 +263,16 @@ static const struct {
       false },
     { "polynomial",
       RANKS_DIGITS "'train.schedule={name: polynomial, power: 2}' 'qat={preset: "
-                   "int8-block-q4_0-weight, start_step: 2}'",
+                   "int8-block-q4_0-weight, start_step: 2, estimator: ewgs, damping: 0.01}'",
       false },
     { "one cycle",
       RANKS_DIGITS "'train.schedule={name: one_cycle}' "
-                   "'qat={preset: device-int8, start_step: 2}'",
+                   "'qat={preset: device-int8, start_step: 2, estimator: tanh}'",
       false },
     { "stable",
       RANKS_DIGITS "'train.schedule={name: warmup_stable_decay, decay_steps: 2}' 'qat={preset: "
-                   "int8-dynamic-int8-weight, start_step: 2, weight: {granularity: group, "
+                   "int8-dynamic-int8-weight, start_step: 2, layer_steps: 1, estimator: dsq, "
+                   "weight: {granularity: group, "
                    "group_size: 32}, activation: {scheme: symmetric_no_clip}}'",
       false },
     { "sample",

@@ -36,6 +36,10 @@ static const interruption interruptions[] = {
     { { 7 }, { "adapters={rank: 3, alpha: 6}" } },
     { { 12 }, { "train.backward=int8-all" } },
     { { 8 }, { "train.backward=int8" } },
+    { { 11 },
+      { "qat={start_step: 4, damping: 1e-3, estimator: dsq, estimator_end: 6, layer_steps: 3, "
+        "norm_batches: 2, weight: {bits: 2}}",
+        "model.norm=batch" } },
     { { 5, 12 }, { "train.float=bf16" } },
     { { 11 }, { "adapters={rank: 2, match: [layers.0, head], train_rest: true}" } },
     { { 9 }, { "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" } },

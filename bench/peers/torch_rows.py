@@ -141,10 +141,15 @@ NETS = {"cnn": cnn, "resnet20": resnet20, "dscnn": dscnn, "mobilenet": mobilenet
 
 class Step:
     """Forward, cross entropy, backward, AdamW. The fused AdamW is PyTorch's fastest on a CPU:
-    with foreach or the plain loop a step takes 1.1 to 1.4 times as long."""
+    with foreach or the plain loop a step takes 1.1 to 1.4 times as long. `bf16`: forward and loss
+    in autocast, as its guide writes it; masters and AdamW stay fp32. `last`: channels last."""
 
-    def __init__(self, model, qat=False, compiled=False):
+    def __init__(self, model, qat=False, compiled=False, bf16=False, last=False):
+        self.bf16 = bf16
         self.fill(model)
+        if last:
+            self.module = self.module.to(memory_format=torch.channels_last)
+            self.x = self.x.to(memory_format=torch.channels_last)
         if qat:
             torchao_rows.prepare(self.module)
         matrices = [p for p in self.module.parameters() if p.dim() > 1]
@@ -173,7 +178,8 @@ class Step:
         return nn.Sequential(*layers[:-1])
 
     def forward(self):
-        return functional.cross_entropy(self.module(self.x), self.labels)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.bf16):
+            return functional.cross_entropy(self.module(self.x), self.labels)
 
     def run(self):
         self.optimizer.zero_grad(set_to_none=True)
@@ -199,13 +205,26 @@ class Step:
         return held
 
 
-def pair_of_steps(model, threads, compiled):
-    """The float step and, where torchao is there, the quantization-aware one."""
+def float_steps(model, threads, compiled, images):
+    """The fp32 step, then that of autocast's bf16; of networks of images, both with channels last,
+    too."""
     how = " compiled" if compiled else ""
-    name = model.name("float", threads)
-    step = Step(model, compiled=compiled)
-    trials = [measure.Trial(name, SOURCE + how, "ms", step.run)]
-    if torchao_rows is not None:
+    trials = []
+    for last in (False, True) if images else (False,):
+        for form, bf16 in (("float", False), ("bf16", True)):
+            name = model.name(form + ("-channels-last" if last else ""), threads)
+            step = Step(model, compiled=compiled, bf16=bf16, last=last)
+            to = (trials[0], "float") if trials else (None, "")
+            trials.append(measure.Trial(name, SOURCE + how, "ms", step.run, 0, *to))
+    return trials
+
+
+def all_steps(model, threads, compiled, images=False):
+    """The float steps and, where torchao is there, the quantization-aware one: torchao prepares
+    linear layers alone."""
+    how = " compiled" if compiled else ""
+    trials = float_steps(model, threads, compiled, images)
+    if torchao_rows is not None and not images:
         name = model.name("qat", threads)
         step = Step(model, qat=True, compiled=compiled)
         source = torchao_rows.SOURCE + how
@@ -213,27 +232,27 @@ def pair_of_steps(model, threads, compiled):
     return trials
 
 
-def print_held(printer, model, threads):
+def print_held(printer, model, threads, images):
     held = Step(model).held()
     measure.print_bytes(printer, model.name("float-held", threads), SOURCE, held)
-    if torchao_rows is not None:
+    bf16 = Step(model, bf16=True).held()
+    measure.print_bytes(printer, model.name("bf16-held", threads), SOURCE, bf16,
+                        {"float": bf16 / held})
+    if torchao_rows is not None and not images:
         name, qat = model.name("qat-held", threads), Step(model, qat=True).held()
         measure.print_bytes(printer, name, torchao_rows.SOURCE, qat, {"float": qat / held})
 
 
 def steps(options, printer, threads):
-    for model in work.models(options.quick) + work.gpts(options.quick):
-        trials = pair_of_steps(model, threads, False)
+    nets = work.nets(options.quick)
+    for model in work.models(options.quick) + work.gpts(options.quick) + nets:
+        images = model in nets
+        trials = all_steps(model, threads, False, images)
         if options.compiled:
             torch.compiler.reset()  # after some models it would give up, and run them as they are
-            trials += pair_of_steps(model, threads, True)
+            trials += all_steps(model, threads, True, images)
         measure.measure(options, printer, trials)
-        print_held(printer, model, threads)
-    for net in work.nets(options.quick):
-        step = Step(net)  # torchao prepares linear layers alone
-        name = net.name("float", threads)
-        measure.measure(options, printer, [measure.Trial(name, SOURCE, "ms", step.run)])
-        measure.print_bytes(printer, net.name("float-held", threads), SOURCE, step.held())
+        print_held(printer, model, threads, images)
 
 
 # ---- updates -------------------------------------------------------------------------------------

@@ -572,6 +572,13 @@ typedef enum dt_series_label {
     DT_SERIES_PURE      /* windows whose rows have one label are examples, others are not */
 } dt_series_label;
 
+/* The value of a column at a moment between its rows. */
+typedef enum dt_series_method {
+    DT_SERIES_LINEAR,  /* on the line between the values before and after it; of words the last */
+    DT_SERIES_NEAREST, /* the nearest one, of two the earlier */
+    DT_SERIES_BEFORE   /* the last one before it */
+} dt_series_method;
+
 /* A table in long form: a row is a moment of a series. Windows of `dt_window` are examples; they
  * never cross two series. */
 typedef struct dt_series_options {
@@ -579,8 +586,10 @@ typedef struct dt_series_options {
     dt_strings by;      /* columns whose values tell series apart; none: a file is a series */
     const char *time;   /* a column that orders the rows of a series; NULL: the order of the file */
     const char *format; /* of its times, as strptime's; NULL: numbers, or the forms of ISO 8601 */
-    double gap; /* the longest step of time inside a window; 0: three times the median step */
-    int label;  /* dt_series_label */
+    double gap;  /* the longest step of time inside a window; 0: three times the median step */
+    int label;   /* dt_series_label */
+    double rate; /* rows a second (of numbers: a unit) that rows become; 0: they stay as they are */
+    int method;  /* dt_series_method, of values at these moments */
 } dt_series_options;
 
 /* DT_AXIS_AUTO: the last dimension of examples of rank 1 and 2, else the first. */

@@ -277,6 +277,12 @@ typedef struct dt_onnx_difference {
     double relative;    /* that, divided by the largest expected magnitude */
 } dt_onnx_difference;
 
+/* The dimensions of an input, in the order of the file, the batch among them: 0, or any number. */
+typedef struct dt_onnx_shape {
+    const char *input; /* its name in the file; NULL: there is one input */
+    dt_ints dims;
+} dt_onnx_shape;
+
 /* What a caller knows of an ONNX model beyond its file. Zeros: nothing. */
 typedef struct dt_onnx_options {
     /* The model reads numbers v of an example's channel c as (v - mean[c]) / deviation[c], pixels p
@@ -300,11 +306,15 @@ typedef struct dt_onnx_options {
     void *user;
     /* Of a quantized file: float weights, the values of its integers; its ranges are left out. */
     bool floats;
+    /* Of inputs with dimensions that are no numbers in the file, such as "height". */
+    const dt_onnx_shape *shapes;
+    int64_t n_shapes;
 } dt_onnx_options;
 
 /* Reads an ONNX model (operators of version 9 to 28) as a float model of family layers, which
  * computes the same. The first dimension of every input is the batch, of any size, unless the
- * options say that there is none; the others must be numbers in the file. Layers have the paths of
+ * options say that there is none; the others must be numbers, in the file
+ * or by `shapes`. Layers have the paths of
  * their initializers ("features.0" of "features.0.weight"), else of their nodes. Random streams do
  * not change. `options` NULL: nothing is known. `info` (or NULL) receives how it was built, and in
  * `data` what the options or the file's metadata say of its numbers (docs/program.md); free it with
@@ -338,8 +348,8 @@ DT_API dt_status dt_onnx_verify(dt_module *m, const char *onnx, const char *valu
                                 const dt_onnx_options *options, dt_onnx_differences *out);
 
 /* The same of a model that dt_tflite_import made; images have their channels last in the files of
- * values, as LiteRT has them. `expected` NULL: the file of the inputs. Its inputs are called x, x2,
- * x3 ..., its outputs y, y2, y3 ... */
+ * values, as LiteRT has them. `expected` NULL: the file of the inputs. Its inputs have their names
+ * in the file or are called x, x2, x3 ..., its outputs likewise or y, y2, y3 ... */
 DT_API dt_status dt_tflite_verify(dt_module *m, const char *tflite, const char *values,
                                   const char *expected, dt_onnx_differences *out);
 

@@ -112,6 +112,12 @@ typedef struct dt_size_layer { /* adaptive pools; in one dimension [0] counts */
     int64_t size[2];
 } dt_size_layer;
 
+/* Rows of a table (dt_embedding_create). */
+typedef struct dt_embedding_layer {
+    dt_layer_head head;
+    int64_t count, width;
+} dt_embedding_layer;
+
 typedef struct dt_affine_layer {
     dt_layer_head head;
     dt_affine_options affine;

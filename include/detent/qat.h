@@ -120,6 +120,7 @@ enum {
     DT_BACKWARD_INT8,    /* linear layers and experts, but for the first and the last layer */
     DT_BACKWARD_INT8_ALL /* those too, and convolutions, which takes longer than in float */
 };
+enum { DT_ESTIMATOR_STE, DT_ESTIMATOR_EWGS, DT_ESTIMATOR_DSQ, DT_ESTIMATOR_TANH };
 
 /* The most rules of a `qat` block. */
 #define DT_MAX_RULES 64
@@ -196,6 +197,18 @@ DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *optio
  * order of dt_module_visit_modules among linear layers, convolutions and embeddings, quantized or
  * not. Errors: ARG, STATE (not prepared). */
 DT_API dt_status dt_set_backward(dt_module *m, int backward);
+/* What backward takes for the slope of rounding of the weights of a prepared model,
+ * DT_ESTIMATOR_..., with its strength (numerics, section 3). Activations keep the straight-through
+ * gradient. Errors: ARG, STATE (not prepared). */
+DT_API dt_status dt_set_estimator(dt_module *m, int estimator, double strength);
+DT_API double dt_estimator_strength(int estimator); /* its default; 0: it has none */
+/* Adds to the gradients of a prepared model those of
+ *     L = lambda sum (w - w^)^2        [Nagel et al. 2022]
+ * over all elements of quantized weights that lie within their levels, w^ being a constant; so
+ * weights that oscillate between two codes come to rest. Of a computed weight (a folded norm, an
+ * adapter) its parameters get the gradient. Resets t, so after dt_backward. Errors: ARG, NUMERIC,
+ * NOMEM. */
+DT_API dt_status dt_damp(dt_module *m, dt_tape *t, double lambda);
 enum { DT_GRADIENTS_FLOAT, DT_GRADIENTS_INT8_DX, DT_GRADIENTS_INT8 };
 /* What that makes of a layer: DT_GRADIENTS_... . Where its input has no codes (int4-weight), and in
  * transposed convolutions, only dX is a product of integers. */
@@ -203,6 +216,10 @@ DT_API int dt_gradients_of(const dt_module *layer);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
+/* Quantizes the first n layers of a prepared model, in the order of dt_module_visit_modules, and
+ * turns fake quantization of the others off; a weight that both share is quantized. `layers` may be
+ * NULL: how many there are. STATE unless prepared; UNSUPPORTED of networks of integers alone. */
+DT_API dt_status dt_enable_layers(dt_module *m, int64_t n, int64_t *layers);
 /* Observers of static ranges see the batches on which the model trains with fake quantization
  * enabled. With `on` they see every forward pass, also in evaluation mode or with fake quantization
  * disabled. To calibrate: turn this on and fake quantization off (dt_enable), run batches, and turn

@@ -209,8 +209,7 @@ void dt__codes_expand(const dt__codes *codes, const dt__patch *block)
 
 DT__EACH(codes_gather, i, const dt__codes *codes; const dt__gather *g; float *y; int64_t n;)
 {
-    const int64_t r =
-        a.g->wide ? ((const int64_t *)a.g->index)[i] : ((const int32_t *)a.g->index)[i];
+    const int64_t r = dt__gather_at(a.g, i);
     dt__codes_expand(a.codes, &(dt__patch){ r, r + 1, 0, a.n, a.y + i * a.n, a.n });
 }
 

@@ -205,16 +205,10 @@ static void name_of(const operands *o, const char *what, char name[DT__BENCH_NAM
                    (long long)o->k, what, o->copies > 1 ? "-memory" : "");
 }
 
-/* Seconds to wait, since idle threads of OpenBLAS spin for a while. */
-static double rest_of_blas(const dt__bench *b)
-{
-    return dt_threads(b->ctx) > 1 && !b->options.quick ? 0.03 : 0;
-}
-
 static void fill_trials(operands *o, subject *s, int rival, dt__trial *t)
 {
     t[OPENBLAS] = trial_of(&s[OPENBLAS], run_openblas);
-    t[OPENBLAS].rest = rest_of_blas(o->b);
+    t[OPENBLAS].spins = true;
     name_of(o, "f32-openblas", t[OPENBLAS].name);
     t[OWN] = trial_of(&s[OWN], run_own_f32);
     t[OWN].ratio[0].trial = OPENBLAS;
@@ -252,6 +246,7 @@ static dt_status compare(operands *o, int64_t m)
     fill_trials(o, s, rival ? last : 0, t);
     if (rival) {
         t[last] = trial_of(&s[last], run_rival);
+        t[last].spins = true;
         name_of(o, r->name, t[last].name);
     }
     if (status == DT_OK) status = dt__measure(b, rival ? TRIALS : last, t);

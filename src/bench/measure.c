@@ -50,6 +50,25 @@ static void spread_threads(const dt__bench *b, double seconds)
     dt__parallel(dt__threads(), DT__WORTH_A_THREAD, stay_busy, &end);
 }
 
+static double processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Waits until no thread of this process computes, at most two seconds: idle threads of OpenBLAS
+ * spin for a time that depends on its version and on the machine. */
+static void wait_until_quiet(void)
+{
+    static const struct timespec slice = { 0, 2000000 };
+    for (int i = 0; i < 1000; i++) {
+        const double start = dt__seconds(), used = processor_seconds();
+        nanosleep(&slice, NULL);
+        if (processor_seconds() - used < 0.05 * (dt__seconds() - start)) return;
+    }
+}
+
 /* A subject's error is in its own context; the user reads the one that is copied to b->ctx. */
 static dt_status run_once(const dt__bench *b, const dt__trial *t)
 {
@@ -66,9 +85,8 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
     const double start = dt__seconds();
     for (int64_t i = 0; i < t->runs; i++) DT__TRY(run_once(b, t));
     *seconds = (dt__seconds() - start) / (double)t->runs;
-    if (t->rest > 0) {
-        const struct timespec rest = { 0, (long)(1e9 * t->rest) };
-        nanosleep(&rest, NULL);
+    if (t->spins && !b->options.quick && dt_threads(b->ctx) > 1) {
+        wait_until_quiet();
         spread_threads(b, 0.015);
     }
     return DT_OK;

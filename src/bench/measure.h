@@ -36,7 +36,7 @@ typedef struct dt__trial {
     bool slow;                       /* a run takes seconds: one, unless `repeat` is set */
     void *subject;
     dt_ctx *ctx;       /* of the subject, has its errors; NULL: that of the dt__bench */
-    double rest;       /* seconds to wait afterwards, until spinning threads sleep */
+    bool spins;        /* threads of its library spin afterwards: the next trial waits for them */
     int limit;         /* index of the trial that bounds it, or DT__NO_TRIAL */
     double limit_work; /* of one run, in the limit's unit; 0: `work` */
     struct {

@@ -221,6 +221,9 @@ static const cli_command commands[] = {
                      "which dimension of the inputs is the batch; none: the file computes one "
                      "example" },
                    { "--float", NULL, "of a quantized file: float weights, without its scales" },
+                   { "--shape", "DIMS",
+                     "of inputs whose dimensions are no numbers in the file, in its order: "
+                     "1x3x48x320, with names x:1x3x48x320,n:1x4; ? stays open" },
                    { "--network", "RECIPE",
                      "MODEL has weights alone: RECIPE's 'model' says what the network is",
                      .reads = true },

@@ -139,7 +139,13 @@ const char *new_data_sounds(const new_data *d, int i)
 bool new_data_find(new_data *d)
 {
     const kind *k = find(d->path);
+    if (k == NULL && holds(d->path, "*.csv")) {
+        snprintf(d->files, sizeof d->files, "%s/*.csv", d->path);
+        k = find(d->path = d->files);
+    }
     if (k == NULL) return false;
+    const char *plus = dt_is_table(d->path) ? strstr(d->path, ".csv+") : NULL;
+    d->joined = plus != NULL;
     d->kind = k->text;
     d->columns = k->columns;
     d->language = k->language;

@@ -23,18 +23,20 @@ typedef struct new_data {
     const char *inputs, *test; /* columns "a,b" that are inputs; a file of test data; or NULL */
     const char
         *group; /* of a table the column, of recordings the part, that tells groups; or NULL */
-    const char *types;   /* lines of data.columns.types; NULL: none */
-    bool rows;           /* a row is an example, whatever the table looks like */
-    cli_text series;     /* a line of `data` for windows of rows; empty: rows are examples */
-    cli_text split;      /* the line data.split; empty: none */
-    char moments[256];   /* columns "a,b" that tell series apart, then the one of times */
-    const char *exclude; /* columns of a table that are no inputs, as a list of YAML; NULL: none */
-    bool channels_last;  /* arrays [count, height, width, channels] */
-    bool columns;        /* a table or arrays, which need `target` */
-    bool language;       /* texts */
-    bool images;         /* examples are images of bytes */
-    bool tested;         /* the format has test data of its own */
-    bool sounds;         /* recordings */
+    const char *types;    /* lines of data.columns.types; NULL: none */
+    char files[CLI_PATH]; /* of a folder of tables the pattern of their names, `path` then */
+    bool joined;          /* a table of several files, FILE+FILE */
+    bool rows;            /* a row is an example, whatever the table looks like */
+    cli_text series;      /* a line of `data` for windows of rows; empty: rows are examples */
+    cli_text split;       /* the line data.split; empty: none */
+    char moments[256];    /* columns "a,b" that tell series apart, then the one of times */
+    const char *exclude;  /* columns of a table that are no inputs, as a list of YAML; NULL: none */
+    bool channels_last;   /* arrays [count, height, width, channels] */
+    bool columns;         /* a table or arrays, which need `target` */
+    bool language;        /* texts */
+    bool images;          /* examples are images of bytes */
+    bool tested;          /* the format has test data of its own */
+    bool sounds;          /* recordings */
     /* Of recordings, as new_sounds_measure finds them: */
     char names[128];        /* data.file_names; "": folders are classes */
     int64_t window, stride; /* data.window; 0: all have one length */

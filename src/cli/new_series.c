@@ -8,12 +8,14 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define SHORTEST 16 /* rows of a window */
 #define USUAL 128
 #define SECONDS 2.56
 #define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have SHORTEST */
+#define UNEVEN 0.05  /* medians, of steps that differ */
 #define BY 4         /* columns of series */
 
 static const dt_column_look *find_target(const dt_table_look *look, const new_data *d)
@@ -24,12 +26,14 @@ static const dt_column_look *find_target(const dt_table_look *look, const new_da
     return NULL;
 }
 
-/* Words or integers in long blocks; a table that is sorted by them has one block of each. */
-static bool has_stretches(const dt_column_look *c, int64_t rows)
+/* Words or integers in long blocks; a table that is sorted by them has one block of each. Of
+ * several files one may have a single word. */
+static bool has_stretches(const dt_column_look *c, const dt_table_look *look)
 {
     const bool words = c->type == DT_COLUMN_CATEGORY || c->type == DT_COLUMN_BOOLEAN;
-    return (words || c->is_integer) && c->missing == 0 && c->different >= 2 &&
-           c->different <= 100 && c->blocks >= 2 * c->different && c->blocks <= rows / SHORTEST;
+    const bool mixed = c->different >= 2 && c->blocks >= 2 * c->different;
+    return (words || c->is_integer) && c->missing == 0 && c->different <= 100 &&
+           (mixed || look->files > 1) && c->blocks <= look->rows / SHORTEST;
 }
 
 static bool is_named(const char *name)
@@ -62,11 +66,21 @@ static bool tells_time(const dt_column_look *c, int64_t rows, int64_t series)
     return may && c->missing == 0 && c->falls < series && c->step > 0 && many && *c->name != 0;
 }
 
-static int64_t window_of(const dt_column_look *time, double stretch)
+/* A rate of two digits where steps of times are uneven, or several files have their own times; 0:
+ * rows stay as they are. */
+static double rate_of(const dt_column_look *time, bool joined)
 {
-    const bool seconds = time->type == DT_COLUMN_TIME || time->step < 1;
+    char digits[32];
+    if (time->spread < UNEVEN && !joined) return 0;
+    snprintf(digits, sizeof digits, "%.1e", 1 / time->step);
+    return strtod(digits, NULL);
+}
+
+static int64_t window_of(const dt_column_look *time, double step, double stretch)
+{
+    const bool seconds = time->type == DT_COLUMN_TIME || step < 1;
     int64_t n = USUAL;
-    if (seconds && time->step <= SLOWEST) n = (int64_t)(SECONDS / time->step + 0.5);
+    if (seconds && step <= SLOWEST) n = (int64_t)(SECONDS / step + 0.5);
     while (n > SHORTEST && (double)n > stretch) n /= 2;
     return n < SHORTEST ? SHORTEST : n;
 }
@@ -76,6 +90,8 @@ typedef struct found {
     int n;
     int64_t window;
     double stretch; /* rows of a block of the target */
+    double rate;    /* 0: rows stay as they are */
+    int64_t files;
 } found;
 
 static void add_names(const found *f, new_data *d)
@@ -95,6 +111,7 @@ static void add_names(const found *f, new_data *d)
         cli_text_add(&d->series, ", format: ");
         new_data_quote(&d->series, f->time->format, strlen(f->time->format));
     }
+    if (f->rate > 0) cli_text_add(&d->series, ", rate: %g", f->rate);
 }
 
 static void write_blocks(const found *f, new_data *d)
@@ -105,6 +122,10 @@ static void write_blocks(const found *f, new_data *d)
     if (d->group != NULL) return;
     if (f->n > 0 && f->by[0]->different >= NEW_GROUPS) {
         new_data_split(d, f->by[0]->name, f->by[0]->different);
+        return;
+    }
+    if (f->files >= NEW_GROUPS) {
+        cli_text_add(&d->split, "  split: {by: file, test: 0.2}   # whole files\n");
         return;
     }
     cli_text_add(&d->split, "  split: {by: time, test: 0.2}   # the newest\n");
@@ -126,12 +147,16 @@ static void say(const found *f, new_data *d)
                  "' is the same for %.0f rows, as a mean: an example is a window of %lld rows "
                  "(data.window; --rows: a row is one)",
                  f->stretch, (long long)f->window);
+    if (f->rate == 0) return;
+    cli_text_add(out, "; %s: rows are made at %g to a %s (data.series.rate)",
+                 d->joined ? "files have times of their own" : "the steps differ", f->rate,
+                 f->time->type == DT_COLUMN_TIME || f->time->step < 1 ? "second" : "unit of it");
 }
 
 void new_series_find(const dt_table_look *look, new_data *d)
 {
     found f = { .target = find_target(look, d) };
-    if (d->rows || d->no_header || f.target == NULL || !has_stretches(f.target, look->rows)) return;
+    if (d->rows || d->no_header || f.target == NULL || !has_stretches(f.target, look)) return;
     int64_t series = 1;
     for (int64_t i = 0; i < look->n && f.n < BY; i++) {
         const dt_column_look *c = &look->column[i];
@@ -149,7 +174,9 @@ void new_series_find(const dt_table_look *look, new_data *d)
     }
     if (f.time == NULL || (d->inputs != NULL && new_columns_has(d->inputs, f.time->name))) return;
     f.stretch = (double)look->rows / (double)f.target->blocks;
-    f.window = window_of(f.time, f.stretch);
+    f.files = look->files;
+    f.rate = rate_of(f.time, d->joined);
+    f.window = window_of(f.time, f.rate > 0 ? 1 / f.rate : f.time->step, f.stretch);
     write_blocks(&f, d);
     say(&f, d);
 }

@@ -29,6 +29,7 @@ typedef struct opening {
     dt__labels labels;       /* of files of targets */
     dt__words folders;       /* classes, where folders label files */
     const dt_dataset *train; /* NULL: it is opened now */
+    dt__series series;       /* where rows are moments */
 } opening;
 
 /* A part of the data while it is opened. */
@@ -186,7 +187,7 @@ static dt_status add_table(part *p, const char *name, dt__csv_table *t)
 /* Reads the tables first: the words of all of them are the classes. */
 static dt_status read_tables(part *p)
 {
-    const opening *all = p->all;
+    opening *all = p->all;
     if (all->train != NULL && all->csv->inputs.n == 0) {
         return dt_fail(all->ctx, DT_ERR_CONFIG,
                        "%s is of .csv, but data.train is not; expected the same format", p->key);
@@ -199,7 +200,10 @@ static dt_status read_tables(part *p)
             p->files.v[i].path);
     }
     const int k = (int)(all->csv - all->tables->reading);
-    return dt__tables_read(all->tables, p->number, &p->files, k, &p->table);
+    DT__TRY(dt__tables_read(all->tables, p->number, &p->files, k, &p->table));
+    if (!all->o->series.given) return DT_OK;
+    const char *const *names = (const char *const *)all->tables->part[p->number].name;
+    return dt__series_sample(&all->series, p->table, p->files.n, names);
 }
 
 /* Says which inputs number the rows of each file. */
@@ -614,13 +618,10 @@ static dt_status cut_training(const opening *all, const dt__series *s, const dt_
 }
 
 /* All parts have windows as long as those of the training rows. */
-static dt_status cut_series(const opening *all, dt_dataset **const out[3])
+static dt_status cut_series(opening *all, dt_dataset **const out[3])
 {
     const dt__tables *t = all->tables;
-    dt__series s = { .ctx = all->ctx,
-                     .o = &all->o->series,
-                     .csv = all->csv,
-                     .axis = axis_of(all->o->standard.axis, 2) };
+    dt__series *s = &all->series;
     for (int i = 0; i < 3; i++) {
         dt__series_rows r = { .n = 0 };
         int64_t count[3];
@@ -634,10 +635,11 @@ static dt_status cut_series(const opening *all, dt_dataset **const out[3])
                            "data.series: every row has a target, and folders label whole files; "
                            "expected {x: FILES}");
         }
-        dt_status status = dt__series_read(&s, t->part[i].v, t->part[i].files, *out[i], &r);
-        if (status == DT_OK && i == 0) status = dt__series_measure(&s, &r, &all->o->window);
-        if (status == DT_OK && i == 0) status = cut_training(all, &s, &r, out);
-        else if (status == DT_OK) status = dt__series_cut(&s, &r, NULL, out[i], count);
+        dt_status status = dt__series_read(s, t->part[i].v, t->part[i].files,
+                                           (const char *const *)t->part[i].name, &r);
+        if (status == DT_OK && i == 0) status = dt__series_measure(s, &r, &all->o->window);
+        if (status == DT_OK && i == 0) status = cut_training(all, s, &r, out);
+        else if (status == DT_OK) status = dt__series_cut(s, &r, NULL, out[i], count);
         dt__series_rows_free(all->ctx, &r);
         DT__TRY(status);
     }
@@ -712,6 +714,9 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .tables = tables,
                     .csv = &tables->reading[reading],
                     .labels = dt__labels_of_task(o->task, &o->classes) };
+    all.series = (dt__series){
+        .ctx = all.ctx, .o = &o->series, .csv = all.csv, .axis = axis_of(o->standard.axis, 2)
+    };
     all.csv->cache = dt__cache_folder_of(o);
     dt_status status = dt__labels_begin(all.ctx, &all.labels);
     if (status == DT_OK) status = dt__labels_begin(all.ctx, &all.csv->labels);

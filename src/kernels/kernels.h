@@ -247,10 +247,20 @@ typedef struct dt__row_sums {
 } dt__row_sums;
 
 typedef struct dt__gather {
-    int64_t count, n;  /* count of indices; elements of a row */
-    const void *index; /* i32, or i64 where wide */
-    bool wide;
+    int64_t count, n; /* count of indices; elements of a row */
+    const void *index;
+    dt_dtype type; /* of the indices: i32, i64, or floats that are whole numbers */
 } dt__gather;
+
+static inline int64_t dt__gather_at(const dt__gather *g, int64_t i)
+{
+    switch (g->type) {
+    case DT_I64: return ((const int64_t *)g->index)[i];
+    case DT_F32: return (int64_t)((const float *)g->index)[i];
+    case DT_F64: return (int64_t)((const double *)g->index)[i];
+    default: return ((const int32_t *)g->index)[i];
+    }
+}
 
 /* y = (x - mean) rstd weight + bias over rows of n; stats [rows][2] holds mean and rstd. weight and
  * bias may be NULL. In backward d is { dx, dweight, dbias }, each of which may be NULL. */

@@ -57,7 +57,7 @@ void dt__renew_end(dt__renewal *r)
 {
     dt__cached_codes *c = r->cached;
     if (atomic_load(&r->renewed) == r->codes->layout.panels) {
-        c->version = r->master->storage->version;
+        c->version = r->codes->version = r->master->storage->version;
         r->codes->clipped = atomic_load(&r->clipped);
         if (r->codes->clipped == 0) { /* the mask is full */
             dt__release(r->master->ctx, r->codes->mask);

@@ -3,11 +3,13 @@
  *     value    x^ = (q - z) * s while enabled, the master while disabled
  *     pullback straight-through: dx = dy, with ste `clipped` only where no code was clipped. dx is
  *              the gradient of the handle itself if it is a leaf, else of the tensor that it wraps.
- *              A learned scale gets a gradient too: learned.c.
+ *              A learned scale gets a gradient too: learned.c. Other estimators of a weight's
+ *              gradient: estimate.c.
  *
  * [the wrapper that keeps a master: torchao's AffineFakeQuantizedTensor] */
 #include "autograd/codes.h"
 #include "autograd/tape.h"
+#include "qat/training/gap.h"
 #include "qat/schemes/learned.h"
 #include "qat/quantized.h"
 #include "qat/schemes/scheme.h"
@@ -69,7 +71,7 @@ static bool is_learned(const dt_tensor *x) { return fq_of(x)->quant.range == DT_
 
 static bool keeps_codes(const dt_tensor *x, const dt__codes *used)
 {
-    if (is_learned(x)) return true;
+    if (is_learned(x) || fq_of(x)->estimator != DT_ESTIMATOR_STE) return true;
     return is_clipped(x) && used->mask != NULL;
 }
 
@@ -95,10 +97,13 @@ static dt_status clip(dt_tape *t, dt_tensor *x, dt_tensor *d, const dt__codes *u
 
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {
-    const bool masks = used != NULL && keeps_codes(x, used);
-    const dt_status s = !masks          ? DT_OK
-                        : is_learned(x) ? dt__learned_pullback(t, x, dvalue, used)
-                                        : clip(t, x, dvalue, used);
+    const bool masks = used != NULL && (is_learned(x) || (is_clipped(x) && used->mask != NULL));
+    dt_status s = !masks          ? DT_OK
+                  : is_learned(x) ? dt__learned_pullback(t, x, dvalue, used)
+                                  : clip(t, x, dvalue, used);
+    if (s == DT_OK && used != NULL && fq_of(x)->estimator != DT_ESTIMATOR_STE) {
+        s = dt__estimate(t, x, dvalue, used);
+    }
     dt_tensor *to = fq_of(x)->inner;
     const bool stops = x->tape != NULL &&
                        (to == NULL || !dt_requires_grad(to)); /* only the scale has a gradient */

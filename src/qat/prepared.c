@@ -28,6 +28,32 @@ dt_status dt_enable(dt_module *m, bool on)
     return DT_OK;
 }
 
+/* Whether the layer has a quantized weight or input. */
+static bool is_quantized(const dt_module *m)
+{
+    const dt__entry *w = dt__entry_find(m, "weight");
+    const bool own = w != NULL && dt_is_fake_quant(w->x);
+    return dt__input_hook_of(m) != NULL || dt__derived_quant(m) != NULL ||
+           (own && dt_module_type_of(m)->quantizable != DT_NOT_QUANTIZED);
+}
+
+dt_status dt_enable_layers(dt_module *m, int64_t n, int64_t *layers)
+{
+    int64_t count = 0;
+    DT__NEED(dt_module_ctx(m), m);
+    DT__EACH_MODULE(layer, m) {
+        if (dt__device_of(layer) == NULL) continue;
+        return dt_fail(m->ctx, DT_ERR_UNSUPPORTED,
+                       "enable_layers: a network of integers alone is quantized as a whole");
+    }
+    DT__TRY(dt_enable(m, false));
+    DT__EACH_MODULE(layer, m) {
+        if (is_quantized(layer) && count++ < n) dt__layer_enable(layer, true, true);
+    }
+    if (layers != NULL) *layers = count;
+    return DT_OK;
+}
+
 dt_status dt_refresh(dt_module *m)
 {
     DT__NEED(dt_module_ctx(m), m);

@@ -17,6 +17,8 @@ typedef struct dt__fq {
     bool enabled;
     bool simulated;     /* products multiply dequantized values in fp32 */
     bool int8_backward; /* of a weight: dt_set_backward chose integers for its gradients */
+    int estimator;      /* likewise DT_ESTIMATOR_..., with its strength: dt_set_estimator */
+    double strength;
     bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
     dt__row_map map; /* of a weight */
     /* The static or learned range, NULL where it is dynamic: f32 and i8, one or one a row; the
@@ -115,6 +117,7 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
 /* What the tables of qat/keys_qat.inc refer to. */
 extern const char *const dt__preset_names[], *const dt__forward_names[];
+extern const char *const dt__estimator_names[];
 extern const dt_key dt__qat_rule_keys[];
 /* Keys of the fields of a dt_quant_spec, for files: but `activation`; those of the range apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];

@@ -21,7 +21,7 @@ typedef struct dt__swept {
 
 /* Settings of a recipe that count updates or epochs, which a rung of halving shortens. The first
  * two are the length of the training. */
-enum { DT__LENGTH_EPOCHS, DT__LENGTH_STEPS, DT__LENGTHS = 10 };
+enum { DT__LENGTH_EPOCHS, DT__LENGTH_STEPS, DT__LENGTHS = 11 };
 
 /* A recipe of the sweep. */
 typedef struct dt__trial {

@@ -13,9 +13,21 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Options, as in main.c. */
-enum { FORMAT, OUTPUT, VERIFY, QUIET, NAME, CONTEXT };
-enum { TEXT = CONTEXT + 1, OPS, PAST, ACCURACY, DTYPE, DEQUANTIZE, TYPE };
+enum { /* options, as in main.c */
+       FORMAT,
+       OUTPUT,
+       VERIFY,
+       QUIET,
+       NAME,
+       CONTEXT,
+       TEXT,
+       OPS,
+       PAST,
+       ACCURACY,
+       DTYPE,
+       DEQUANTIZE,
+       TYPE
+};
 
 /* Which options belong to which format. */
 static const struct {

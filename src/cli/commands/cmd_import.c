@@ -2,6 +2,7 @@
  * network of a recipe. */
 #include "cli/cli.h"
 #include "cli/import_check.h"
+#include "cli/import_shapes.h"
 #include "cli/import_weights.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
@@ -16,8 +17,22 @@
 #include <sys/stat.h>
 
 /* Options, as in main.c. */
-enum { OUTPUT, CHECK, EXPECT, TOLERANCE, MEAN, DEVIATION };
-enum { CLASSES = DEVIATION + 1, LAYOUT, BATCH, FLOAT, NETWORK, MAP, QUIET };
+enum {
+    OUTPUT,
+    CHECK,
+    EXPECT,
+    TOLERANCE,
+    MEAN,
+    DEVIATION,
+    CLASSES,
+    LAYOUT,
+    BATCH,
+    FLOAT,
+    SHAPE,
+    NETWORK,
+    MAP,
+    QUIET
+};
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -90,12 +105,18 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
     return cli_fail(args, CLI_USAGE, "--classes has no name in it");
 }
 
-static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, names *c)
+/* What options point to. */
+typedef struct pointed {
+    names classes;
+    import_shapes shapes;
+} pointed;
+
+static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, pointed *p)
 {
     const char *layout = args->option[LAYOUT];
     *o = (dt_onnx_options){ .channels_last = layout != NULL && strcmp(layout, "nhwc") == 0,
                             .floats = args->option[FLOAT] != NULL };
-    *c = (names){ .n = 0 };
+    *p = (pointed){ .classes = { .n = 0 } };
     if (layout != NULL && !o->channels_last && strcmp(layout, "nchw") != 0) {
         return cli_fail(args, CLI_USAGE, "--layout is '%s'; there are nchw and nhwc", layout);
     }
@@ -106,9 +127,14 @@ static int read_options(const cli_args *args, dt_ctx *ctx, dt_onnx_options *o, n
     }
     int status = read_reals(args, MEAN, "--mean", &o->mean);
     if (status == CLI_DONE) status = read_reals(args, DEVIATION, "--deviation", &o->deviation);
-    if (status == CLI_DONE) status = read_classes(args, ctx, c);
-    o->names = c->name;
-    o->n_names = c->n;
+    if (status == CLI_DONE) status = read_classes(args, ctx, &p->classes);
+    if (status == CLI_DONE) {
+        status = import_shapes_read(args, args->option[SHAPE], &p->shapes);
+    }
+    o->names = p->classes.name;
+    o->n_names = p->classes.n;
+    o->shapes = p->shapes.shape;
+    o->n_shapes = p->shapes.n;
     return status;
 }
 
@@ -145,7 +171,7 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
 /* Options that say what an ONNX file does not. */
 static int check_tflite(const cli_args *args)
 {
-    static const int options[] = { MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, FLOAT };
+    static const int options[] = { MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, FLOAT, SHAPE };
     for (size_t i = 0; i < sizeof options / sizeof *options && is_tflite(args->words[0]); i++) {
         if (args->option[options[i]] == NULL) continue;
         return cli_fail(args, CLI_USAGE,
@@ -223,6 +249,7 @@ static int check_weights(const cli_args *args)
     } of_graphs[] = {
         { MEAN, "mean" },           { LAYOUT, "layout" }, { CLASSES, "classes" },
         { DEVIATION, "deviation" }, { BATCH, "batch" },   { FLOAT, "float" },
+        { SHAPE, "shape" },
     };
     for (size_t i = 0; i < sizeof of_graphs / sizeof of_graphs[0]; i++) {
         if (args->option[of_graphs[i].option] == NULL) continue;
@@ -249,11 +276,12 @@ static int import_weights_of(const cli_args *args, dt_ctx *ctx)
 static int import_graph(const cli_args *args, dt_ctx *ctx)
 {
     dt_onnx_options options;
-    names classes;
-    int status = read_options(args, ctx, &options, &classes);
+    pointed p;
+    int status = read_options(args, ctx, &options, &p);
     if (status == CLI_DONE) status = import(args, ctx, &options);
-    free(classes.name);
-    free(classes.text);
+    free(p.classes.name);
+    free(p.classes.text);
+    free(p.shapes.text);
     return status;
 }
 

@@ -284,6 +284,11 @@ static void print_reading(const dt_model_data *d)
             cli_text_add_name(&series, s->time);
             cli_text_add(&series, ", ended by steps beyond %.6g", s->gap);
         }
+        if (s->rate > 0) {
+            static const char *const methods[] = { "linear", "nearest", "last" };
+            cli_text_add(&series, "; rows made at %.6g to a second or unit, by %s", s->rate,
+                         methods[s->method]);
+        }
         print_entry("series", series.text);
     }
     if (d->csv.decimal != DT_CSV_DECIMAL_COMMA) return;

@@ -10,8 +10,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Options, as in main.c. */
-enum { DATA, TASK, TARGET, BITS, FLOAT, INPUTS, IGNORE, TEST, GROUP, ROWS };
+enum {
+    DATA,
+    TASK,
+    TARGET,
+    BITS,
+    FLOAT,
+    INPUTS,
+    IGNORE,
+    TEST,
+    GROUP,
+    ROWS
+}; /* options, as in main.c */
 
 #define ANSWER 512
 #define CONTEXT 64   /* of texts */
@@ -78,7 +88,8 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
-                        ".jpg, CLASS/*.wav or .flac, files .csv, .db, .db:TABLE, .npy, .npz, "
+                        ".jpg, CLASS/*.wav or .flac, files .csv or a folder of them, .db, "
+                        ".db:TABLE, .npy, .npz, "
                         ".npz:NAME, .safetensors, "
                         ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
                         a->data);

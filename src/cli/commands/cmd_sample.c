@@ -11,9 +11,24 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Options, as in main.c. */
-enum { PROMPT, PROMPT_FILE, PROMPT_IDS, FORMAT, TOKENIZER, MAX_TOKENS, TEMPERATURE, TOP_K };
-enum { TOP_P = TOP_K + 1, SEED, STOP, PRINT_IDS, SPECIAL, CACHE, THREADS, JSON };
+enum { /* options, as in main.c */
+       PROMPT,
+       PROMPT_FILE,
+       PROMPT_IDS,
+       FORMAT,
+       TOKENIZER,
+       MAX_TOKENS,
+       TEMPERATURE,
+       TOP_K,
+       TOP_P,
+       SEED,
+       STOP,
+       PRINT_IDS,
+       SPECIAL,
+       CACHE,
+       THREADS,
+       JSON
+};
 
 #define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
 

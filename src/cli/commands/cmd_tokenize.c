@@ -9,8 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Options, as in main.c. */
-enum { TOKENIZER, OUTPUT, SAVE, SPECIAL, WRAP, END, DECODE, JSON, QUIET };
+enum {
+    TOKENIZER,
+    OUTPUT,
+    SAVE,
+    SPECIAL,
+    WRAP,
+    END,
+    DECODE,
+    JSON,
+    QUIET
+}; /* options, as in main.c */
 
 typedef struct joined { /* all texts concatenated */
     char *bytes;

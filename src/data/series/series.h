@@ -6,6 +6,8 @@
 #include "data/data_options.h"
 #include "data/splits/held_back.h"
 
+#define DT__SERIES_GAP 3.003 /* usual steps: three are none, however they were rounded */
+
 typedef struct dt__series_row {
     int64_t at;     /* its place among the rows of all files */
     int64_t series; /* a number of `names` */
@@ -36,11 +38,17 @@ typedef struct dt__series {
 /* Names the columns that the series need as keys of a reading. NOMEM. */
 dt_status dt__series_keys_of(dt__csv *c, const dt_series_options *o);
 
+/* Where there is a rate, the rows of tables [files], of files `name`, become those of moments at
+ * this rate, in the order of series and times, with numbers in all columns that nothing is filled
+ * in of. s->gap 0: it is found. FORMAT, as of dt__series_read; CONFIG, NOMEM. */
+dt_status dt__series_sample(dt__series *s, dt__csv_table *table, int64_t files,
+                            const char *const *name);
+
 /* Finds series and times of the rows of tables that were read, and puts them in order. The caller
  * frees them, also after an error. FORMAT, naming file, column and row: a time that cannot be read,
  * or two rows of a series at one time; NOMEM. */
 dt_status dt__series_read(const dt__series *s, const dt__csv_table *table, int64_t files,
-                          const dt_dataset *d, dt__series_rows *out);
+                          const char *const *name, dt__series_rows *out);
 void dt__series_rows_free(dt_ctx *ctx, dt__series_rows *r);
 
 /* Decides from the rows of the training data how long windows and gaps are, and says so. CONFIG,

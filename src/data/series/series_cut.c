@@ -83,12 +83,19 @@ static int part_of(const cutting *c, const dt__series_row *row)
     return c->part == NULL ? 0 : c->part[row->at];
 }
 
+/* Whether a window may hold two rows that follow each other. */
+static bool is_step(const dt__series *s, double step)
+{
+    const double most = s->o->rate > 0 ? 1.5 / s->o->rate : s->gap;
+    return !(most > 0 && step > most);
+}
+
 /* How many of n rows, which are in order, follow the first one. */
 static int64_t run_of(const cutting *c, const dt__series_row *row, int64_t n)
 {
     int64_t i = 1;
     while (i < n && row[i].series == row->series && part_of(c, &row[i]) == part_of(c, row) &&
-           !(c->s->gap > 0 && row[i].time - row[i - 1].time > c->s->gap)) {
+           is_step(c->s, row[i].time - row[i - 1].time)) {
         i++;
     }
     return i;

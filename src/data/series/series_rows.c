@@ -2,16 +2,16 @@
 #include "data/series/series.h"
 
 #include "core/text/json.h"
+#include "data/tables/table_join.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define USUAL_GAP 3.003 /* steps: three are none, however they were rounded */
-
 dt_status dt__series_keys_of(dt__csv *c, const dt_series_options *o)
 {
+    c->series = o;
     for (int i = 0; i < o->by.n; i++) {
         if (dt__words_add(c->ctx, &c->keys, o->by.v[i], strlen(o->by.v[i])) < 0) {
             return DT_ERR_NOMEM;
@@ -38,11 +38,6 @@ static dt_status read_times(const dt__series *s, int64_t key, double **out)
     const int64_t n = s->csv->key_words[key].n;
     *out = dt__alloc_array(s->ctx, dt__max_i64(1, n), sizeof **out);
     return *out == NULL ? DT_ERR_NOMEM : dt__csv_times(s->csv, key, s->o->format, *out);
-}
-
-static const char *file_of(const dt_dataset *d, int64_t file)
-{
-    return d->arrays->source[file].name;
 }
 
 static dt_status refuse_time(const dt__series *s, const char *file, int64_t row, const char *text)
@@ -90,11 +85,12 @@ static int in_order(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Two rows of a series at one time are of two series, or have no time. */
+/* Two rows of a series at one time are of two series, or have no time. Of several sensors they may
+ * be; each has one row. */
 static dt_status check_order(const dt__series *s, const dt__series_row *row, int64_t n,
                              const char *file, int64_t before)
 {
-    for (int64_t i = 1; i < n && s->o->time != NULL; i++) {
+    for (int64_t i = 1; i < n && s->o->time != NULL && s->o->rate == 0; i++) {
         if (row[i].series != row[i - 1].series || row[i].time > row[i - 1].time) continue;
         return dt_fail(s->ctx, DT_ERR_FORMAT,
                        "'%s': rows %lld and %lld are of one series and have the same time; "
@@ -111,13 +107,15 @@ static dt_status read_file(const dt__series *s, int64_t file, const char *path, 
 {
     const dt__csv_table *t = &r->table[file];
     const int64_t before = r->n, key = times == NULL ? 0 : key_of(s->csv, s->o->time);
+    const double *known = t->time == NULL ? NULL : t->time->data;
     int64_t backward = 0;
     for (int64_t i = 0; i < t->rows; i++, r->n++) {
         dt__series_row *row = &r->row[r->n];
         *row = (dt__series_row){ .at = r->n };
         row->series = is_next(s, t, i) ? row[-1].series : name_series(s, r, t, i, file);
         if (row->series < 0) return DT_ERR_NOMEM;
-        if (times == NULL) continue;
+        if (known != NULL) row->time = known[i];
+        if (times == NULL || known != NULL) continue;
         const int32_t code = code_of(s->csv, t, i, key);
         row->time = times[code];
         if (isnan(row->time)) return refuse_time(s, path, i, s->csv->key_words[key].word[code]);
@@ -126,7 +124,7 @@ static dt_status read_file(const dt__series *s, int64_t file, const char *path, 
     for (int64_t i = before + 1; i < r->n; i++) {
         backward += r->row[i].series == r->row[i - 1].series && r->row[i].at < r->row[i - 1].at;
     }
-    if (backward > 0) {
+    if (backward > 0 && dt__join_length(path) == 0) {
         dt__say(s->ctx,
                 "'%s': the times of series go backward %lld times; rows are put in the order of "
                 "'%s'",
@@ -136,7 +134,7 @@ static dt_status read_file(const dt__series *s, int64_t file, const char *path, 
 }
 
 dt_status dt__series_read(const dt__series *s, const dt__csv_table *table, int64_t files,
-                          const dt_dataset *d, dt__series_rows *out)
+                          const char *const *name, dt__series_rows *out)
 {
     *out = (dt__series_rows){ .table = table, .files = files };
     int64_t rows = 0;
@@ -148,7 +146,7 @@ dt_status dt__series_read(const dt__series *s, const dt__csv_table *table, int64
         status = read_times(s, key_of(s->csv, s->o->time), &times);
     }
     for (int64_t i = 0; i < files && status == DT_OK; i++) {
-        status = read_file(s, i, file_of(d, i), times, out);
+        status = read_file(s, i, name[i], times, out);
     }
     dt__release(s->ctx, times);
     return status;
@@ -191,8 +189,9 @@ dt_status dt__series_measure(dt__series *s, const dt__series_rows *r, const dt_w
 {
     s->length = w->length;
     if (s->o->time != NULL) {
-        DT__TRY(find_step(s, r, &s->step));
-        s->gap = s->o->gap > 0 ? s->o->gap : USUAL_GAP * s->step;
+        if (s->o->rate > 0) s->step = 1 / s->o->rate;
+        else DT__TRY(find_step(s, r, &s->step));
+        if (s->gap == 0) s->gap = s->o->gap > 0 ? s->o->gap : DT__SERIES_GAP * s->step;
     }
     if (w->seconds > 0) {
         const double rows = s->step > 0 ? floor(w->seconds / s->step + 0.5) : 0;
@@ -207,8 +206,9 @@ dt_status dt__series_measure(dt__series *s, const dt__series_rows *r, const dt_w
     s->stride = w->stride == 0 ? s->length : w->stride;
     if (s->o->time == NULL) return DT_OK;
     dt__say(s->ctx,
-            "data.series: %lld series, a median step of %.6g in '%s'; windows of %lld rows, "
+            "data.series: %lld series, a %s step of %.6g in '%s'; windows of %lld rows, "
             "ended by steps beyond %.6g (data.series.gap)",
-            (long long)r->names.n, s->step, s->o->time, (long long)s->length, s->gap);
+            (long long)r->names.n, s->o->rate > 0 ? "fixed" : "median", s->step, s->o->time,
+            (long long)s->length, s->gap);
     return DT_OK;
 }

@@ -3,6 +3,7 @@
 #define DT__DATA_CSV_H
 
 #include "data/arrays.h"
+#include "data/data_options.h"
 #include "data/labels.h"
 #include "data/tables/merging.h"
 
@@ -32,8 +33,9 @@ typedef struct dt__csv {
     char decimal, thousands;
     char *shown; /* the file that showed the decimal sign; owned */
     dt__cache_folder cache;
-    bool names_given;  /* `inputs` are those of a model */
-    bool finds_header; /* a first row of numbers is no header */
+    const dt_series_options *series; /* of which rows are moments; NULL: none */
+    bool names_given;                /* `inputs` are those of a model */
+    bool finds_header;               /* a first row of numbers is no header */
     /* Of several readings of the same files: another one with the same inputs or targets, whose
      * numbers (and classes) this one shares; NULL: it has its own. */
     const struct dt__csv *x_of, *y_of;
@@ -41,12 +43,20 @@ typedef struct dt__csv {
     const char *merged;   /* the file that was read last; lent */
 } dt__csv;
 
+/* Whether a row may have nothing in a column: it is of another moment. A number is NaN then, a
+ * class -1, a key empty. */
+static inline bool dt__csv_may_lack(const dt__csv *c)
+{
+    return c->series != NULL && c->series->rate > 0;
+}
+
 /* What one file gave. */
 typedef struct dt__csv_table {
     int64_t rows;
-    dt__storage *x;   /* f32 [rows, inputs], with room for more; of typed inputs raw f64 */
-    dt__storage *y;   /* i32 [rows], classes or numbers; or f32 [rows, targets] */
-    dt__storage *key; /* i32 [rows, keys]: codes; NULL: there are no keys */
+    dt__storage *x;    /* f32 [rows, inputs], with room for more; of typed inputs raw f64 */
+    dt__storage *y;    /* i32 [rows], classes or numbers; or f32 [rows, targets] */
+    dt__storage *key;  /* i32 [rows, keys]: codes; NULL: there are no keys */
+    dt__storage *time; /* f64 [rows], in place of the texts of a key; NULL: these tell the time */
 } dt__csv_table;
 
 /* Reads a file, plain or gzip. dt__csv_table_free must be called also after an error. Errors,

@@ -24,6 +24,12 @@ dt_status dt__csv_refuse(const dt__csv_reader *r, const dt__csv_field *f, const 
     text[n] = '\0';
     const bool named = r->column < r->n;
     const bool row = r->database != NULL;
+    if (r->join != NULL) {
+        int64_t at = r->line - 1;
+        const char *file = dt__table_join_file(r->join, &at);
+        return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': row %lld, column '%s': '%s' %s", file,
+                       (long long)at, named ? r->name[r->column] : "", dt__shown(text, shown), why);
+    }
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': %s %lld, column %lld%s%s%s: '%s' %s", r->path,
                    row ? "row" : "line", (long long)r->line - row, (long long)r->column + 1,
                    named ? " ('" : "", named ? r->name[r->column] : "", named ? "')" : "",
@@ -62,7 +68,7 @@ static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
         }
         if (*r->at == '"' && (r->at + 1 == r->end || r->at[1] != '"')) break;
         if (*r->at == '"') r->at++;
-        r->line += *r->at == '\n' && r->database == NULL;
+        r->line += *r->at == '\n' && r->database == NULL && r->join == NULL;
         *to++ = *r->at;
     }
     f->n = (size_t)(to - f->text);

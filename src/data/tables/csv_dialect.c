@@ -432,11 +432,26 @@ static dt_status open_database(dt__csv_reader *r)
     return dt__csv_window_end(r);
 }
 
+/* The files of a table have forms of their own; their decimal sign is the same. */
+static dt_status open_join(dt__csv_reader *r)
+{
+    r->input.descriptor = -1;
+    r->is_utf8 = true;
+    r->separator = ',';
+    DT__TRY(dt__table_join_open(r->c[0], r->path, &r->join));
+    r->decimal = dt__table_join_decimal(r->join, &r->thousands);
+    r->is_plain = r->decimal == '.' && r->thousands == 0;
+    DT__TRY(dt__csv_window_widen(r));
+    r->at = (char *)r->text;
+    return dt__csv_window_end(r);
+}
+
 dt_status dt__csv_open(dt__csv_reader *r)
 {
     r->decimal = '.';
     r->line = 1;
     if (dt__database_length(r->path) > 0) return open_database(r);
+    if (dt__join_length(r->path) > 0) return open_join(r);
     DT__TRY(dt__input_open(r->ctx, r->path, &r->input));
     DT__TRY(dt__csv_window_widen(r));
     DT__TRY(decode(r));
@@ -448,6 +463,7 @@ dt_status dt__csv_open(dt__csv_reader *r)
 void dt__csv_close_reader(dt__csv_reader *r)
 {
     dt__database_close(r->database);
+    dt__table_join_close(r->join);
     dt__input_close(&r->input);
     for (int i = 0; i < r->n_faults; i++) dt__release(r->ctx, r->fault[i]);
     for (int64_t i = 0; i < r->n; i++) dt__release(r->ctx, r->name[i]);

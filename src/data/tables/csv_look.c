@@ -2,7 +2,7 @@
  * has a number in every column whose next rows are numbers. It may be one all the same where these
  * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or
  * where most are far outside of the range below them, as years are. */
-#include "data/tables/csv_reader.h"
+#include "data/tables/csv_types.h"
 #include "data/tables/decimal.h"
 #include "data/value_text.h"
 
@@ -125,7 +125,10 @@ dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, in
     *columns = 0;
     *out = DT_ROW_NAMES;
     for (int i = 0; i < names->n; i++) place[i] = -1;
-    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path };
+    char *first;
+    int64_t files;
+    DT__TRY(dt__table_first(ctx, path, &first, &files));
+    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = first };
     dt_status s = dt__csv_open(&r);
     while (r.at < r.end && (*r.at == '\r' || *r.at == '\n')) r.at++;
     if (s == DT_OK && r.at < r.end) s = dt__csv_read_names(&r);
@@ -134,5 +137,6 @@ dt_status dt_csv_look(dt_ctx *ctx, const char *path, const dt_strings *names, in
     *columns = r.n;
     dt__csv_close_reader(&r);
     dt__csv_free(&csv);
+    dt__release(ctx, first);
     return s;
 }

@@ -11,6 +11,7 @@
 #include "data/tables/decimal.h"
 #include "data/tables/table_cache.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,6 +89,7 @@ static dt_status compare(const dt__csv_reader *r, dt__merging *m, const dt__deci
     bool missing;
     DT__TRY(dt__merging_add(r->ctx, m, &v->exact, v->value, &missing));
     for (int64_t i = 0; i < r->rows && missing; i++) {
+        if (isnan(column[i * each])) continue;
         const dt__exact before = dt__exact_real((double)column[i * each]);
         DT__TRY(dt__merging_put(r->ctx, m, &before, column[i * each]));
     }
@@ -155,10 +157,41 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
     return DT_OK;
 }
 
+/* A field with nothing in it is what a moment without a value has; *at becomes its end. */
+static bool is_nothing(const dt__csv_reader *r, const char **at)
+{
+    *at = r->at;
+    while (*at < r->end && dt__csv_is_blank(r, **at)) ++*at;
+    return dt__csv_ends_field(r, *at);
+}
+
+static dt_status put_nothing(dt__csv_reader *r, const dt__csv_place *p)
+{
+    const dt__csv *c = r->c[p->table];
+    const dt__csv_table *t = &r->out[p->table];
+    if (p->role == DT__CSV_KEY) return put_key(r, p, &(dt__csv_field){ "", 0 });
+    if (is_class(r, p)) {
+        ((int32_t *)t->y->data)[r->rows] = -1;
+    } else if (is_typed(r, p)) {
+        ((double *)t->x->data)[r->rows * c->inputs.n + p->number] = (double)NAN;
+    } else {
+        const bool input = p->role == DT__CSV_INPUT;
+        float *column = (float *)(input ? t->x : t->y)->data;
+        column[r->rows * (input ? c->inputs.n : c->targets.n) + p->number] = NAN;
+    }
+    return DT_OK;
+}
+
 /* Reads a column that goes to n > 0 places. */
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__decimal value;
+    const char *end;
+    if (dt__csv_may_lack(r->c[0]) && is_nothing(r, &end)) {
+        for (int64_t i = 0; i < n; i++) DT__TRY(put_nothing(r, &p[i]));
+        r->at += end - r->at;
+        return DT_OK;
+    }
     if (p->is_text && n == 1 && dt__csv_take_typed(r, p)) return DT_OK;
     if (p->is_text) return read_words(r, p, n);
     DT__TRY(read_number(r, &value));
@@ -215,7 +248,7 @@ static dt_status make_room(dt__csv_reader *r)
     return DT_OK;
 }
 
-static dt_status wrong_count(const dt__csv_reader *r, int64_t n, const char *there)
+dt_status dt__csv_wrong_count(const dt__csv_reader *r, int64_t n, const char *there)
 {
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; expected %lld%s",
                    r->path, (long long)r->line, there, (long long)n, (long long)r->n,
@@ -247,7 +280,7 @@ static dt_status read_row(dt__csv_reader *r)
     for (r->column = 0; !last; r->column++) {
         if (r->column == r->n) {
             const char *past = r->at;
-            DT__TRY(note(r, wrong_count(r, r->n, "more than ")));
+            DT__TRY(note(r, dt__csv_wrong_count(r, r->n, "more than ")));
             dt__csv_count_fields(r, r->separator, &past);
             skip_to(r, past);
             dt__csv_is_last(r);
@@ -263,7 +296,7 @@ static dt_status read_row(dt__csv_reader *r)
     if (r->column < r->n) {
         const int64_t past = r->line;
         r->line = line;
-        DT__TRY(note(r, wrong_count(r, r->column, "")));
+        DT__TRY(note(r, dt__csv_wrong_count(r, r->column, "")));
         r->line = past;
     }
     r->line++;
@@ -271,8 +304,7 @@ static dt_status read_row(dt__csv_reader *r)
     return DT_OK;
 }
 
-/* Leaves a row out that has another number of fields. */
-static bool leaves_out(dt__csv_reader *r)
+bool dt__csv_leaves_out(dt__csv_reader *r)
 {
     const char *at = r->at;
     if (r->c[0]->options->rows != DT_CSV_ROWS_SKIP) return false;
@@ -282,6 +314,15 @@ static bool leaves_out(dt__csv_reader *r)
     r->at += r->at < r->end;
     r->line++;
     return true;
+}
+
+void dt__csv_say_left_out(const dt__csv_reader *r)
+{
+    if (r->left_out == 0) return;
+    dt__say(r->ctx,
+            "'%s': %lld rows that have not %lld fields are left out (data.columns.rows), the "
+            "first in line %lld",
+            r->path, (long long)r->left_out, (long long)r->n, (long long)r->first_left_out);
 }
 
 /* All errors of the file: the last ones in lines of their own, the first as the error. */
@@ -316,7 +357,7 @@ static dt_status read_text(dt__csv_reader *r)
     for (int k = 0; k < r->n_c; k++) DT__TRY(begin_merging(r, r->c[k]));
     dt__pace pace = dt__pace_begin();
     while (dt__csv_has_row(r)) {
-        if (leaves_out(r)) continue;
+        if (dt__csv_leaves_out(r)) continue;
         const dt_status s = read_row(r);
         if (s != DT_OK) return r->n_faults == DT__CSV_FAULTS ? refuse_all(r) : s;
         if (r->rows % 4096 != 0 || !dt__pace_is_due(&pace)) continue;
@@ -329,12 +370,7 @@ static dt_status read_text(dt__csv_reader *r)
     }
     DT__TRY(r->status);
     DT__TRY(refuse_all(r));
-    if (r->left_out > 0) {
-        dt__say(r->ctx,
-                "'%s': %lld rows that have not %lld fields are left out (data.columns.rows), the "
-                "first in line %lld",
-                r->path, (long long)r->left_out, (long long)r->n, (long long)r->first_left_out);
-    }
+    dt__csv_say_left_out(r);
     if (r->rows > 0) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': no rows below the header", r->path);
 }
@@ -400,6 +436,7 @@ void dt__csv_table_free(dt__csv_table *t)
     dt__storage_release(t->x);
     dt__storage_release(t->y);
     dt__storage_release(t->key);
+    dt__storage_release(t->time);
 }
 
 /* ---- classes ------------------------------------------------------------------------------ */
@@ -412,7 +449,9 @@ dt_status dt__csv_close(dt__csv *c, dt__csv_table *tables, int64_t n)
     const dt_status status = dt__labels_close(c->ctx, &c->labels, to);
     for (int64_t i = 0; status == DT_OK && i < n; i++) {
         int32_t *label = tables[i].y->data;
-        for (int64_t k = 0; k < tables[i].rows; k++) label[k] = (int32_t)to[label[k]];
+        for (int64_t k = 0; k < tables[i].rows; k++) {
+            if (label[k] >= 0) label[k] = (int32_t)to[label[k]];
+        }
     }
     dt__release(c->ctx, to);
     return status;

@@ -5,6 +5,7 @@
 #include "data/input.h"
 #include "data/tables/csv.h"
 #include "data/tables/database.h"
+#include "data/tables/table_join.h"
 
 typedef enum dt__csv_role { DT__CSV_INPUT, DT__CSV_TARGET, DT__CSV_KEY } dt__csv_role;
 
@@ -29,6 +30,7 @@ typedef struct dt__csv_reader {
     const char *path;
     dt__input input;
     dt__database *database; /* in place of a file; NULL: none */
+    dt__table_join *join;   /* likewise, of several */
     bool is_utf8;           /* as soon as the text is decoded */
     uint8_t *text;          /* a window of the file, in UTF-8 (csv_window.c); owned */
     size_t filled, room;
@@ -80,6 +82,11 @@ int64_t dt__csv_count_fields(const dt__csv_reader *r, char separator, const char
 /* Skips lines without a character, and comments; false at the end, or after an error, which is
  * r->status then. */
 bool dt__csv_has_row(dt__csv_reader *r);
+/* The error of a row with n fields, said to be `there`. */
+dt_status dt__csv_wrong_count(const dt__csv_reader *r, int64_t n, const char *there);
+/* Leaves a row out that has another number of fields, where options say so; and says how many. */
+bool dt__csv_leaves_out(dt__csv_reader *r);
+void dt__csv_say_left_out(const dt__csv_reader *r);
 /* The error of a table without rows. */
 dt_status dt__csv_no_row(const dt__csv_reader *r);
 /* A number with the file's decimal sign and thousands as one with a point; false: it is none. */

@@ -217,7 +217,7 @@ dt_status dt__csv_put_typed(const dt__csv_reader *r, const dt__csv_place *p,
     double *to = (double *)r->out[p->table].x->data + r->rows * t->columns.n + p->number;
     *to = (double)NAN;
     if (dt__column_is_missing(c, f.text, f.n)) {
-        if (c->missing != DT_MISSING_REFUSED) return DT_OK;
+        if (c->missing != DT_MISSING_REFUSED || dt__csv_may_lack(r->c[p->table])) return DT_OK;
         return dt__csv_refuse(r, &f,
                               "is missing; data.columns.types says what such fields become, as "
                               "{columns: NAME, missing: median}");

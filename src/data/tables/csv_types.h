@@ -31,6 +31,10 @@ void dt__csv_trim(dt__csv_field *f);
 /* Whether it is a number, also beyond f64. */
 bool dt__csv_is_number(const dt__csv_reader *r, const dt__csv_field *f, double *out);
 
+/* The first file of the first table that a name means, owned by the caller; *files: how many
+ * tables. Errors of dt__tensor_names_add. */
+dt_status dt__table_first(dt_ctx *ctx, const char *name, char **out, int64_t *files);
+
 /* Takes the field at r->at if it is a number of a typed column, written as most are. */
 bool dt__csv_take_typed(dt__csv_reader *r, const dt__csv_place *p);
 /* Writes the raw value of a field. FORMAT, NOMEM. */

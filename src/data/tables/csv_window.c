@@ -14,6 +14,7 @@ static dt_status fill(dt__csv_reader *r)
     uint8_t *const to = r->text + r->filled;
     const size_t wanted = r->room - r->filled;
     if (r->database != NULL) DT__TRY(dt__database_read(r->database, to, wanted, &got));
+    else if (r->join != NULL) DT__TRY(dt__table_join_read(r->join, to, wanted, &got));
     else DT__TRY(dt__input_read(&r->input, to, wanted, &got));
     r->filled += got;
     r->more = r->filled == r->room;

@@ -91,14 +91,15 @@ static dt_status hash_readings(const dt__table_cache *t, XXH3_state_t *state)
     dt__chars text = { .ctx = t->ctx };
     for (int k = 0; k < t->n; k++) {
         const dt__csv *c = t->c[k];
-        int64_t own[8] = { c->target,
+        int64_t own[9] = { c->target,
                            c->names_given,
                            c->finds_header,
                            c->labels.is_closed,
                            c->labels.classes,
                            -1,
                            -1,
-                           c->options->keep.n };
+                           c->options->keep.n,
+                           dt__csv_may_lack(c) };
         for (int i = 0; i < t->n; i++) {
             if (c->x_of == t->c[i]) own[5] = i;
             if (c->y_of == t->c[i]) own[6] = i;

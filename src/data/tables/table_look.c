@@ -4,6 +4,7 @@
 #include "data/tables/csv_types.h"
 #include "core/text/ending.h"
 #include "core/text/utf8.h"
+#include "data/tables/tensor_names.h"
 
 #include <detent/tables.h>
 
@@ -160,6 +161,9 @@ static void decide(looking *k)
     if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, by_size);
     if (k->numbers || out->type == DT_COLUMN_TIME)
         out->step = k->steps == 0 ? 0 : k->step[k->steps / 2];
+    if (out->step > 0) {
+        out->spread = (k->step[k->steps - 1 - k->steps / 20] - k->step[k->steps / 20]) / out->step;
+    }
     if (out->type != DT_COLUMN_TIME) return;
     out->format = forms[form];
     out->is_unsure = (k->times & ~(1U << form)) != 0;
@@ -202,17 +206,39 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     return s;
 }
 
+dt_status dt__table_first(dt_ctx *ctx, const char *name, char **out, int64_t *files)
+{
+    dt__tensor_names all = { 0 };
+    const dt_strings list = { 1, { name } };
+    *files = 1;
+    *out = NULL;
+    const bool pattern = dt__database_length(name) == 0 && strpbrk(name, "*?") != NULL;
+    dt_status s = pattern ? dt__tensor_names_add(ctx, "data.train", NULL, &list, &all) : DT_OK;
+    if (s == DT_OK) {
+        const char *first = pattern ? all.v[0].path : name;
+        const size_t n = dt__join_length(first);
+        *out = dt__format_string(ctx, "%.*s", (int)(n > 0 ? n : strlen(first)), first);
+        if (*out == NULL) s = DT_ERR_NOMEM;
+        if (pattern) *files = all.n;
+    }
+    dt__tensor_names_free(ctx, &all);
+    return s;
+}
+
 dt_status dt_table_look_at(dt_ctx *ctx, const char *path, const dt_csv_options *options,
                            dt_table_look *out)
 {
     DT__NEED4(ctx, ctx, path, options, out);
+    char *first;
     dt__csv csv = { .ctx = ctx, .options = options }, *one = &csv;
-    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = path };
     *out = (dt_table_look){ .n = 0 };
+    DT__TRY(dt__table_first(ctx, path, &first, &out->files));
+    dt__csv_reader r = { .c = &one, .n_c = 1, .ctx = ctx, .path = first };
     dt_status s = dt__csv_open(&r);
     if (s == DT_OK) s = look(&r, out);
     dt__csv_close_reader(&r);
     dt__csv_free(&csv);
+    dt__release(ctx, first);
     if (s != DT_OK) dt_table_look_free(ctx, out);
     return s;
 }

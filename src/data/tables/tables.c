@@ -17,6 +17,17 @@ static dt_status read_files(dt__tables *t, int part, const dt__tensor_names *fil
     return DT_OK;
 }
 
+static dt_status take_names(dt__tables *t, int part, const dt__tensor_names *files)
+{
+    char **name = t->part[part].name = dt__alloc_zero(t->ctx, (size_t)files->n * sizeof *name);
+    if (name == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < files->n; i++) {
+        name[i] = dt__copy_string(t->ctx, files->v[i].path);
+        if (name[i] == NULL) return DT_ERR_NOMEM;
+    }
+    return DT_OK;
+}
+
 /* Readings that share targets have the classes of one of them. */
 static dt_status close_classes(dt__tables *t, int part)
 {
@@ -37,6 +48,7 @@ dt_status dt__tables_read(dt__tables *t, int part, const dt__tensor_names *files
         if (t->part[part].v == NULL) return DT_ERR_NOMEM;
         memset(t->part[part].v, 0, (size_t)n * sizeof(dt__csv_table));
         t->part[part].files = files->n;
+        DT__TRY(take_names(t, part, files));
         DT__TRY(read_files(t, part, files));
         if (part == 0) DT__TRY(close_classes(t, part));
     }
@@ -54,6 +66,11 @@ void dt__tables_free(dt__tables *t)
         const int64_t n = t->n * t->part[part].files;
         for (int64_t i = 0; i < n; i++) dt__csv_table_free(&t->part[part].v[i]);
         dt__release(t->ctx, t->part[part].v);
+        char **name = t->part[part].name;
+        for (int64_t i = 0; name != NULL && i < t->part[part].files; i++) {
+            dt__release(t->ctx, name[i]);
+        }
+        dt__release(t->ctx, name);
     }
     dt__held_back_free(t->ctx, &t->held);
     for (int k = 0; k < t->n; k++) dt__csv_free(&t->reading[k]);

@@ -15,6 +15,7 @@ typedef struct dt__tables {
     int n;
     struct {
         dt__csv_table *v; /* [n][files]; NULL: not read yet */
+        char **name;      /* [files] */
         int64_t files;
     } part[3];          /* train, validation, test */
     dt__held_back held; /* drawn for the first reading, which the others follow */

@@ -9,6 +9,7 @@
 #include "data/data_options.h"
 #include "data/splits/name_pattern.h"
 #include "data/tables/database.h"
+#include "data/tables/table_join.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -96,6 +97,34 @@ static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__
     return status;
 }
 
+static dt_status add_each(dt_ctx *ctx, const char *key, const char *dir, const char *name,
+                          dt__tensor_names *names);
+
+/* The files of FILE+FILE: names of the same place belong to one table. */
+static dt_status add_joined(dt_ctx *ctx, const char *key, const char *dir, const char *name,
+                            size_t n, dt__tensor_names *names)
+{
+    dt__tensor_names first = { 0 }, others = { 0 };
+    char *left = dt__format_string(ctx, "%.*s", (int)n, name);
+    dt_status s = left == NULL ? DT_ERR_NOMEM : add_each(ctx, key, dir, left, &first);
+    if (s == DT_OK) s = add_each(ctx, key, dir, name + n + 1, &others);
+    if (s == DT_OK && first.n != others.n) {
+        s = dt_fail(ctx, DT_ERR_CONFIG,
+                    "%s: '%s': %lld files match '%s', but %lld '%s'; expected one of each for "
+                    "every table",
+                    key, name, (long long)first.n, left, (long long)others.n, name + n + 1);
+    }
+    for (int64_t i = 0; i < first.n && s == DT_OK; i++) {
+        char *both = dt__format_string(ctx, "%s+%s", first.v[i].path, others.v[i].path);
+        s = both == NULL ? DT_ERR_NOMEM : add(ctx, names, both, "");
+        dt__release(ctx, both);
+    }
+    dt__release(ctx, left);
+    dt__tensor_names_free(ctx, &first);
+    dt__tensor_names_free(ctx, &others);
+    return s;
+}
+
 static dt_status add_pattern(dt_ctx *ctx, const char *key, const char *dir, const char *name,
                              dt__tensor_names *names)
 {
@@ -111,19 +140,22 @@ static dt_status add_pattern(dt_ctx *ctx, const char *key, const char *dir, cons
                    dir == NULL ? "" : " in ", dir == NULL ? "" : dir);
 }
 
+static dt_status add_each(dt_ctx *ctx, const char *key, const char *dir, const char *name,
+                          dt__tensor_names *names)
+{
+    const size_t joined = dt__join_length(name);
+    if (joined > 0) return add_joined(ctx, key, dir, name, joined, names);
+    if (strcspn(name, "*?") < file_length(name)) return add_pattern(ctx, key, dir, name, names);
+    char *path = dt__data_path(ctx, dir, name);
+    const dt_status status = path == NULL ? DT_ERR_NOMEM : add(ctx, names, path, "");
+    dt__release(ctx, path);
+    return status;
+}
+
 dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
                                const dt_strings *list, dt__tensor_names *names)
 {
-    for (int i = 0; i < list->n; i++) {
-        if (strcspn(list->v[i], "*?") < file_length(list->v[i])) {
-            DT__TRY(add_pattern(ctx, key, dir, list->v[i], names));
-            continue;
-        }
-        char *path = dt__data_path(ctx, dir, list->v[i]);
-        const dt_status status = path == NULL ? DT_ERR_NOMEM : add(ctx, names, path, "");
-        dt__release(ctx, path);
-        DT__TRY(status);
-    }
+    for (int i = 0; i < list->n; i++) DT__TRY(add_each(ctx, key, dir, list->v[i], names));
     return DT_OK;
 }
 

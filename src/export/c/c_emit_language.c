@@ -116,6 +116,12 @@ static expression index_of(dt__c_program *p, const dt_trace_call *c, const char 
         return name;
     }
     const dt__c_name x = dt__c_value(p, c->in[INDEX].value);
+    if (value_at(p->trace, c->in[INDEX].value)->dtype == DT_F32) {
+        dt__c_want(p, "embedding_row");
+        snprintf(name.text, sizeof name.text, "embedding_row((%s)[%s], %lld)", x.text, i,
+                 (long long)dt__c_dim(p, c->in[TABLE].value, 0));
+        return name;
+    }
     snprintf(name.text, sizeof name.text, "(%s)[%s]", x.text, i);
     return name;
 }
@@ -148,8 +154,9 @@ static void emit_embedding(dt__c_program *p, const dt_trace_call *c)
 
 static bool takes_embedding(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    const dt_value_kind kind = value_at(t, c->in[INDEX].value)->kind;
-    if (kind != DT_VALUE_POSITIONS && kind != DT_VALUE_INPUT) {
+    const dt_trace_value *index = value_at(t, c->in[INDEX].value);
+    const bool given = index->kind == DT_VALUE_POSITIONS || index->kind == DT_VALUE_INPUT;
+    if (!given && index->dtype != DT_F32) {
         return refuse(why, size, "its index is computed; it must be tokens or positions");
     }
     return dt__c_takes_weight(t, c, TABLE, why, size);

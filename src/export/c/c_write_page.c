@@ -164,6 +164,11 @@ void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to)
                         ? "## Columns\n\n`@_row` makes one row of x of `@_fields`; "
                           "`@_standardize`, where it is there, is called for the whole x.\n\n"
                         : "## Columns\n\n`@_row` makes x of `@_fields`.\n\n");
+    if (a->row->series.rate > 0) {
+        dt__put_text(to, "Rows follow each other at a fixed rate, ");
+        dt__put_real(to, a->row->series.rate);
+        dt__put_text(to, " to a second or unit of time: the program makes them.\n\n");
+    }
     dt__c_put_named(a, to,
                     "| field | column | type | becomes | missing |\n|---|---|---|---|---|\n");
     for (int64_t i = 0; i < a->table->n; i++) {

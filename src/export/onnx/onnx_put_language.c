@@ -58,6 +58,9 @@ static void put_embedding(dt__put_model *m, const dt_trace_call *c)
     const dt_trace_value *v = dt_trace_value_at(m->trace, c->out[0]);
     dt__value index = dt__put_in(m, c, 1), y = NULL;
     dt__put_rows r;
+    if (dt_trace_value_at(m->trace, c->in[1].value)->dtype == DT_F32) {
+        index = dt__put_cast(&m->p, index, DT__PUT_INT64);
+    }
     if (c->in[0].quant == NULL) {
         dt__put_out(m, c, 0, rows_at(&m->p, dt__put_in(m, c, 0), index));
         return;

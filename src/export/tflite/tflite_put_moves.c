@@ -200,7 +200,15 @@ static void put_pad(dt__lite_model *m, const dt_trace_call *c)
 static void put_embedding(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt__lite_shape s = dt__lite_plain_shape(dt__lite_result_of(m, c));
-    const int table = dt__lite_plain(m, c, 0), index = dt__lite_plain(m, c, 1);
+    const int table = dt__lite_plain(m, c, 0);
+    int index = dt__lite_plain(m, c, 1);
+    if (index >= 0 && m->p.tensor[index].type == DT__LITE_FLOAT32) {
+        const dt__lite_shape own = m->p.tensor[index].shape;
+        index = DT__LITE(&m->p, CAST, &own, index);
+        dt__lite_option(&m->p, 0, DT__FLAT_BYTE, DT__LITE_FLOAT32);
+        dt__lite_option(&m->p, 1, DT__FLAT_BYTE, DT__LITE_INT32);
+        if (index >= 0) m->p.tensor[index].type = DT__LITE_INT32;
+    }
     const int y = DT__LITE(&m->p, GATHER, &s, table, index);
     dt__lite_option(&m->p, 0, DT__FLAT_INT, 0);
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
@@ -214,6 +222,6 @@ const dt__lite_emitter dt__lite_moves[] = {
     { "slice", "STRIDED_SLICE", false, NULL, put_slice },
     { "concat", "CONCATENATION", false, NULL, put_concat },
     { "pad", "PAD, PADV2, MIRROR_PAD", false, takes_pad, put_pad },
-    { "embedding", "GATHER", false, NULL, put_embedding },
+    { "embedding", "GATHER, CAST", false, NULL, put_embedding },
     { NULL, NULL, false, NULL, NULL },
 };

@@ -311,22 +311,13 @@ static dt_status find_header(const examples *e, const dt__csv *csv, dt_csv_optio
 }
 
 /* Windows of the rows of series, which become numbers when they are in order. */
-static dt_status cut_series(const examples *e, const dt__csv *csv, const dt__csv_table *t,
+static dt_status cut_series(const examples *e, const dt__csv_table *t, const dt__series *s,
                             dt_dataset **d)
 {
-    const dt_model_data *data = e->data;
-    const dt__series s = { .ctx = e->ctx,
-                           .o = &data->series,
-                           .csv = csv,
-                           .length = data->input.v[0],
-                           .stride = data->stride,
-                           .gap = data->series.gap,
-                           .axis = data->axis,
-                           .keeps = true };
     dt__series_rows r;
     int64_t count[3];
-    dt_status status = dt__series_read(&s, t, 1, *d, &r);
-    if (status == DT_OK) status = dt__series_cut(&s, &r, NULL, d, count);
+    dt_status status = dt__series_read(s, t, 1, &e->path, &r);
+    if (status == DT_OK) status = dt__series_cut(s, &r, NULL, d, count);
     dt__series_rows_free(e->ctx, &r);
     return status == DT_ERR_CONFIG ? DT_ERR_FORMAT : status;
 }
@@ -358,8 +349,19 @@ static dt_status wrap_rows(const examples *e, const dt__csv *csv, dt__csv_table 
 
 static dt_status open_series(const examples *e, dt__csv *csv, dt__csv_table *t, dt_dataset **out)
 {
+    const dt_model_data *data = e->data;
+    dt__series series = { .ctx = e->ctx,
+                          .o = &data->series,
+                          .csv = csv,
+                          .length = data->input.v[0],
+                          .stride = data->stride,
+                          .gap = data->series.gap,
+                          .axis = data->axis,
+                          .keeps = true };
+    const dt_status sampled = dt__series_sample(&series, t, 1, &e->path);
+    if (sampled != DT_OK) return sampled == DT_ERR_CONFIG ? DT_ERR_FORMAT : sampled;
     DT__TRY(wrap_rows(e, csv, t, out));
-    DT__TRY(cut_series(e, csv, t, out));
+    DT__TRY(cut_series(e, t, &series, out));
     dt__array_store *s = (*out)->arrays;
     dt__storage *codes = s->kept_codes;
     s->kept_codes = NULL;

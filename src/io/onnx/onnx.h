@@ -30,6 +30,9 @@ typedef struct dt__onnx_file {
     int64_t opset;
     bool channels_last; /* images are [N, height, width, channels] at its ends, not in the model */
     size_t size;        /* in bytes */
+    /* of a graph made from another format: what its file calls the ends (NULL: nothing); NULL: as
+     * the graph */
+    const char **in_names, **out_names;
 } dt__onnx_file;
 
 /* Reads a file; dt__onnx_close frees it, also after an error: IO; FORMAT; UNSUPPORTED (the version
@@ -114,6 +117,7 @@ typedef struct dt__onnx_value {
     const dt__onnx_codes *codes; /* NULL: none */
     bool integers;               /* of a computed value: it is codes still */
     bool rounded;                /* and its layer has rounded it to them */
+    bool whole;                  /* of a computed value: integers of an input, as floats */
     const char *initializer;     /* its name, if it came from the file; else NULL */
     /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one of them
      * does, or several; 0: none */
@@ -454,6 +458,12 @@ bool dt__onnx_is_expanded(const dt__onnx_node *n);
  * NOMEM. */
 dt_status dt__onnx_unroll(dt__onnx *g);
 bool dt__onnx_is_loop(const dt__onnx_node *n);
+/* If with a condition that is constant becomes the nodes of its branch: g->graph is then a graph of
+ * its own (onnx_ifs.c). Errors: NOMEM. */
+dt_status dt__onnx_choose(dt__onnx *g);
+bool dt__onnx_is_if(const dt__onnx_node *n);
+/* Dimensions that the options give to inputs (onnx_given.c). Errors: ARG. */
+dt_status dt__onnx_put_shapes(const dt__onnx *g);
 /* Prepares the model with the file's codes and ranges. Errors: UNSUPPORTED, naming a layer whose
  * scheme has no counterpart; NOMEM. */
 dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);
@@ -470,6 +480,8 @@ dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT]);
 typedef dt_status dt__onnx_work(void *user, dt__onnx *g);
 dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
                         dt__onnx_work *work, void *user);
+/* The same for the graph of g as it is now, beside its own reading. */
+dt_status dt__onnx_try(const dt__onnx *g, void **kept, dt__onnx_work *work, void *user);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
 /* The layer of an output, and those that it needs, are live. */

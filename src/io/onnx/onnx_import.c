@@ -196,15 +196,18 @@ static dt_status work_within(dt__onnx *g, dt__onnx_work *work, void *user)
                    g->file->path);
 }
 
-dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
-                        dt__onnx_work *work, void *user)
+/* What is done to a graph before it is read. */
+static dt_status settle(dt__onnx *g)
 {
-    static const dt_onnx_options none = { .n_names = 0 };
-    dt__onnx g = { .ctx = f->ctx,
-                   .file = f,
-                   .options = options == NULL ? &none : options,
-                   .graph = f->model == NULL ? NULL : f->model->graph,
-                   .kept = kept };
+    if (g->graph == NULL) return DT_OK;
+    DT__TRY(dt__onnx_put_shapes(g));
+    return dt__onnx_choose(g);
+}
+
+static dt_status with_graph(const dt__onnx *from, bool whole, dt__onnx_work *work, void *user)
+{
+    const dt__onnx_file *f = from->file;
+    dt__onnx g = *from;
     dt__stream streams[DT__PURPOSES];
     const bool blank = f->ctx->blank;
     memcpy(streams, f->ctx->stream, sizeof streams);
@@ -212,7 +215,8 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
     dt_status s = dt_tape_create(f->ctx, &g.tape);
     if (s == DT_OK) {
         g.tape->no_grad = g.tape->shapes_only = true;
-        s = work_within(&g, work, user);
+        if (whole) s = settle(&g);
+        if (s == DT_OK) s = work_within(&g, work, user);
     }
     f->ctx->blank = blank;
     memcpy(f->ctx->stream, streams, sizeof streams);
@@ -220,6 +224,26 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
     dt__block_list_free(f->ctx, &g.blocks);
     dt__release(f->ctx, g.layer);
     return s;
+}
+
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+                        dt__onnx_work *work, void *user)
+{
+    static const dt_onnx_options none = { .n_names = 0 };
+    const dt__onnx g = { .ctx = f->ctx,
+                         .file = f,
+                         .options = options == NULL ? &none : options,
+                         .graph = f->model == NULL ? NULL : f->model->graph,
+                         .kept = kept };
+    return with_graph(&g, true, work, user);
+}
+
+dt_status dt__onnx_try(const dt__onnx *g, void **kept, dt__onnx_work *work, void *user)
+{
+    const dt__onnx own = {
+        .ctx = g->ctx, .file = g->file, .options = g->options, .graph = g->graph, .kept = kept
+    };
+    return with_graph(&own, false, work, user);
 }
 
 /* A model that is being made. */

@@ -48,7 +48,8 @@ static dt_status take_node(dt__look *l, const dt__onnx_node *n)
     snprintf(text, sizeof text, "%.90s%s%.90s", standard ? "" : n->domain, standard ? "" : ".",
              n->op_type);
     const bool known = standard && dt__onnx_operator_of(n->op_type) != NULL;
-    return dt__look_operator(l, text, known || dt__onnx_is_expanded(n) || dt__onnx_is_loop(n));
+    return dt__look_operator(
+        l, text, known || dt__onnx_is_expanded(n) || dt__onnx_is_loop(n) || dt__onnx_is_if(n));
 }
 
 static void count_parameters(dt__look *l, const DtOnnx__Graph *graph)

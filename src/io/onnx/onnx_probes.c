@@ -141,7 +141,11 @@ static dt_status find(void *user, dt__onnx *g)
 dt_status dt__onnx_probes_find(const dt__onnx_file *f, const dt_onnx_options *options,
                                dt__onnx_probes *p)
 {
-    return dt__onnx_with(f, options, &p->kept, find, p);
+    const dt_logger log = p->ctx->log;
+    p->ctx->log = NULL; /* its notes were those of the import */
+    const dt_status s = dt__onnx_with(f, options, &p->kept, find, p);
+    p->ctx->log = log;
+    return s;
 }
 
 static dt_tensor *see(void *user, dt_tape *t, dt_module *m, dt_tensor *x)

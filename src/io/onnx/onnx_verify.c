@@ -26,18 +26,34 @@ typedef struct verification {
     int out_axis[DT_MAX_OUT][DT_MAX_RANK];
 } verification;
 
-/* The tensor of a name; the only one of a file, if that has no more and the model wants no more. */
-static dt_status want(const verification *v, const dt_file *file, const char *name,
+static const char *other_of(const char *const name[2])
+{
+    return name[1] != NULL ? name[1] : name[0];
+}
+
+/* The tensor of a name, or of its other name, if that is not NULL; the only one of a file, if that
+ * has no more and the model wants no more. */
+static dt_status want(const verification *v, const dt_file *file, const char *const name[2],
                       const char *what, bool alone, const dt_file_entry **out)
 {
     char shown[DT__SHOWN];
-    *out = dt_file_find(file, name);
+    *out = dt_file_find(file, name[0]);
+    if (*out == NULL && name[1] != NULL) *out = dt_file_find(file, name[1]);
     if (*out == NULL && alone && dt_file_count(file) == 1) *out = dt_file_at(file, 0);
     if (*out != NULL) return DT_OK;
     return dt_fail(v->ctx, DT_ERR_FORMAT,
                    "%s: the file of values has no tensor '%s', %s of the "
                    "model",
-                   file->path, dt__shown(name, shown), what);
+                   file->path, dt__shown(other_of(name), shown), what);
+}
+
+/* What the file calls an end of the graph, where that has another name; NULL: nothing. */
+static const char *other(const verification *v, bool output, size_t i)
+{
+    const char *const *names = v->onnx == NULL ? NULL
+                               : output        ? v->onnx->out_names
+                                               : v->onnx->in_names;
+    return names == NULL ? NULL : names[i];
 }
 
 /* A tensor of the file with its dimensions where the model has them: i is dimension axis[i]. */
@@ -87,7 +103,8 @@ static dt_status load_inputs(verification *v)
     for (size_t i = 0; i < v->graph->n_input && v->n_in < DT_MAX_IN; i++) {
         const char *name = v->graph->input[i]->name;
         if (dt__onnx_is_initializer(v->graph, name)) continue;
-        DT__TRY(want(v, v->given, name, "an input", alone, &e));
+        const char *const names[2] = { name, other(v, false, i) };
+        DT__TRY(want(v, v->given, names, "an input", alone, &e));
         DT__TRY(dt__entry_load(v->given, e, DT_F32, &v->in[v->n_in]));
         dt_tensor **x = &v->in[v->n_in++];
         if (v->options->no_batch) DT__TRY(dt__onnx_put_batch(x));
@@ -128,10 +145,10 @@ static dt_status find_places(void *user, dt__onnx *g)
 static dt_status compare(const verification *v, size_t i, const dt_tensor *y, dt_onnx_difference *d)
 {
     const dt_file_entry *e;
-    const char *name = v->graph->output[i]->name;
+    const char *const name[2] = { v->graph->output[i]->name, other(v, true, i) };
     const bool alone = v->graph->n_output == 1 && v->expected != v->given;
     *d = (dt_onnx_difference){ .relative = 0 };
-    dt__shown(name, d->output);
+    dt__shown(other_of(name), d->output);
     DT__TRY(want(v, v->expected, name, "an output", alone, &e));
     return dt__onnx_compare(v->expected, e, y, v->out_axis[i], v->options->no_batch, d);
 }

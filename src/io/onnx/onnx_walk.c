@@ -155,6 +155,11 @@ static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
     v->axis[3] = 1;
 }
 
+static bool is_whole(const DtOnnx__TensorType *t)
+{
+    return t->elem_type == DT__ONNX_I32 || t->elem_type == DT__ONNX_I64;
+}
+
 /* What the elements of an input are; its layer computes in float. */
 static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
 {
@@ -171,8 +176,8 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
                            "has floats of 16 bits, in which every result would be rounded; "
                            "export the model in float32");
     }
-    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE) {
-        return input_error(g, in, "must have floats");
+    if (t->elem_type != DT__ONNX_FLOAT && t->elem_type != DT__ONNX_DOUBLE && !is_whole(t)) {
+        return input_error(g, in, "must have floats, int32 or int64");
     }
     if (t->elem_type == DT__ONNX_DOUBLE) {
         dt__say(g->ctx, "%s: the input '%s' has doubles; the model computes in float",
@@ -201,13 +206,14 @@ static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
         if (!g->options->no_batch && i == at) continue;
         if (extent < 1 || extent > INT32_MAX) {
             return input_error(g, in,
-                               "must have numbers as dimensions, besides the batch; export "
-                               "it with fixed sizes");
+                               "must have numbers as dimensions, besides the batch; --shape "
+                               "'NAME:1x3x224x224' gives them");
         }
         out->dims[out->rank++] = extent;
     }
-    const int64_t batch = g->options->no_batch ? 0 : from->dim[at]->dim_value;
-    if (batch < 0 || batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
+    /* -1, which Paddle writes, is any number, too */
+    const int64_t batch = g->options->no_batch ? 0 : dt__max_i64(from->dim[at]->dim_value, 0);
+    if (batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
         return input_error(g, in, "has another batch size than the input before it");
     }
     if (batch > 0) g->batch = batch;
@@ -231,6 +237,7 @@ static dt_status read_input(dt__onnx *g, const DtOnnx__ValueInfo *in)
     v->kind = DT__ONNX_COMPUTED;
     v->layer = v->plain = l->index;
     v->rank = l->shape.rank + 1;
+    v->whole = is_whole(t);
     dt__onnx_put_batch_at(v, (int)at);
     if (at > 0) {
         dt__say(g->ctx,
@@ -290,6 +297,8 @@ static dt_status check_operators(dt__onnx *g)
             fault(g, n,
                   "its number of turns must be a constant of the file, from 1 to 1024, "
                   "and its body without loops");
+        } else if (dt__onnx_is_if(n)) {
+            fault(g, n, "its condition must be known from the sizes of the inputs");
         } else if (dt__onnx_operator_of(n->op_type) == NULL) {
             fault(g, n,
                   dt__onnx_is_expanded(n) ? "it is known behind a DynamicQuantizeLinear, with a "

@@ -48,6 +48,7 @@ typedef struct dt__vlite_tensor {
     int32_t *zero; /* [scales] */
     int axis;
     int block_scales; /* a tensor */
+    const char *name; /* NULL: none, or it was not asked for */
 } dt__vlite_tensor;
 
 typedef struct dt__vlite dt__vlite;

@@ -96,6 +96,7 @@ dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work,
     dt_status s = map == NULL
                       ? dt_fail(ctx, DT_ERR_FORMAT, "%s: no TFLite model: it is empty", f.path)
                       : dt__vlite_open(ctx, f.path, &whole, &limits, &v);
+    if (s == DT_OK) s = dt__lite_fold(v);
     if (s == DT_OK) s = work(user, v, &f);
     dt__onnx_close(&f);
     dt__vlite_close(v);

@@ -25,6 +25,8 @@ typedef struct dt__lite_import {
 /* Opens a file for reading alone, and calls `work`; what `work` puts into f->blocks is freed. */
 typedef dt_status dt__lite_work(void *user, dt__vlite *v, dt__onnx_file *f);
 dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work, void *user);
+/* Makes constants of what DEQUANTIZE makes of constants (lite_fold.c). NOMEM. */
+dt_status dt__lite_fold(dt__vlite *v);
 /* Makes the layers of all operators. Errors: UNSUPPORTED, of the first that is not read; NOMEM. */
 dt_status dt__lite_read_ops(dt__lite_import *m);
 /* Prepares a model of int8 for devices, with the file's scales (lite_codes.c). Errors: UNSUPPORTED

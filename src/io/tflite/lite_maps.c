@@ -153,11 +153,16 @@ static dt_status run_select(dt__vlite_call *c)
 static dt_status run_cast(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];
-    if (x->type != DT__VLITE_BOOL || c->y->f == NULL) {
-        return dt__vlite_refuse(c, "it makes floats of bools alone");
+    const bool truth = x->type == DT__VLITE_BOOL && c->y->f != NULL;
+    if (!truth && (x->type != DT__VLITE_F32 || c->y->type != DT__VLITE_I32)) {
+        return dt__vlite_refuse(c, "it makes floats of bools, and int32 of floats, alone");
     }
     DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
-    for (int64_t i = 0; i < x->count; i++) c->y->f[i] = x->q[i] != 0;
+    for (int64_t i = 0; i < x->count; i++) {
+        if (truth) c->y->f[i] = x->q[i] != 0;
+        else if (fabsf(x->f[i]) < 0x1p31f) c->y->q[i] = (int32_t)x->f[i];
+        else return dt__vlite_refuse(c, "element %lld is no int32", (long long)i);
+    }
     return DT_OK;
 }
 

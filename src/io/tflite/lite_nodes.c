@@ -459,9 +459,11 @@ static void add_inputs(dt__lite_nodes *b)
 {
     DtOnnx__Graph *g = b->graph;
     g->input = memory(b, b->v->ins + 1, sizeof *g->input);
+    b->file->in_names = memory(b, b->v->ins + 1, sizeof *b->file->in_names);
     for (int i = 0; i < b->v->ins && b->status == DT_OK; i++) {
         const dt__vlite_tensor *t = &b->v->tensor[b->v->in[i]];
         const char *name = i == 0 ? "x" : text(b, "x%d", i + 1);
+        b->file->in_names[i] = t->name;
         g->input[g->n_input++] = end_of(b, name, t);
         b->value[b->v->in[i]] = is_coded(t) ? scaled(b, "QuantizeLinear", name, t) : name;
     }
@@ -473,6 +475,7 @@ static void add_outputs(dt__lite_nodes *b)
     DtOnnx__Graph *g = b->graph;
     b->op = NULL;
     g->output = memory(b, b->v->outs + 1, sizeof *g->output);
+    b->file->out_names = memory(b, b->v->outs + 1, sizeof *b->file->out_names);
     for (int i = 0; i < b->v->outs && b->status == DT_OK; i++) {
         const int tensor = b->v->out[i];
         const dt__vlite_tensor *t = &b->v->tensor[tensor];
@@ -486,6 +489,7 @@ static void add_outputs(dt__lite_nodes *b)
         else y = DT__LITE_NODE(b, "Identity", y);
         if (b->status != DT_OK) return;
         newest(b)->output[0] = name;
+        b->file->out_names[i] = t->name;
         g->output[g->n_output++] = end_of(b, name, t);
     }
 }

@@ -10,7 +10,7 @@
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { T_SHAPE, T_TYPE, T_BUFFER, T_QUANTIZATION = 4, T_SIGNATURE = 7 };
+enum { T_SHAPE, T_TYPE, T_BUFFER, T_NAME, T_QUANTIZATION, T_SPARSITY = 6, T_SIGNATURE };
 enum { Q_SCALE = 2, Q_ZERO, Q_DETAILS_TYPE, Q_DETAILS, Q_AXIS };
 
 /* Bits of an element in the file; 0: a type that is not known. */
@@ -116,6 +116,18 @@ static dt_status read_scales(dt__vlite *v, dt__vlite_tensor *t, const dt__vtable
     return DT_OK;
 }
 
+/* Only import asks for names, as for unknown types. */
+static dt_status read_name(dt__vlite *v, const dt__vtable *from, dt__vlite_tensor *t)
+{
+    const dt__vvector name = dt__vflat_vector(&v->f, from, T_NAME, 1);
+    if (v->f.fault != NULL || !v->most.unknown || name.count == 0) return DT_OK;
+    char *to = dt__vlite_memory(v, name.count + 1, 1);
+    if (to == NULL) return DT_ERR_NOMEM;
+    memcpy(to, v->f.bytes + name.at, (size_t)name.count);
+    t->name = to;
+    return DT_OK;
+}
+
 static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vvector *buffers,
                              int64_t i)
 {
@@ -143,6 +155,13 @@ static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vve
         if (dt__vflat_number(f, &signature, d, 4) == -1) *(d == 0 ? &t->open : &t->vague) = true;
     }
     DT__TRY(read_scales(v, t, from, i));
+    DT__TRY(read_name(v, from, t));
+    if (dt__vflat_has(f, from, T_SPARSITY)) {
+        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
+                       "%s: tensor %lld is sparse, which is not read; convert the model without "
+                       "sparsity",
+                       v->path, (long long)i);
+    }
     const int64_t buffer = dt__vflat_int(f, from, T_BUFFER, 4, 0);
     if (buffer < 0 || buffer >= buffers->count)
         return dt__vlite_broken(v, "no buffer for tensor", i);

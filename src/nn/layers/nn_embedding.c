@@ -1,4 +1,5 @@
-/* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1) */
+/* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1)
+ * In a list of layers indices are floats, whole numbers: codes of categories, or tokens. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
@@ -29,6 +30,22 @@ dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_modu
     return dt__layer_done(build(m, count, width), m, out);
 }
 
+#define AT(field) .offset = offsetof(dt_embedding_layer, field)
+
+static const dt_key layer_keys[] = {
+    DT__LAYER_HEAD("embedding", dt_embedding_layer),
+    { "count", DT_KEY_INT, AT(count), .least = 1, .most = 1 << 24, .fallback = "!",
+      .text = "how many rows the table has: inputs are whole numbers from 0 to count - 1" },
+    { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
+      .text = "of a row, which is the result's last dimension" },
+    { 0 },
+};
+
+DT__LAYER_CREATE(dt_embedding_layer, dt_embedding_create(ctx, o->count, o->width, out))
+
+DT__LAYER_TYPE(embedding, "the row of a table for each element, a whole number", dt_embedding_layer,
+               layer_keys, 1, 1, .create = layer_create);
+
 DT__MAKE(make, dt_embedding_create(ctx, 4, 2, out))
 DT__MAKE(make_large, dt_embedding_create(ctx, 100, 50, out))
 DT__MAKE(make_empty, dt_embedding_create(ctx, 0, 2, out))
@@ -47,6 +64,8 @@ static const dt__layer_case cases[] = {
       .state = "weight", .first = { { "weight", -5.5, 5.5 } }, .rough = true },
     { "no rows", make_empty, .fails = DT_ERR_ARG, .says = "embedding: the number of rows" },
     { "no width", make_flat, .fails = DT_ERR_ARG, .says = "embedding: the width" },
+    { "floats", make, .in = { { { 3 }, .given = true, .values = { 3, 0, 3 } } }, .state = "weight",
+      .given = { { "weight", { 1, 2, 3, 4, 5, 6, 7, 8 } } }, .n_y = 6, .y = { 7, 8, 1, 2, 7, 8 } },
     { "no such row", make, .in = { { { 1 }, .dtype = DT_I32, .given = true, .values = { 4 } } },
       .state = "weight", .fails = DT_ERR_ARG, .says = "embedding" },
 };

@@ -1,11 +1,33 @@
 /* Embedding lookup.      y[..., :] = weight[index[...], :]
+ * The index is integers, or floats that are whole numbers, as columns of a table are.
  *     dweight[v, :] = sum of dy over the positions whose index is v
  * Of a quantized weight only the rows that are read are dequantized. */
 #include "autograd/codes.h"
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
+#include <math.h>
 #include <string.h>
+
+/* Element k of the index. */
+static double index_at(const dt_tensor *x, int64_t k)
+{
+    return x->dtype == DT_F32 ? (double)((const float *)dt__data(x))[k]
+                              : ((const double *)dt__data(x))[k];
+}
+
+/* Floats that are indices. */
+static dt_status want_whole(const dt_call *c, int64_t n)
+{
+    const dt_tensor *x = c->arg[1];
+    for (int64_t k = 0; k < x->count && !c->tape->shapes_only; k++) {
+        const double v = index_at(x, k);
+        if (v >= 0 && v < (double)n && v == floor(v)) continue;
+        return dt_refuse(c, DT_ERR_ARG, "index[%lld] is %g; expected a whole number in 0...%lld",
+                         (long long)k, v, (long long)n - 1);
+    }
+    return DT_OK;
+}
 
 static dt_status shape(dt_call *c)
 {
@@ -13,7 +35,8 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_float(c, 0));
     DT__TRY(dt__want_rank(c, 0, 2, 2));
     DT__TRY(dt__want_rank(c, 1, 0, DT_MAX_RANK - 1));
-    DT__TRY(dt__want_indices(c, 1, c->in[0]->dims[0], NULL));
+    const int64_t n = c->in[0]->dims[0];
+    DT__TRY(dt__is_float(c->in[1]->dtype) ? want_whole(c, n) : dt__want_indices(c, 1, n, NULL));
     const dt_tensor *index = c->in[1];
     int64_t dims[DT_MAX_RANK];
     memcpy(dims, index->dims, sizeof dims);
@@ -27,7 +50,7 @@ static dt__gather rows_of(const dt_call *c)
     return (dt__gather){ .count = index->count,
                          .n = c->arg[0]->dims[1],
                          .index = dt__data(index),
-                         .wide = index->dtype == DT_I64 };
+                         .type = index->dtype };
 }
 
 static void forward(const dt_call *c)
@@ -94,7 +117,14 @@ static const dt__case cases[] = {
     { "outside",
       .in = { { { 3, 2 } }, { { 2 }, .given = true, .values = { 1, -1 }, .dtype = DT_I32 } },
       .fails = DT_ERR_ARG, .says = "index[1] is -1, outside 0...2" },
-    { "float index", .in = { { { 3, 2 } }, { { 2 } } }, .fails = DT_ERR_DTYPE },
+    { "floats",
+      .in = { { { 3, 2 }, .given = true, .values = { 1, 2, 3, 4, 5, 6 } },
+              { { 3 }, .given = true, .values = { 2, 0, 2 } } },
+      .n_y = 6, .y = { 5, 6, 1, 2, 5, 6 } },
+    { "between rows", .in = { { { 3, 2 } }, { { 2 }, .given = true, .values = { 1, 0.5 } } },
+      .fails = DT_ERR_ARG, .says = "index[1] is 0.5; expected a whole number in 0...2" },
+    { "floats outside", .in = { { { 3, 2 } }, { { 2 }, .given = true, .values = { 3, 0 } } },
+      .fails = DT_ERR_ARG, .says = "index[0] is 3; expected a whole number in 0...2" },
     { "rank", .in = { { { 3 } }, { INDEX({ 2 }) } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },
 };
 DT__CASES(embedding, cases)

@@ -5,6 +5,7 @@
 #include "io/gguf/gguf.h"
 #include "train/recipe/choices.h"
 #include "data/tables/database.h"
+#include "data/tables/table_join.h"
 #include "train/recipe/recipe.h"
 
 #include <errno.h>
@@ -95,9 +96,15 @@ static void check_series(dt_recipe *r)
     }
     if (series == NULL) return;
     if (window == NULL) dt__complain(r, series, "'data.series' requires 'data.window'");
-    if (s->time == NULL && (s->gap > 0 || s->format != NULL)) {
+    dt__node *method = dt__given(r, "data.series.method");
+    if (s->time == NULL && (s->gap > 0 || s->format != NULL || s->rate > 0)) {
         dt__complain(r, series, "'data.series.%s' requires 'data.series.time'",
-                     s->gap > 0 ? "gap" : "format");
+                     s->gap > 0    ? "gap"
+                     : s->rate > 0 ? "rate"
+                                   : "format");
+    }
+    if (method != NULL && s->rate == 0) {
+        dt__complain(r, method, "'data.series.method' requires 'data.series.rate'");
     }
     const bool words = d->task == DT_DATA_CLASSIFICATION || d->task == DT_DATA_ANOMALY;
     if (label != NULL && s->label != DT_SERIES_LAST && !words) {
@@ -261,12 +268,31 @@ static const char *without_part(dt_recipe *r, const char *name)
     return name;
 }
 
+static void check_data_files(dt_recipe *r, const char *path, const dt_strings *names);
+
+/* FILE+FILE as two names. */
+static void check_joined(dt_recipe *r, const char *path, const char *name, size_t n)
+{
+    const dt_strings both = { 2, { dt__recipe_format(r, "%.*s", (int)n, name), name + n + 1 } };
+    if (!r->out_of_memory) check_data_files(r, path, &both);
+    if (r->options.data.series.rate > 0 || dt__has_bad(r, "data.series")) return;
+    dt__complain(r, dt__given(r, path),
+                 "'%s': several files are joined by the times of their rows; expected "
+                 "'data.series' with a rate",
+                 path);
+}
+
 static void check_data_files(dt_recipe *r, const char *path, const dt_strings *names)
 {
     const char *dir = r->options.data.dir;
     for (int i = 0; i < names->n && !r->out_of_memory; i++) {
         const char *name = names->v[i];
         if (name == NULL) continue;
+        const size_t joined = dt__join_length(name);
+        if (joined > 0 && r->options.data.format == DT_DATA_TENSORS) {
+            check_joined(r, path, name, joined);
+            continue;
+        }
         if (r->options.data.format == DT_DATA_TENSORS) {
             name = without_part(r, name);
             if (strpbrk(name, "*?") != NULL) continue;

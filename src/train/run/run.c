@@ -89,6 +89,7 @@ static dt_status end_training(dt__run *r)
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));
     DT__TRY(dt__run_take_average(r));
+    DT__TRY(dt__run_follow_norms(r));
     return dt__run_end_spread(r);
 }
 

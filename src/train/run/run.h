@@ -13,6 +13,7 @@
  *     run_spikes.c   train.spikes: losses far above those before
  *     run_average.c  train.average: averages of the parameters
  *     run_buffers.c  buffers that an update writes, restored if it is skipped
+ *     run_quantizing.c  how a prepared model trains: estimator, damping, layer after layer
  *     run_loop.c     the training loop: lines of metrics, checkpoints, progress
  *     run_rate.c     the learning rate of an update
  *     run_best.c     validation: the best evaluation, early stopping
@@ -331,6 +332,17 @@ dt_status dt__run_set_backward(dt__run *r);
  * the steps that the recipe gives. */
 dt_status dt__run_update_ranges(dt__run *r);
 
+/* ---- run_quantizing.c ---- */
+
+/* Before an update of a prepared model: quantizes further layers, sets the estimator. */
+dt_status dt__run_quantize_more(dt__run *r);
+/* Adds the gradients of qat.damping. Resets the tape. */
+dt_status dt__run_damp(dt__run *r);
+/* After training: qat.norm_batches. */
+dt_status dt__run_follow_norms(dt__run *r);
+/* CONFIG where those keys do not fit a prepared model of the run. */
+dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial);
+
 /* ---- run_step.c ---- */
 
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
@@ -419,6 +431,10 @@ dt_status dt__run_swap_average(dt__run *r);
 dt_status dt__run_take_average(dt__run *r);
 /* The opposite. */
 dt_status dt__run_leave_average(dt__run *r);
+/* Forward passes in training mode over the first of a shuffle of the training examples, whole
+ * batches, without augmentation: norms and observers follow. Draws nothing from the run's
+ * streams. */
+dt_status dt__run_follow(dt__run *r, int64_t batches);
 
 /* ---- run_buffers.c ---- */
 

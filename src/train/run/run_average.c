@@ -40,14 +40,12 @@ dt_status dt__run_swap_average(dt__run *r)
     return dt_optimizer_swap_average(r->optimizer, r->tape);
 }
 
-/* Forward passes in training mode over the first of a shuffle of the training examples, whole
- * batches, without augmentation. */
-static dt_status follow(dt__run *r)
+static dt_status follow(dt__run *r, int64_t batches)
 {
     const dt_train_options *o = &r->o->train;
     const int64_t count = dt__min_i64(dt_dataset_count(r->train), o->batch_size);
     const int64_t most = dt_dataset_count(r->train) / count;
-    const dt__calibration_choice choice = { dt__min_i64(o->average.batches, most) * count, count,
+    const dt__calibration_choice choice = { dt__min_i64(batches, most) * count, count,
                                             r->o->run.seed };
     dt__calibration c;
     dt_status status = dt__calibration_open(&c, r->ctx, r->train, &choice);
@@ -62,9 +60,17 @@ static dt_status follow(dt__run *r)
     return status;
 }
 
-dt_status dt__run_take_average(dt__run *r)
+dt_status dt__run_follow(dt__run *r, int64_t batches)
 {
     dt__stream stream[DT__PURPOSES];
+    memcpy(stream, r->ctx->stream, sizeof stream);
+    const dt_status status = follow(r, batches);
+    memcpy(r->ctx->stream, stream, sizeof stream);
+    return status;
+}
+
+dt_status dt__run_take_average(dt__run *r)
+{
     if (r->o->train.average.name == DT_AVERAGE_NONE) return DT_OK;
     if (*dt__run_count(r, DT__COUNT_AVERAGED) == 0) {
         dt__say(r->ctx, "%s: nothing was averaged: the weights are those of the last update",
@@ -74,10 +80,7 @@ dt_status dt__run_take_average(dt__run *r)
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     DT__TRY(dt__run_swap_average(r));
     if (r->n_saved == 0 || r->o->train.average.batches == 0) return DT_OK;
-    memcpy(stream, r->ctx->stream, sizeof stream);
-    const dt_status status = follow(r);
-    memcpy(r->ctx->stream, stream, sizeof stream);
-    return status;
+    return dt__run_follow(r, r->o->train.average.batches);
 }
 
 dt_status dt__run_leave_average(dt__run *r)

@@ -16,6 +16,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     if (!r->o->qat.given) return DT_OK;
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
     DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
+    DT__TRY(dt__run_check_quantizing(r, trial));
     const dt__rounding end = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     DT__TRY(dt__rounding_suits(&end, r->recipe, trial));
     if (r->o->qat_schedule.refresh_steps > 0) {

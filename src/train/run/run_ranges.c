@@ -112,6 +112,7 @@ dt_status dt__run_update_ranges(dt__run *r)
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
     if (is_due(r, norm_step(r))) dt_norms_freeze(r->model, true);
+    DT__TRY(dt__run_quantize_more(r));
     return is_due(r, r->o->qat_schedule.freeze_observer_step) ? dt_observers_freeze(r->model, true)
                                                               : DT_OK;
 }

@@ -93,6 +93,7 @@ static dt_status gradients(dt__run *r, const dt__batch_range *p, dt__update_resu
     else
         for (int64_t i = 0; i < p->batches; i++) DT__TRY(one_batch(r, &u->loss));
     u->loss /= p->labels;
+    DT__TRY(dt__run_damp(r));
     return dt__optimizer_clip(r->optimizer, r->tape, r->o->train.clip_grad_norm, &u->norm,
                               &u->factor);
 }

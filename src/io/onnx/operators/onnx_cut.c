@@ -179,6 +179,25 @@ static dt_status indices_of(dt__onnx *g, const dt__onnx_value *at, int64_t exten
     return DT_OK;
 }
 
+/* Rows of a table, which are chosen by integers of an input. */
+static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const dt__onnx_value *at)
+{
+    dt__onnx_layer *l, *from;
+    if (table->rank != 2 || dt__onnx_int(g, "axis", 0) != 0) {
+        return dt__onnx_refuse(g, "of a constant that is not [rows, width], or not of its rows");
+    }
+    DT__TRY(dt__onnx_plain(g, at, &from));
+    DT__TRY(dt__onnx_new(g, "embedding", &l));
+    dt_embedding_layer *o = l->options;
+    o->count = table->dims[0];
+    o->width = table->dims[1];
+    DT__TRY(dt__onnx_weigh(g, l, "weight", table));
+    dt__onnx_read_from(l, from);
+    DT__TRY(dt__onnx_add(g, l));
+    dt__onnx_result(g, 0, l);
+    return DT_OK;
+}
+
 /* Indices of one dimension stay in place; of more, the dimension becomes as many. */
 dt_status dt__onnx_gather(dt__onnx *g)
 {
@@ -187,6 +206,7 @@ dt_status dt__onnx_gather(dt__onnx *g)
     dt__onnx_layer *l;
     int64_t *index;
     int axis;
+    if (v.kind != DT__ONNX_COMPUTED && at->whole) return rows_of_table(g, dt__onnx_in(g, 0), at);
     if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "with computed indices");
     if (at->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "with computed indices");
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));

@@ -53,6 +53,10 @@ static dt_status cast(dt__onnx *g, int64_t to)
                                to == DT__ONNX_F16 ? "float16" : "bfloat16");
     }
     if (x.kind == DT__ONNX_COMPUTED && to == DT__ONNX_BOOL) return dt__onnx_truth(g, &x);
+    if (x.whole && (to == DT__ONNX_I64 || to == DT__ONNX_I32)) {
+        dt__onnx_same(g, 0, &x);
+        return DT_OK;
+    }
     if (!wide && (x.kind == DT__ONNX_COMPUTED ||
                   (to != DT__ONNX_I32 && to != DT__ONNX_I64 && to != DT__ONNX_BOOL &&
                    to != DT__ONNX_F16 && to != DT__ONNX_BF16))) {

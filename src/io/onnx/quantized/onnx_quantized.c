@@ -251,11 +251,24 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
     return DT_OK;
 }
 
+/* Integers of an input choose rows and are compared; arithmetic of floats would be another. */
+static dt_status check_whole(dt__onnx *g, int i)
+{
+    static const char *const ops[] = { "Cast", "Equal", "Expand", "Tile", "OneHot" };
+    const char *op = g->node->op_type;
+    bool fits = strcmp(op, "Gather") == 0 ? i == 1 : keeps_codes(op);
+    for (int k = 0; k < DT__COUNT_OF(ops); k++) fits |= strcmp(ops[k], op) == 0;
+    if (fits) return DT_OK;
+    return dt__onnx_refuse(g, "computes with integers of an input; Gather, Equal and Cast to float "
+                              "can read them");
+}
+
 dt_status dt__onnx_round_inputs(dt__onnx *g)
 {
     const char *op = g->node->op_type;
     for (int i = 0; (size_t)i < g->node->n_input; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, i);
+        if (v != NULL && v->whole) DT__TRY(check_whole(g, i));
         if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
         const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
         if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
@@ -272,6 +285,10 @@ void dt__onnx_keep_codes(dt__onnx *g)
 {
     const dt__onnx_value *x = dt__onnx_in(g, 0);
     const char *op = g->node->op_type;
+    const int64_t to = strcmp(op, "Cast") == 0 ? dt__onnx_int(g, "to", 0) : DT__ONNX_I64;
+    if (x != NULL && x->whole && strcmp(op, "Equal") != 0 && dt__onnx_out(g, 0) != NULL) {
+        dt__onnx_out(g, 0)->whole = to == DT__ONNX_I64 || to == DT__ONNX_I32;
+    }
     if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || !keeps_codes(op)) return;
     for (int i = 0; (size_t)i < g->node->n_output; i++) {
         dt__onnx_value *out = dt__onnx_out(g, i);

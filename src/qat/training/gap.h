@@ -1,0 +1,43 @@
+/* What lies between a weight and its dequantized values: damping, freezing and gradient estimators
+ * are computed from it. */
+#ifndef DT__QAT_GAP_H
+#define DT__QAT_GAP_H
+
+#include "qat/quantized.h"
+
+/* A FakeQuantTensor as a matrix whose rows are first. */
+typedef struct dt__gap {
+    dt_ctx *ctx;
+    dt__row_map map;
+    int64_t rows, columns, group, groups; /* as of its codes */
+    int qmin, qmax;
+    const float *w, *value; /* [rows][columns]: the weight and its dequantized values */
+    int8_t *code;           /* [rows][columns] */
+    float *scale;           /* [rows][groups] */
+    int8_t *zero;
+    dt_tensor *made[3]; /* what w and value are read from */
+} dt__gap;
+
+/* Opens x, whose codes are `codes`; NULL: those of its present values. Where x is disabled, rows is
+ * 0. Errors: NOMEM, NUMERIC, STATE (x was written since), UNSUPPORTED (codes that are not in
+ * panels). */
+dt_status dt__gap_open(dt_tape *t, dt_tensor *x, dt__codes *codes, dt__gap *out);
+void dt__gap_close(dt__gap *g);
+
+/* u = (w - w^) / s of an element, in -1/2 ... 1/2 but for rounding; 0 where w is beyond the last
+ * level. */
+static inline float dt__gap_at(const dt__gap *g, int64_t row, int64_t column)
+{
+    const int64_t i = row * g->columns + column;
+    const float d = g->w[i] - g->value[i];
+    const float u = d / g->scale[row * g->groups + column / g->group];
+    const bool outside =
+        (g->code[i] == g->qmin && u < 0) || (g->code[i] == g->qmax && u > 0) || d == 0;
+    return outside ? 0 : u;
+}
+
+/* d, the gradient of the dequantized values of x, becomes that of x by the wrapper's estimator, in
+ * place. Errors: NOMEM, STATE. */
+dt_status dt__estimate(dt_tape *t, dt_tensor *x, dt_tensor *d, dt__codes *used);
+
+#endif

@@ -1,0 +1,77 @@
+/* How a prepared model trains: the keys qat.layer_steps, estimator and damping, which follow from
+ * the step alone, and qat.norm_batches after the last update. With t from 0 at qat.start_step to 1
+ * at the end of training:
+ *     layers    the first 1 + floor(updates / layer_steps) are quantized
+ *     strength  first + (last - first) t
+ *     lambda    damping (1 - cos(pi t)) / 2       [Nagel et al. 2022] */
+#include "nn/module.h"
+#include "train/run/run.h"
+
+#include <math.h>
+
+static int64_t since_start(dt__run *r) { return *dt__run_count(r, DT__COUNT_STEP) - r->start; }
+
+static double progress(dt__run *r)
+{
+    return (double)since_start(r) / (double)dt__max_i64(1, r->steps - r->start - 1);
+}
+
+static dt_status set_estimator(dt__run *r)
+{
+    const dt_qat_schedule *o = &r->o->qat_schedule;
+    if (o->estimator == DT_ESTIMATOR_STE) return DT_OK;
+    const double first = o->strength > 0 ? o->strength : dt_estimator_strength(o->estimator);
+    const double last = o->strength_end > 0 ? o->strength_end : first;
+    return dt_set_estimator(r->model, o->estimator, first + (last - first) * progress(r));
+}
+
+dt_status dt__run_quantize_more(dt__run *r)
+{
+    const int64_t each = r->o->qat_schedule.layer_steps;
+    if (each > 0) DT__TRY(dt_enable_layers(r->model, 1 + since_start(r) / each, NULL));
+    return set_estimator(r);
+}
+
+dt_status dt__run_damp(dt__run *r)
+{
+    const double most = r->o->qat_schedule.damping;
+    if (most == 0 || *dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
+    return dt_damp(r->model, r->tape, most * 0.5 * (1 - cos(acos(-1.0) * progress(r))));
+}
+
+dt_status dt__run_follow_norms(dt__run *r)
+{
+    const int64_t batches = r->o->qat_schedule.norm_batches;
+    if (!r->o->qat.given || batches == 0) return DT_OK;
+    if (dt_is_observed(r->model)) DT__TRY(dt_observers_freeze(r->model, true));
+    dt_norms_freeze(r->model, false);
+    return dt__run_follow(r, batches);
+}
+
+static bool has_statistics(dt_module *m)
+{
+    DT__EACH_MODULE(norm, m) {
+        if (dt__entry_find(norm, "running_mean") != NULL) return true;
+    }
+    return false;
+}
+
+dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial)
+{
+    int64_t layers;
+    const int64_t each = r->o->qat_schedule.layer_steps;
+    if (r->o->qat_schedule.norm_batches > 0 && !has_statistics(trial)) {
+        return dt_recipe_refuse(r->recipe, "qat.norm_batches",
+                                "the model has no norms with running statistics");
+    }
+    if (each == 0) return DT_OK;
+    DT__TRY(dt__recipe_blame(r->recipe, "qat.layer_steps", DT_ERR_UNSUPPORTED,
+                             dt_enable_layers(trial, INT64_MAX, &layers)));
+    if (each <= (r->steps - r->start - 1) / dt__max_i64(1, layers - 1)) return DT_OK;
+    return dt_recipe_refuse(
+        r->recipe, "qat.layer_steps",
+        "the last of %lld layers would be quantized after training, which has %lld updates behind "
+        "qat.start_step; %lld is the most",
+        (long long)layers, (long long)(r->steps - r->start),
+        (long long)((r->steps - r->start - 1) / dt__max_i64(1, layers - 1)));
+}
