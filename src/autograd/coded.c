@@ -52,8 +52,6 @@ const dt__kind dt__coded_kind = {
     .print = print,
 };
 
-/* ---- results --------------------------------------------------------------------------------- */
-
 static dt_status fill_rows(dt__codes *codes, dt__coding_range r)
 {
     const int64_t n = dt__max_i64(1, codes->rows);
@@ -105,8 +103,6 @@ dt_status dt__result_coded(dt_call *c, int i, int rank, const int64_t *dims, dt_
     if (i >= c->n_out) c->n_out = i + 1;
     return dt__result_to_coded(c, i, r);
 }
-
-/* ---- questions of users ---------------------------------------------------------------------- */
 
 bool dt_is_coded(const dt_tensor *x) { return x != NULL && dt__is_coded(x); }
 

@@ -130,20 +130,10 @@ static size_t room_of(const reading *r)
     return r->made ? (size_t)(r->slice * r->stride) + DT__STEP : 0;
 }
 
-typedef struct bytes_of_args {
-    const reading *b;
-    int64_t r0;
-    const dt__codes *x;
-    uint8_t *to;
-} bytes_of_args;
-
-static void bytes_of_share(const void *args, const dt__share *share)
+DT__EACH(bytes_of, r, const reading *b; int64_t r0; const dt__codes *x; uint8_t *const to;)
 {
-    const bytes_of_args a = *(const bytes_of_args *)args;
-    for (int64_t r = share->first; r < share->past; r++) {
-        dt__codes_row(a.x, a.b->order, a.r0 + r, a.to + r * a.b->stride);
-        memset(a.to + r * a.b->stride + a.x->columns, 0, (size_t)(a.b->stride - a.x->columns));
-    }
+    dt__codes_row(a.x, a.b->order, a.r0 + r, a.to + r * a.b->stride);
+    memset(a.to + r * a.b->stride + a.x->columns, 0, (size_t)(a.b->stride - a.x->columns));
 }
 
 static const uint8_t *bytes_of(const reading *b, int64_t r0, int64_t rows, void *room)
@@ -217,20 +207,10 @@ void dt__codes_expand(const dt__codes *codes, const dt__patch *block)
     codes->ctx->kernels[DT_F32]->expand(&t);
 }
 
-typedef struct codes_gather_args {
-    const dt__codes *codes;
-    const dt__gather *g;
-    float *y;
-    int64_t n;
-} codes_gather_args;
-
-static void codes_gather_share(const void *args, const dt__share *share)
+DT__EACH(codes_gather, i, const dt__codes *codes; const dt__gather *g; float *y; int64_t n;)
 {
-    const codes_gather_args a = *(const codes_gather_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t r = dt__gather_at(a.g, i);
-        dt__codes_expand(a.codes, &(dt__patch){ r, r + 1, 0, a.n, a.y + i * a.n, a.n });
-    }
+    const int64_t r = dt__gather_at(a.g, i);
+    dt__codes_expand(a.codes, &(dt__patch){ r, r + 1, 0, a.n, a.y + i * a.n, a.n });
 }
 
 void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
@@ -239,22 +219,13 @@ void dt__codes_gather(const dt__codes *codes, const dt__gather *g, float *y)
     dt__parallel(g->count, n, codes_gather_share, &(codes_gather_args){ codes, g, y, n });
 }
 
-typedef struct codes_expand_all_args {
-    const dt__codes *codes;
-    float *y;
-    int64_t n, rows;
-    const dt__panel_layout *l;
-} codes_expand_all_args;
-
-static void codes_expand_all_share(const void *args, const dt__share *share)
+DT__EACH(codes_expand_all, i, const dt__codes *codes; float *y; int64_t n, rows;
+         const dt__panel_layout *l;)
 {
-    const codes_expand_all_args a = *(const codes_expand_all_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t r0 = a.l != NULL ? dt__panel_row(a.l, i) : i * DT__LANES;
-        const int64_t r1 = a.l != NULL ? dt__panel_row(a.l, i + 1) : r0 + DT__LANES;
-        dt__codes_expand(a.codes,
-                         &(dt__patch){ r0, dt__min_i64(r1, a.rows), 0, a.n, a.y + r0 * a.n, a.n });
-    }
+    const int64_t r0 = a.l != NULL ? dt__panel_row(a.l, i) : i * DT__LANES;
+    const int64_t r1 = a.l != NULL ? dt__panel_row(a.l, i + 1) : r0 + DT__LANES;
+    dt__codes_expand(a.codes,
+                     &(dt__patch){ r0, dt__min_i64(r1, a.rows), 0, a.n, a.y + r0 * a.n, a.n });
 }
 
 void dt__codes_expand_all(const dt__codes *codes, float *y)

@@ -70,8 +70,6 @@ int dt_grouped_shard_axis(const dt_tensor *w, int axis)
     return -1;
 }
 
-/* ---- portions -------------------------------------------------------------------------------- */
-
 dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
 {
     DT__TRY(dt__view(x->ctx, x, out));
@@ -179,8 +177,6 @@ void dt__clear_portion(dt_tensor *portion)
            (size_t)portion->count * size);
     grad->storage->version++;
 }
-
-/* ---- experts --------------------------------------------------------------------------------- */
 
 static dt_status check_expert(const dt_tensor *w, int64_t i)
 {

@@ -103,8 +103,6 @@ dt_status dt__tape_record(dt_tape *t, dt__record *r)
     return DT_OK;
 }
 
-/* ---- records -------------------------------------------------------------------------------- */
-
 /* Counts in the storage's `needed` are given back, which allows in-place writes again. */
 void dt__record_free(dt_ctx *ctx, dt__record *r)
 {
@@ -164,8 +162,6 @@ void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out)
     for (int i = 0; i < r->n_out; i++) c->out[i] = restore(&r->kept[r->n_in + i], &out->out[i]);
 }
 
-/* ---- scopes ------------------------------------------------------------------------------- */
-
 static void drop(dt_tensor *x)
 {
     dt__drop_storage(x);
@@ -202,8 +198,6 @@ dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)
     if (x != NULL && x->tape == t && x->scope == t->depth && t->depth > 0) x->scope--;
     return x;
 }
-
-/* ---- handles on the same storage ------------------------------------------------------------ */
 
 static dt_status copy_handle(dt_ctx *ctx, dt_tensor *x, dt_tensor **out)
 {

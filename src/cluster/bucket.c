@@ -47,8 +47,6 @@ static float *received_from(const run_of *r, int k)
     return r->b->of->received + before * r->size;
 }
 
-/* ---- messages -------------------------------------------------------------------------------- */
-
 /* Slice k of the first n parts of this rank, where they lie. */
 static dt__message slices(run_of *r, int k, int n)
 {
@@ -81,8 +79,6 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     const size_t bytes = (size_t)(parts_of(r, k) * r->size) * sizeof(float);
     *receive = (dt__message){ .data = received_from(r, k), .bytes = bytes };
 }
-
-/* ---- sums ------------------------------------------------------------------------------------ */
 
 /* The next part in the order of shards, of a piece of this rank's slice. */
 typedef struct place {
@@ -135,8 +131,6 @@ static void add_pieces(const run_of *r)
         at += p.piece.n;
     }
 }
-
-/* ---- the job --------------------------------------------------------------------------------- */
 
 static bool exchange(dt__cluster *c, run_of *r)
 {

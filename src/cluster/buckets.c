@@ -26,8 +26,6 @@ dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k)
     return (dt__bucket_piece){ s->tensor, from, dt__min_i64(past, range[1]) - from };
 }
 
-/* ---- making ---------------------------------------------------------------------------------- */
-
 static int most_parts(const dt__buckets *b)
 {
     const int ranks = dt__cluster_ranks(b->cluster);

@@ -19,8 +19,6 @@
 
 #define NAP_NS 20000000L /* longest sleep: a rank that ends, and time that is over, are seen then */
 
-/* ---- another process's memory ---------------------------------------------------------------- */
-
 /* Pieces of memory of which a part is done. */
 typedef struct pieces_left {
     struct iovec piece[DT__MOST_SEGMENTS];
@@ -66,8 +64,6 @@ bool dt__intranode_read(int64_t process, void *to, uint64_t from, size_t bytes)
     add_piece(&there, pointer_of(from), bytes);
     return copy(process, &here, &there, bytes);
 }
-
-/* ---- slots ----------------------------------------------------------------------------------- */
 
 static void wake(const dt__intranode *n, int rank)
 {
@@ -144,8 +140,6 @@ static bool take(const dt__intranode *n, int from, const dt__message *m,
     snprintf(why, DT__TRANSPORT_WHY, "its memory cannot be read: %s", strerror(errno));
     return false;
 }
-
-/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Whether a rank has said that it ends. */
 static bool hear_end(const dt__intranode *n, int *who, char why[DT__TRANSPORT_WHY])

@@ -118,8 +118,6 @@ void dt__intranode_free(dt__intranode *n)
     DT__RELEASE(n->ctx, n->process, n->waits, n);
 }
 
-/* ---- agreeing -------------------------------------------------------------------------------- */
-
 static dt_status agree(dt__cluster *c, dt__intranode *n, dt__rank_address *address, bool *ok)
 {
     const int ranks = dt__cluster_ranks(c);

@@ -63,8 +63,6 @@ dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t 
     return DT_OK;
 }
 
-/* ---- parts of any size ----------------------------------------------------------------------- */
-
 /* Of each part the bytes from `at` on, at most PIECE. */
 typedef struct part_sharing {
     const char *what;
@@ -107,8 +105,6 @@ dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__s
     for (; s.at < most; s.at += PIECE) DT__TRY(do_now(c, run_parts, &s));
     return DT_OK;
 }
-
-/* ---- meetings -------------------------------------------------------------------------------- */
 
 typedef struct outcome {
     int32_t status, last;

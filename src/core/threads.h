@@ -14,6 +14,36 @@ typedef struct dt__share {
 
 typedef void dt__loop(const void *args, const dt__share *s);
 
+/* Begins the body of a loop, for each `item` of a share; its arguments are a struct. */
+#define DT__LOOP(name, type, arguments, item)                                                      \
+    static inline void name##_of_item(const type *arguments, int64_t item);                        \
+    static void name(const void *args, const dt__share *share)                                     \
+    {                                                                                              \
+        for (int64_t i = share->first; i < share->past; i++) name##_of_item(args, i);              \
+    }                                                                                              \
+    static inline void name##_of_item(const type *arguments, int64_t item)
+
+/* Begins the body of a loop, <name>_share, of a share of its items: with the struct <name>_args of
+ * these fields, of which it has a copy `a`. DT__EACH: of one item. */
+#define DT__SHARE(name, ...)                                                                       \
+    typedef struct name##_args {                                                                   \
+        __VA_ARGS__                                                                                \
+    } name##_args;                                                                                 \
+    static inline void name##_of_share(const name##_args a, const dt__share *share);               \
+    static void name##_share(const void *args, const dt__share *share)                             \
+    {                                                                                              \
+        name##_of_share(*(const name##_args *)args, share);                                        \
+    }                                                                                              \
+    static inline void name##_of_share(const name##_args a, const dt__share *share)
+#define DT__EACH(name, item, ...)                                                                  \
+    struct name##_args;                                                                            \
+    static inline void name##_of_item(const struct name##_args a, int64_t item);                   \
+    DT__SHARE(name, __VA_ARGS__)                                                                   \
+    {                                                                                              \
+        for (int64_t i = share->first; i < share->past; i++) name##_of_item(a, i);                 \
+    }                                                                                              \
+    static inline void name##_of_item(const name##_args a, int64_t item)
+
 /* Calls `body` until each of the items 0 ... n - 1 was in exactly one share, and returns when all
  * are done. Shares of one thread are adjacent, as long as no thread falls behind: then others take
  * from its items. So results must not depend on which thread runs an item, nor on where shares

@@ -33,8 +33,6 @@
 #define LONGEST_CALM (320 * MILLISECOND)
 #define LOOKS 32 /* at the value between two readings of the clock */
 
-/* ---- sleeping ------------------------------------------------------------------------------- */
-
 #ifdef __linux__
 
 void dt__signal_init(dt__signal *s, unsigned value) { atomic_init(&s->value, value); }
@@ -74,8 +72,6 @@ void dt__signal_wake(dt__signal *s)
 
 #endif
 
-/* ---- the system ----------------------------------------------------------------------------- */
-
 int64_t dt__now(void)
 {
     struct timespec now;
@@ -110,8 +106,6 @@ static void pause_briefly(void)
     __asm__ volatile("yield");
 #endif
 }
-
-/* ---- evidence ------------------------------------------------------------------------------- */
 
 #define GET(field) atomic_load_explicit(&(field), memory_order_relaxed)
 #define SET(field, value) atomic_store_explicit(&(field), value, memory_order_relaxed)
@@ -161,8 +155,6 @@ static void note_jump(dt__evidence *e, dt__observer *o, int64_t now)
     o->preemptions = preemptions();
     o->sampled = now;
 }
-
-/* ---- spinning ------------------------------------------------------------------------------- */
 
 /* How long a thread may spin by now. */
 static int64_t limit(const dt__wait *w, int64_t now)

@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-/* ---- conversion --------------------------------------------------------------------------- */
-
 #define CONVERSIONS(name, type)                                                                    \
     static void name##_to_f32(const uint8_t *from, int64_t n, float *to)                           \
     {                                                                                              \
@@ -66,8 +64,6 @@ const dt__array_dtype *dt__array_dtype_of(int dtype)
 {
     return dtype >= 0 && dtype < DT__ARRAY_DTYPES ? &dtypes[dtype] : NULL;
 }
-
-/* ---- numbers that are not finite ---------------------------------------------------------- */
 
 #define BLOCK 4096 /* numbers that are checked at a time */
 

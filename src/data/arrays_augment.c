@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- checks ------------------------------------------------------------------------------- */
-
 static dt_status check_time(const dt_dataset *d, const char *key, int64_t most)
 {
     const dt__array_store *s = d->arrays;
@@ -48,8 +46,6 @@ dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o)
                    "neither negative",
                    a->scale, a->jitter);
 }
-
-/* ---- changes ------------------------------------------------------------------------------ */
 
 /* Moves rows by `by`; zeros come in. */
 static void shift_rows(int64_t rows, int64_t row, int64_t by, float *x)

@@ -110,13 +110,7 @@ static void put_example(const dt__batch *b, int64_t i)
            target);
 }
 
-static void arrays_fill_share(const void *args, const dt__share *share)
-{
-    const dt__batch *b = args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        put_example(b, i);
-    }
-}
+DT__LOOP(arrays_fill_share, dt__batch, b, i) { put_example(b, i); }
 
 void dt__arrays_fill(const dt__batch *b)
 {

@@ -17,8 +17,6 @@
 #define MOST_AT_ONCE 64         /* blocks that are summed before they are joined, */
 #define ROOM ((int64_t)1 << 22) /* or fewer, of so many numbers together */
 
-/* ---- setting ------------------------------------------------------------------------------ */
-
 static dt_status check_kind(const dt_dataset *d)
 {
     if (d->kind == &dt__data_arrays) return DT_OK;
@@ -71,8 +69,6 @@ bool dt_dataset_standard(const dt_dataset *d, const double **mean, const double 
     *deviation = *mean + dt_dataset_array_channels(d);
     return true;
 }
-
-/* ---- measuring ---------------------------------------------------------------------------- */
 
 typedef struct measuring {
     const dt_dataset *d;
@@ -147,19 +143,10 @@ static void join(const measuring *m, int64_t slot, double n, double n_b, double 
     }
 }
 
-typedef struct measure_all_args {
-    const measuring *m;
-    const dt_dataset *d;
-    int64_t done;
-} measure_all_args;
-
-static void measure_all_share(const void *args, const dt__share *share)
+DT__EACH(measure_all, b, const measuring *m; const dt_dataset *d; int64_t done;)
 {
-    const measure_all_args a = *(const measure_all_args *)args;
-    for (int64_t b = share->first; b < share->past; b++) {
-        const int64_t first = (a.done + b) * a.m->each;
-        measure_block(a.m, first, dt__min_i64(a.m->each, a.d->count - first), b);
-    }
+    const int64_t first = (a.done + b) * a.m->each;
+    measure_block(a.m, first, dt__min_i64(a.m->each, a.d->count - first), b);
 }
 
 static void measure_all(const measuring *m, double *mean, double *squares)

@@ -17,8 +17,6 @@ static dt_status refuse(const dt__array_file *a, int64_t row, const char *text, 
                           (long long)row, dt__shown(text, shown), why);
 }
 
-/* ---- numbers that are classes --------------------------------------------------------------- */
-
 /* The largest label of integers from 0 on; -1: there are others. */
 static int64_t largest(const dt__array_file *a)
 {
@@ -60,8 +58,6 @@ static dt_status close_numbers(dt__labels *l, const dt__array_file *a)
     l->classes = dt__max_i64(most + 1, l->least);
     return DT_OK;
 }
-
-/* ---- labels that are names ------------------------------------------------------------------ */
 
 /* Label i as text; false if it is none. */
 static bool text_of(const dt__array_file *a, int64_t i, char text[DT__TEXT_MOST])

@@ -21,8 +21,6 @@ typedef struct opening {
     dt_csv_options columns[DT__MOST_READINGS];
 } opening;
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
 /* FILE:TENSOR, which must be a file that can hold several. */
 static dt_status name_tensor(opening *a, const char *key, const char *file, const char *tensor,
                              const char **out)
@@ -68,8 +66,6 @@ static void name_columns(const char *name, const dt_strings *given, dt_strings *
 {
     *columns = given->n > 0 ? *given : (dt_strings){ 1, { name } };
 }
-
-/* ---- opening -------------------------------------------------------------------------------- */
 
 /* An input (NULL: data.train.x as it is) and an output (NULL: its targets), read together. */
 typedef struct pair {
@@ -143,8 +139,6 @@ static dt_status open_pairs(opening *a)
     }
     return DT_OK;
 }
-
-/* ---- joining -------------------------------------------------------------------------------- */
 
 static dt_status join_part(const opening *a, int which, dt_dataset **out)
 {

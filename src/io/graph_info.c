@@ -47,8 +47,6 @@ dt_status dt__look_refusal(dt__look *l, const char *text)
     return info->refusal[info->n_refusals++] == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* ---- counts ---------------------------------------------------------------------------------- */
-
 static int by_name(const void *left, const void *right)
 {
     return strcmp(((const dt_graph_operator *)left)->name,
@@ -75,8 +73,6 @@ static void count_operators(dt__look *l)
     qsort(o, (size_t)n, sizeof *o, by_count);
     l->info->n_operators = n;
 }
-
-/* ---- the whole ------------------------------------------------------------------------------- */
 
 dt_status dt_graph_inspect(dt_ctx *ctx, const char *path, dt_graph_info *out)
 {

@@ -13,8 +13,6 @@ const dt_plugin_info *dt_plugin_at(const dt_ctx *ctx, int64_t i)
     return ctx->registry[DT__PLUGINS].item[i];
 }
 
-/* ---- in model files ------------------------------------------------------------------------- */
-
 dt_status dt__plugins_put(dt_writer *w, dt_ctx *ctx)
 {
     const dt_plugin_info *p;

@@ -6,8 +6,6 @@
 
 #include <math.h>
 
-/* ---- elementwise ---------------------------------------------------------------------------- */
-
 /* The code of a result q + zero, q being `real` rounded, and its residual. */
 static inline void store(int32_t y, int least, int most, float error, uint8_t *to, int8_t *residual)
 {
@@ -66,24 +64,19 @@ void dt__device_mul_codes(const dt__device_zip *z, dt__multiplier by)
 }
 
 /* Rounding before the clamp would leave int32. 2^20 is more than any code. */
-static void quantize_share(const void *args, const dt__share *s)
+DT__LOOP(quantize_share, dt__device_quantizing, q, i)
 {
-    const dt__device_quantizing *q = args;
-    for (int64_t i = s->first; i < s->past; i++) {
-        const float v = q->x[i] / q->scale;
-        const float cut = v < -0x1p20f ? -0x1p20f : v > 0x1p20f ? 0x1p20f : v == v ? v : 0;
-        const int32_t code = (int32_t)roundf(cut);
-        store(code + q->zero, -128, 127, (float)code - cut, q->y + i,
-              q->residual == NULL ? NULL : q->residual + i);
-    }
+    const float v = q->x[i] / q->scale;
+    const float cut = v < -0x1p20f ? -0x1p20f : v > 0x1p20f ? 0x1p20f : v == v ? v : 0;
+    const int32_t code = (int32_t)roundf(cut);
+    store(code + q->zero, -128, 127, (float)code - cut, q->y + i,
+          q->residual == NULL ? NULL : q->residual + i);
 }
 
 void dt__device_quantize_codes(const dt__device_quantizing *q)
 {
     dt__parallel(q->n, 2, quantize_share, q);
 }
-
-/* ---- average pooling ------------------------------------------------------------------------- */
 
 /* Pixels start ... of `kernel`, `step` apart, that lie below `extent`: the first, and how many. */
 static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t extent, int64_t *first)
@@ -148,8 +141,6 @@ void dt__device_avg_codes(const dt__windows *p, int zero)
     const int64_t work = p->out[0] * p->out[1] * (4 + p->kernel[0] * p->kernel[1] / 4);
     dt__parallel(p->planes, work, avg_share, &args);
 }
-
-/* ---- softmax --------------------------------------------------------------------------------- */
 
 /* e^x: Taylor's series about -1/8 to the fourth power for x in [-1/4, 0), times a constant for each
  * further bit. */
@@ -219,12 +210,9 @@ typedef struct softmax_args {
     uint8_t *y;
 } softmax_args;
 
-static void softmax_share(const void *args, const dt__share *share)
+DT__LOOP(softmax_share, softmax_args, of, i)
 {
-    const softmax_args *of = args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        softmax_row(of->s, of->n, of->x + i * of->n, of->y + i * of->n);
-    }
+    softmax_row(of->s, of->n, of->x + i * of->n, of->y + i * of->n);
 }
 
 void dt__device_softmax_codes(const dt__device_softmax *s, int64_t rows, int64_t n,

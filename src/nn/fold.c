@@ -79,8 +79,6 @@ int64_t dt__unfolded_channels(const dt_module *layer)
     return n;
 }
 
-/* ---- weight and bias ------------------------------------------------------------------------- */
-
 #define AXES 3 /* of a split weight's channels: groups, inputs and outputs of a group */
 
 /* The dims of the weight with a dimension for groups, and dims of the factor that broadcast to
@@ -120,8 +118,6 @@ dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias)
     dt_tensor *middle = bias == NULL ? dt_neg(t, mean) : dt_sub(t, bias, mean);
     return dt_add(t, own(layer->norm, "bias"), dt_mul(t, middle, f));
 }
-
-/* ---- removing a norm ------------------------------------------------------------------------- */
 
 static void identity(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                      int n_out)

@@ -110,8 +110,6 @@ void *dt_module_state(dt_module *m) { return m == NULL ? NULL : m->state; }
 const dt_module_type *dt_module_type_of(const dt_module *m) { return m == NULL ? NULL : m->type; }
 dt_ctx *dt_module_ctx(const dt_module *m) { return m == NULL ? NULL : m->ctx; }
 
-/* ---- helpers of layers ----------------------------------------------------------------------- */
-
 static dt_status new_tensor(dt_module *m, const char *name, int rank, const int64_t *dims,
                             dt_entry_kind kind, dt_tensor **x)
 {

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- loading --------------------------------------------------------------------------------- */
-
 #define SHOWN 4 /* names listed in a message */
 
 typedef struct names {
@@ -106,8 +104,6 @@ dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n)
     return DT_OK;
 }
 
-/* ---- from module to module ------------------------------------------------------------------- */
-
 static int64_t count_entries(dt_module *m)
 {
     int64_t n = 0;
@@ -140,8 +136,6 @@ dt_status dt_module_copy_state(dt_module *to, dt_module *from)
     dt__release(to->ctx, entry);
     return s;
 }
-
-/* ---- another dtype --------------------------------------------------------------------------- */
 
 static void convert_values(const dt_tensor *from, dt_dtype dtype, void *to)
 {

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- by path --------------------------------------------------------------------------------- */
-
 static bool is_called(const dt_module *m, const char *name, size_t n)
 {
     return strncmp(m->name, name, n) == 0 && m->name[n] == '\0';
@@ -78,8 +76,6 @@ const char *dt_param_path(const dt_module *m, const dt_tensor *x)
     return NULL;
 }
 
-/* ---- visiting -------------------------------------------------------------------------------- */
-
 dt_module *dt__module_next(const dt_module *root, const dt_module *m)
 {
     if (m->n_children > 0) return m->children[0];
@@ -111,8 +107,6 @@ dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *use
     DT__EACH_MODULE(each, m) DT__TRY(visit(user, dt__path_within(m, each->path), each));
     return DT_OK;
 }
-
-/* ---- the parameters, each once --------------------------------------------------------------- */
 
 static bool listed(const dt_module *m, const dt_tensor *x)
 {
@@ -153,8 +147,6 @@ static int64_t count_params(dt_module *m, bool trained)
 int64_t dt_param_count(dt_module *m) { return count_params(m, false); }
 
 int64_t dt_trained_count(dt_module *m) { return count_params(m, true); }
-
-/* ---- changing all modules -------------------------------------------------------------------- */
 
 void dt_train(dt_module *m, bool on)
 {

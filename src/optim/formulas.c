@@ -14,8 +14,6 @@ static const char *name_of(const dt_optimizer_options *o)
 
 static bool below_one(double v) { return v >= 0.0 && v < 1.0; }
 
-/* ---- sgd ------------------------------------------------------------------------------------- */
-
 static int sgd_states(const dt_optimizer_options *o) { return o->momentum > 0.0 ? 1 : 0; }
 
 static dt_status sgd_check(dt_ctx *ctx, const dt_optimizer_options *o)
@@ -44,8 +42,6 @@ static void sgd_apply(dt_tape *t, const dt_optimizer_options *o, const dt_parame
     };
     dt_sgd_step_(t, u->p, u->g, u->state[0], &step);
 }
-
-/* ---- adam and adamw -------------------------------------------------------------------------- */
 
 static int adam_states(const dt_optimizer_options *o)
 {
@@ -89,8 +85,6 @@ static void adamw_apply(dt_tape *t, const dt_optimizer_options *o, const dt_para
     dt_adamw_step_(t, u->p, u->g, u->state[0], u->state[1], &step);
 }
 
-/* ---- lion ------------------------------------------------------------------------------------ */
-
 static int lion_states(const dt_optimizer_options *o)
 {
     (void)o;
@@ -112,8 +106,6 @@ static void lion_apply(dt_tape *t, const dt_optimizer_options *o, const dt_param
     dt_lion_step_(t, u->p, u->g, u->state[0], &step);
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
 #define MOMENTS                                                                                    \
     {                                                                                              \
         "exp_avg", "exp_avg_sq"                                                                    \
@@ -125,8 +117,6 @@ static const dt__update_formula formulas[DT_OWN_OPTIMIZER] = {
     [DT_ADAMW] = { "adamw", MOMENTS, adam_states, adam_check, adamw_apply },
     [DT_LION] = { "lion", { "exp_avg" }, lion_states, lion_check, lion_apply },
 };
-
-/* ---- optimizers of a program's own ----------------------------------------------------------- */
 
 const dt_own_optimizer *dt_optimizer_named(const dt_ctx *ctx, const char *name)
 {

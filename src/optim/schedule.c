@@ -107,8 +107,6 @@ double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
     return lr * factors[s->name](s, &(const place){ update, after, length, p });
 }
 
-/* ---- plateau: the reduction of PyTorch's ReduceLROnPlateau, with an absolute threshold ------- */
-
 bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)
 {
     if (s == NULL || p == NULL) return false;

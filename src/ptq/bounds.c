@@ -14,8 +14,6 @@
 
 #include <math.h>
 
-/* ---- tiles ---------------------------------------------------------------------------------- */
-
 /* Sorts columns by group, stably. `place` [groups + 1] is scratch memory. */
 static void sort_columns(const dt__matrix *m, int64_t *place, int32_t *column)
 {
@@ -55,8 +53,6 @@ static dt_status make_tiles(const dt__matrix *m, dt__tiles *t)
     cut(m, t);
     return DT_OK;
 }
-
-/* ---- the soft threshold --------------------------------------------------------------------- */
 
 /* One tile of one row: `weight` and `scale` are the row's. */
 typedef struct tile_row {
@@ -118,17 +114,9 @@ static void thresholds_of_row(const dt__matrix *m, dt__bounds *b, int64_t row)
     }
 }
 
-typedef struct make_thresholds_args {
-    const dt__matrix *m;
-    dt__bounds *b;
-} make_thresholds_args;
-
-static void make_thresholds_share(const void *args, const dt__share *share)
+DT__EACH(make_thresholds, row, const dt__matrix *m; dt__bounds *const b;)
 {
-    const make_thresholds_args a = *(const make_thresholds_args *)args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        thresholds_of_row(a.m, a.b, row);
-    }
+    thresholds_of_row(a.m, a.b, row);
 }
 
 static dt_status make_thresholds(const dt__matrix *m, dt__bounds *b)
@@ -158,8 +146,6 @@ void dt__bounds_free(dt_ctx *ctx, dt__bounds *b)
     *b = (dt__bounds){ 0 };
 }
 
-/* ---- one column ----------------------------------------------------------------------------- */
-
 void dt__bounds_narrow(const dt__row_block *s, int64_t column, double *v, float *low, float *high)
 {
     const dt__bounds *b = s->m->bounds;
@@ -187,8 +173,6 @@ void dt__bounds_add(const dt__row_block *s, int64_t column, const float *q)
         else negative[r] += (int64_t)q[r];
     }
 }
-
-/* ---- extreme dot products ------------------------------------------------------------------- */
 
 /* `codes` is one row. */
 static dt__extremes extremes_of_row(const dt__matrix *m, const dt__bounds *b, int64_t row,
@@ -218,15 +202,12 @@ typedef struct extremes_args {
     _Atomic int64_t *high, *low;
 } extremes_args;
 
-static void extremes_share(const void *args, const dt__share *share)
+DT__LOOP(extremes_share, extremes_args, of, row)
 {
-    const extremes_args *of = args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        const int8_t *codes = of->codes + row * of->m->columns;
-        const dt__extremes w = extremes_of_row(of->m, of->b, row, codes);
-        dt__raise(of->high, w.high);
-        dt__lower(of->low, w.low);
-    }
+    const int8_t *codes = of->codes + row * of->m->columns;
+    const dt__extremes w = extremes_of_row(of->m, of->b, row, codes);
+    dt__raise(of->high, w.high);
+    dt__lower(of->low, w.low);
 }
 
 dt__extremes dt__extremes_of(const dt__matrix *m, const dt__bounds *b, const int8_t *codes)

@@ -73,8 +73,6 @@ static void round_blocks(dt__row_block *s, span all)
     }
 }
 
-/* ---- refreshed scales of groups ------------------------------------------------------------- */
-
 /* Computes the scale of group g from its updated columns. */
 static void refresh(dt__row_block *s, int64_t g, span columns)
 {

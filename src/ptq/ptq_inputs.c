@@ -33,8 +33,6 @@ dt_status dt__ptq_fetch(const work *w, int64_t i, dt_tensor **x)
     return dt_fail(w->ctx, DT_ERR_ARG, "ptq: there is no batch %lld", (long long)i);
 }
 
-/* ---- the layer ------------------------------------------------------------------------------ */
-
 enum { NO_BATCH = -2, ENDED = -1 };
 
 /* The number of a module in visiting order, which is the same on all ranks. */
@@ -86,8 +84,6 @@ static dt_status begin_layer(work *w, dt_module *layer)
     w->statistics->cluster = w->cluster;
     return DT_OK;
 }
-
-/* ---- inputs --------------------------------------------------------------------------------- */
 
 /* The inputs of a layer's calls in a batch, two of each call; then those of the float model. */
 typedef struct reached {
@@ -160,8 +156,6 @@ static dt_status add_inputs(const work *w, const dt__tensor_list *of)
     }
     return DT_OK;
 }
-
-/* ---- batches -------------------------------------------------------------------------------- */
 
 /* A batch of each rank, from batch `first` on; [ranks] each. */
 typedef struct round_of {

@@ -20,8 +20,6 @@
 
 #define STEPS 30
 
-/* ---- damping -------------------------------------------------------------------------------- */
-
 static double dot(int64_t n, const double *x, const double *y)
 {
     double sum = 0;
@@ -29,18 +27,9 @@ static double dot(int64_t n, const double *x, const double *y)
     return sum;
 }
 
-typedef struct multiply_args {
-    const dt__moments *m;
-    const double *x;
-    double *y;
-} multiply_args;
-
-static void multiply_share(const void *args, const dt__share *share)
+DT__EACH(multiply, i, const dt__moments *m; const double *x; double *y;)
 {
-    const multiply_args a = *(const multiply_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        a.y[i] = dt__dense_dot(a.m->size, a.m->h + i * a.m->size, a.x);
-    }
+    a.y[i] = dt__dense_dot(a.m->size, a.m->h + i * a.m->size, a.x);
 }
 
 /* y = H x. One thread sums each row, so the bits do not depend on the number of threads. */
@@ -94,8 +83,6 @@ static dt_status prepare(dt__matrix *m)
     m->fallback = true;
     return DT_OK;
 }
-
-/* ---- one block of rows ----------------------------------------------------------------------- */
 
 /* Bytes for q_0. */
 static size_t scratch(const dt__matrix *m, int64_t rows)

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-/* ---- rows of experts ------------------------------------------------------------------------ */
-
 enum { OFFSETS = 3, INDEX }; /* operands of grouped_linear */
 
 static dt_status check_dense(dt_ctx *ctx, const char *name, const dt_tensor *x)
@@ -49,8 +47,6 @@ void dt__expert_rows_free(dt_ctx *ctx, dt__expert_rows *r)
     DT__RELEASE(ctx, r->first, r->row);
     *r = (dt__expert_rows){ .first = NULL };
 }
-
-/* ---- two models ----------------------------------------------------------------------------- */
 
 /* Whether the index has an entry for each row of x. */
 static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)

@@ -185,14 +185,8 @@ static void add_tile(const dt_statistics *s, int which, tile *t)
     else add_packed(s, t, m->c);
 }
 
-typedef struct empty_args {
-    dt_statistics *s;
-    int64_t n, across, each, kinds;
-} empty_args;
-
-static void empty_share(const void *args, const dt__share *share)
+DT__SHARE(empty, dt_statistics *s; int64_t n, across, each, kinds;)
 {
-    const empty_args a = *(const empty_args *)args;
     for (int64_t item = share->first; item < share->past; item++) {
         tile t = { .group = item / (a.kinds * a.each),
                    .i = item % a.each / a.across * a.s->side,
@@ -216,20 +210,12 @@ static void empty(dt_statistics *s)
     s->lower = true;
 }
 
-typedef struct mirror_args {
-    int64_t n;
-    double *h;
-} mirror_args;
-
-static void mirror_share(const void *args, const dt__share *share)
+DT__EACH(mirror, item, int64_t n; double *h;)
 {
-    const mirror_args a = *(const mirror_args *)args;
-    for (int64_t item = share->first; item < share->past; item++) {
-        const int64_t i0 = item * FILLED;
-        for (int64_t j = i0 + 1; j < a.n; j++) {
-            const int64_t past = dt__min_i64(j, i0 + FILLED);
-            for (int64_t i = i0; i < past; i++) a.h[i * a.n + j] = a.h[j * a.n + i];
-        }
+    const int64_t i0 = item * FILLED;
+    for (int64_t j = i0 + 1; j < a.n; j++) {
+        const int64_t past = dt__min_i64(j, i0 + FILLED);
+        for (int64_t i = i0; i < past; i++) a.h[i * a.n + j] = a.h[j * a.n + i];
     }
 }
 
@@ -261,26 +247,17 @@ dt__moments *dt__statistics_moments(dt_statistics *s)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-typedef struct fill_args {
-    const dt_statistics *s;
-    const dt__inputs *in;
-    int64_t first, count, columns;
-    double *slice;
-} fill_args;
-
-static void fill_share(const void *args, const dt__share *share)
+DT__EACH(fill, item, const dt_statistics *s; const dt__inputs *in; int64_t first, count, columns;
+         double *slice;)
 {
-    const fill_args a = *(const fill_args *)args;
-    for (int64_t item = share->first; item < share->past; item++) {
-        const int64_t c = item * FILLED;
-        const dt__patch part = { .r0 = c,
-                                 .r1 = dt__min_i64(c + FILLED, a.columns),
-                                 .c0 = a.first,
-                                 .c1 = a.first + a.count,
-                                 .y = a.slice + c * a.s->stride + a.s->waiting,
-                                 .ldy = a.s->stride };
-        dt__inputs_unfold(a.in, &part);
-    }
+    const int64_t c = item * FILLED;
+    const dt__patch part = { .r0 = c,
+                             .r1 = dt__min_i64(c + FILLED, a.columns),
+                             .c0 = a.first,
+                             .c1 = a.first + a.count,
+                             .y = a.slice + c * a.s->stride + a.s->waiting,
+                             .ldy = a.s->stride };
+    dt__inputs_unfold(a.in, &part);
 }
 
 /* Appends `count` samples from `first` on to the slice. */

@@ -24,8 +24,6 @@ static const dt_op *const ops[] = {
     [DT_WEIGHT_GROUPED_LINEAR] = &dt__op_linear,
 };
 
-/* ---- geometry ------------------------------------------------------------------------------- */
-
 static bool is_linear(const dt__unfolding *u) { return !dt__is_convolution(&u->op); }
 
 /* The op's call, whose shape function says what is wrong; `weight` is a handle for its message. */
@@ -95,8 +93,6 @@ dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x,
     *out = (dt__inputs){ .of = u, .x = dt__values(x) };
     return is_linear(u) ? linear_inputs(ctx, x, out) : conv_inputs(ctx, x, out);
 }
-
-/* ---- parts of X ----------------------------------------------------------------------------- */
 
 static void unfold_linear(const dt__inputs *in, const dt__patch *part)
 {

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- groups of columns ---------------------------------------------------------------------- */
-
 static dt_status refuse(dt_ctx *ctx, const dt__panel_layout *l, int64_t i, int32_t group)
 {
     const long long op_group = i / l->columns, column = i % l->columns;
@@ -66,8 +64,6 @@ static dt_status make_order(dt_ctx *ctx, const dt__panel_layout *l, const dt_cod
     *out = NULL;
     return s;
 }
-
-/* ---- packing and unpacking ------------------------------------------------------------------ */
 
 static dt_status fill(dt__codes *codes, const dt_code_rows *rows)
 {

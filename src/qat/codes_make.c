@@ -109,19 +109,10 @@ static dt_status set_zero_u(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-typedef struct take_rows_args {
-    dt__codes *codes;
-    const uint8_t *from;
-    const dt__kernels *kernels;
-    int64_t n, stride;
-} take_rows_args;
-
-static void take_rows_share(const void *args, const dt__share *share)
+DT__EACH(take_rows, r, dt__codes *codes; const uint8_t *from; const dt__kernels *kernels;
+         int64_t n, stride;)
 {
-    const take_rows_args a = *(const take_rows_args *)args;
-    for (int64_t r = share->first; r < share->past; r++) {
-        a.kernels->pack_codes(a.n, a.from + r * a.codes->stride, a.codes->u + r * a.stride);
-    }
+    a.kernels->pack_codes(a.n, a.from + r * a.codes->stride, a.codes->u + r * a.stride);
 }
 
 /* Gives the rows to the codes, which own them then; of at most 4 bits two in a byte. */

@@ -9,8 +9,6 @@
 #include "qat/codes_cache.h"
 #include "qat/schemes/scheme.h"
 
-/* ---- panels ---------------------------------------------------------------------------------- */
-
 #define RENEWING UINT64_MAX /* the version of codes between begin and end */
 
 /* Codes can be renewed in place if one pass over rows in memory order makes their panels, and if
@@ -68,8 +66,6 @@ void dt__renew_end(dt__renewal *r)
     }
     dt__codes_drop_stale(r->master);
 }
-
-/* ---- the kind's functions ------------------------------------------------------------------- */
 
 /* An update cannot fail here: without memory nothing is renewed, and the next pass makes codes. */
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)

@@ -5,8 +5,6 @@
 #include "autograd/tape.h"
 #include "autograd/write.h"
 
-/* ---- the hook ------------------------------------------------------------------------------- */
-
 static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     (void)m;
@@ -47,8 +45,6 @@ void dt__underive(dt_module *layer)
     if (h != NULL) dt_unhook(layer, h->id);
     layer->folding = DT__APART;
 }
-
-/* ---- converting and merging ----------------------------------------------------------------- */
 
 static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
 {
@@ -168,8 +164,6 @@ dt_status dt__merge(dt_module *m, bool quantized)
     DT__EACH_MODULE(layer, m) DT__TRY(merge_one(layer, quantized));
     return DT_OK;
 }
-
-/* ---- the model's state ---------------------------------------------------------------------- */
 
 /* Whether a plan of integers runs the layer. */
 static bool is_planned(const dt_module *m)

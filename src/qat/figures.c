@@ -22,8 +22,6 @@ typedef struct measuring {
     int64_t n, room;
 } measuring;
 
-/* ---- hooks ---------------------------------------------------------------------------------- */
-
 /* Figures are made when the first quantized tensor of a layer is found. */
 static dt_status measure(place *p, dt_tensor *x, bool input)
 {
@@ -83,8 +81,6 @@ static void close_places(measuring *all)
     }
     dt__release(all->ctx, all->place);
 }
-
-/* ---- a model -------------------------------------------------------------------------------- */
 
 static dt_status run(dt_module *m, dt_tensor *x)
 {

@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-/* ---- noise ---------------------------------------------------------------------------------- */
-
 static void compare(const dt_tensor *x, const dt_tensor *dequantized, dt_quant_figures *out)
 {
     const float *a = dt__values(x), *b = dt__values(dequantized);
@@ -37,8 +35,6 @@ static void fill_bins(const dt_tensor *x, dt_quant_figures *out)
         out->bin[bin < DT_FIGURE_BINS ? bin : DT_FIGURE_BINS - 1]++;
     }
 }
-
-/* ---- codes ---------------------------------------------------------------------------------- */
 
 static void count_scales(const float *scale, int64_t n, dt_quant_figures *out)
 {
@@ -104,8 +100,6 @@ static dt_status count_codes(const dt__codes *codes, const dt__levels *levels,
     out->dead = (double)dead / (double)n;
     return DT_OK;
 }
-
-/* ---- a tensor ------------------------------------------------------------------------------- */
 
 /* The master is a view where a layer's input is one. */
 static dt_status compare_master(dt_tensor *x, const dt__codes *codes, dt_quant_figures *out)

@@ -6,8 +6,6 @@
 #include "qat/observe.h"
 #include "qat/prepare.h"
 
-/* ---- inputs --------------------------------------------------------------------------------- */
-
 static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
 {
     if (hook->range->lo != NULL) return dt__observe(t, x, hook->range);

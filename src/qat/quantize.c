@@ -189,17 +189,14 @@ typedef struct over_args {
     _Atomic int64_t *bad_element, *bad_block, *clipped;
 } over_args;
 
-static void over_share(const void *args, const dt__share *share)
+DT__LOOP(over_share, over_args, of, item)
 {
-    const over_args *of = args;
-    for (int64_t item = share->first; item < share->past; item++) {
-        const int64_t row = item * of->step;
-        const rows r = { row, dt__min_i64(of->step, of->j->cut->rows - row) };
-        const outcome o = of->each(of->j, &r);
-        dt__lower(of->bad_element, o.bad_element);
-        dt__lower(of->bad_block, o.bad_block);
-        if (o.clipped > 0) atomic_fetch_add(of->clipped, o.clipped);
-    }
+    const int64_t row = item * of->step;
+    const rows r = { row, dt__min_i64(of->step, of->j->cut->rows - row) };
+    const outcome o = of->each(of->j, &r);
+    dt__lower(of->bad_element, o.bad_element);
+    dt__lower(of->bad_block, o.bad_block);
+    if (o.clipped > 0) atomic_fetch_add(of->clipped, o.clipped);
 }
 
 static outcome over_rows(const job *j, each_rows *each)
@@ -356,14 +353,11 @@ typedef struct panels_args {
     atomic_bool *bad;
 } panels_args;
 
-static void panels_share(const void *args, const dt__share *share)
+DT__LOOP(panels_share, panels_args, of, panel)
 {
-    const panels_args *of = args;
-    for (int64_t panel = share->first; panel < share->past; panel++) {
-        const int64_t outside = of->kernels->quantize_panel(of->s, panel);
-        if (outside > 0) atomic_fetch_add(of->clipped, outside);
-        else if (outside < 0) atomic_store(of->bad, true);
-    }
+    const int64_t outside = of->kernels->quantize_panel(of->s, panel);
+    if (outside > 0) atomic_fetch_add(of->clipped, outside);
+    else if (outside < 0) atomic_store(of->bad, true);
 }
 
 int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
@@ -379,21 +373,12 @@ int64_t dt__quantize_panels(dt_ctx *ctx, const dt__panel_source *s)
     return atomic_load(&bad) ? -1 : atomic_load(&clipped);
 }
 
-typedef struct dequantize_args {
-    const dt__cut *c;
-    const dt__quantized *in;
-    float *y;
-    const dt__kernels *kernels;
-} dequantize_args;
-
-static void dequantize_share(const void *args, const dt__share *share)
+DT__EACH(dequantize, row, const dt__cut *c; const dt__quantized *in; float *y;
+         const dt__kernels *kernels;)
 {
-    const dequantize_args a = *(const dequantize_args *)args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        const part p = { .row = row, .n = a.c->columns };
-        const dt__code_row r = code_row(a.c, a.in, &p);
-        a.kernels->decode(&r, a.in->codes + row * a.in->ld, a.y + row * a.c->columns);
-    }
+    const part p = { .row = row, .n = a.c->columns };
+    const dt__code_row r = code_row(a.c, a.in, &p);
+    a.kernels->decode(&r, a.in->codes + row * a.in->ld, a.y + row * a.c->columns);
 }
 
 void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, float *y)
@@ -404,21 +389,11 @@ void dt__dequantize(dt_ctx *ctx, const dt__cut *c, const dt__quantized *in, floa
     dt__threads_leave(threads);
 }
 
-typedef struct pass_gradient_args {
-    const dt__cut *c;
-    const uint8_t *mask;
-    const float *dy;
-    float *dx;
-    const dt__kernels *kernels;
-} pass_gradient_args;
-
-static void pass_gradient_share(const void *args, const dt__share *share)
+DT__EACH(pass_gradient, row, const dt__cut *c; const uint8_t *mask; const float *dy; float *dx;
+         const dt__kernels *kernels;)
 {
-    const pass_gradient_args a = *(const pass_gradient_args *)args;
-    for (int64_t row = share->first; row < share->past; row++) {
-        const int64_t at = row * a.c->columns;
-        a.kernels->pass(a.c->columns, a.mask + row * dt__mask_bytes(a.c), a.dy + at, a.dx + at);
-    }
+    const int64_t at = row * a.c->columns;
+    a.kernels->pass(a.c->columns, a.mask + row * dt__mask_bytes(a.c), a.dy + at, a.dx + at);
 }
 
 void dt__pass_gradient(dt_ctx *ctx, const dt__cut *c, const uint8_t *mask, const float *dy,

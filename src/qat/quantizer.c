@@ -120,8 +120,6 @@ void dt__quantizer_fix(dt_module *m)
     q->lo = q->hi = q->values = q->count = q->ends = NULL;
 }
 
-/* ---- what a file may say -------------------------------------------------------------------- */
-
 static const float *floats(const dt_tensor *x) { return dt__values(x); }
 
 static bool scales_are_sound(const dt__quantizer *q)

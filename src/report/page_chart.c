@@ -23,8 +23,6 @@ typedef struct axes {
     bool log;
 } axes;
 
-/* ---- scales --------------------------------------------------------------------------------- */
-
 double dt__tick_step(double low, double high, int n)
 {
     const double raw = (high - low) / n;
@@ -85,8 +83,6 @@ static void round_range(const dt__chart *c, axes *a)
     if (shares) a->y1 = fmin(a->y1, 100);
 }
 
-/* ---- axes ----------------------------------------------------------------------------------- */
-
 static void put_rule(dt__chars *t, double y, double value)
 {
     dt__page(t, "<path class=\"rule\" d=\"M%f %fH%f\"/>", LEFT, y, RIGHT);
@@ -142,8 +138,6 @@ static void put_phase(dt__chars *t, const dt__chart *c, const axes *a)
              RIGHT - x, BOTTOM - TOP);
     dt__page(t, "<text class=\"phase\" x=\"%f\" y=\"%f\">QAT</text>", x + 5, TOP + 12);
 }
-
-/* ---- lines ---------------------------------------------------------------------------------- */
 
 static void put_points(dt__chars *t, const dt__series *s, const dt__chart *c, const axes *a,
                        bool *begun)

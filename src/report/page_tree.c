@@ -105,8 +105,6 @@ void dt__tree_free(dt__tree *t)
     *t = (dt__tree){ .ctx = t->ctx };
 }
 
-/* ---- looking up ----------------------------------------------------------------------------- */
-
 const dt__branch *dt__children(const dt__branch *v) { return v == NULL ? NULL : v->first; }
 
 const dt__branch *dt__field(const dt__branch *map, const char *name)

@@ -12,8 +12,6 @@ static int64_t whole(const dt__branch *v, const char *name)
     return dt__whole(n);
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------- */
-
 static void put_mistake(dt__chars *t, const dt__branch *m)
 {
     dt__put_text(t, "<figure class=\"example\">");
@@ -43,8 +41,6 @@ static void put_mistakes(dt__chars *t, const dt__branch *root)
     for (; m != NULL; m = m->next) put_mistake(t, m);
     dt__put_text(t, "</div></section>\n");
 }
-
-/* ---- images --------------------------------------------------------------------------------- */
 
 static void put_error(dt__chars *t, const dt__branch *v, bool masks)
 {
@@ -84,8 +80,6 @@ static void put_images(dt__chars *t, const dt__branch *root)
     dt__put_text(t, "</div></section>\n");
 }
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
 static void put_sample(dt__chars *t, const dt__branch *v)
 {
     const char *made = dt__field_text(v, "made"), *wanted = dt__field_text(v, "wanted");
@@ -108,8 +102,6 @@ static void put_samples(dt__chars *t, const dt__branch *root)
     dt__put_text(t, "</div></section>\n");
 }
 
-/* ---- points --------------------------------------------------------------------------------- */
-
 static void put_values(dt__chars *t, const dt__branch *root)
 {
     dt__part_of_output(t, root, "examples", "Outputs");
@@ -118,8 +110,6 @@ static void put_values(dt__chars *t, const dt__branch *root)
     dt__put_scatter(t, root);
     dt__put_text(t, "</section>\n");
 }
-
-/* ---- labels --------------------------------------------------------------------------------- */
 
 /* A share as percent; nothing is no share of nothing. */
 static void put_share(dt__chars *t, double part, double whole_of)
@@ -152,8 +142,6 @@ static void put_labels(dt__chars *t, const dt__branch *root)
     }
     dt__put_text(t, "</tbody></table></div></section>\n");
 }
-
-/* ---- anomalies ------------------------------------------------------------------------------ */
 
 static void put_errors(dt__chars *t, const dt__branch *root)
 {

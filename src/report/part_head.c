@@ -26,8 +26,6 @@ void dt__part_of_output(dt__chars *t, const dt__branch *root, const char *id, co
                  dt__field_text(root, "output"), heading);
 }
 
-/* ---- title ---------------------------------------------------------------------------------- */
-
 static void put_fact(dt__chars *t, const char *text)
 {
     if (*text != 0) dt__page(t, "<span>%s</span>", text);
@@ -54,8 +52,6 @@ static void put_facts(dt__chars *t, const dt__page_run *r)
     put_fact(t, dt__field_text(machine, "date"));
     dt__put_text(t, "</p>\n");
 }
-
-/* ---- the result ----------------------------------------------------------------------------- */
 
 static void put_points(dt__chars *t, const dt__page_metric *m, double points)
 {
@@ -115,8 +111,6 @@ static void put_verdict(dt__chars *t, const dt__page_run *r)
     dt__put_text(t, "</p>\n");
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
-
 static bool is_size(const char *name)
 {
     static const char *const sizes[] = { "bytes", "bits_per_weight", "samples_per_s",
@@ -174,8 +168,6 @@ static void put_table(dt__chars *t, const dt__page_run *r)
     for (int i = 0; i < DT__COUNT_OF(rows); i++) put_row(t, r, i, columns);
     dt__put_text(t, "</tbody></table></div>\n");
 }
-
-/* ---- sizes ---------------------------------------------------------------------------------- */
 
 static void put_bar(dt__chars *t, const char *name, double bytes, double most, const char *class)
 {

@@ -12,8 +12,6 @@
 
 #define MOST_FILES 64
 
-/* ---- files ---------------------------------------------------------------------------------- */
-
 typedef struct entry {
     char name[256];
     int64_t bytes;
@@ -64,8 +62,6 @@ static void put_files(dt__chars *t, const dt__page_run *r)
     dt__put_text(t, "</tbody></table>\n");
     dt__release(t->ctx, files);
 }
-
-/* ---- machine -------------------------------------------------------------------------------- */
 
 static void put_fact(dt__chars *t, const char *name, const char *text)
 {
@@ -118,8 +114,6 @@ static void put_machine(dt__chars *t, const dt__page_run *r)
     put_memory(t, m);
     dt__put_text(t, "</tbody></table>\n");
 }
-
-/* ---- commands ------------------------------------------------------------------------------- */
 
 /* Words that a shell takes apart are quoted. */
 static void put_word(dt__chars *t, const char *word)

@@ -55,8 +55,6 @@ static bool same_repeat(const dt__page_run *a, const dt__page_run *b)
     return true;
 }
 
-/* ---- names ---------------------------------------------------------------------------------- */
-
 /* The folder above a run's, as a name. */
 static void parent_of(const char *dir, char *name, size_t room)
 {
@@ -85,8 +83,6 @@ static void name_cell(dt__cell *cell, const dt__page_run *r, bool several)
     snprintf(cell->name, sizeof cell->name, "%s%s%.*s", parent, *parent != 0 ? "/" : "", (int)n,
              r->name);
 }
-
-/* ---- grouping ------------------------------------------------------------------------------- */
 
 /* The cell of each run; -1: a copy of an earlier run. */
 static dt_status group(dt__cells *c, const dt__page_run *runs, int64_t n, int64_t *cell_of)
@@ -161,8 +157,6 @@ static void find_best(dt__cells *c)
     }
 }
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
 static bool is_listed(const dt__cells *c, const char *path)
 {
     for (int64_t k = 0; k < c->n_keys; k++) {
@@ -209,8 +203,6 @@ const char *dt__cells_value(const dt__cell *cell, const char *path)
     const char *value = dt__page_key_of(cell->run, path);
     return *value != 0 ? value : "–";
 }
-
-/* ---- both ----------------------------------------------------------------------------------- */
 
 dt_status dt__cells_open(const dt__run_list *list, const dt__page_run *runs, dt__cells *out)
 {

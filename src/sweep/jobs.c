@@ -33,8 +33,6 @@ static bool holds(dt_ctx *ctx, const char *dir, const char *name)
     return dt__job_path(ctx, dir, name, path) == DT_OK && access(path, F_OK) == 0;
 }
 
-/* ---- one run -------------------------------------------------------------------------------- */
-
 /* A damaged summary is none: the run is resumed, and writes it again. */
 static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
 {
@@ -127,8 +125,6 @@ dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_N
     dt__page_run_close(&r);
     return DT_OK;
 }
-
-/* ---- the folder ----------------------------------------------------------------------------- */
 
 #define PLAN "plan.json"
 

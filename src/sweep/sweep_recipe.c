@@ -19,8 +19,6 @@ int64_t dt__rung_size(const dt_sweep *s, int64_t rung)
     return n;
 }
 
-/* ---- lengths -------------------------------------------------------------------------------- */
-
 static const char *const length_paths[DT__LENGTHS] = {
     [DT__LENGTH_EPOCHS] = "train.epochs",
     [DT__LENGTH_STEPS] = "train.steps",
@@ -66,8 +64,6 @@ int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length
     const bool up = is_rounded && length % divisor >= divisor - divisor / 2;
     return length == 0 ? 0 : dt__max_i64(1, length / divisor + (up && divisor > 1));
 }
-
-/* ---- the recipe of a run -------------------------------------------------------------------- */
 
 const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
 {

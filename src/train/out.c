@@ -38,8 +38,6 @@ void dt__out_real(dt__out *o, double value)
 
 void dt__out_int(dt__out *o, int64_t value) { dt__out_format(o, "%lld", (long long)value); }
 
-/* ---- JSON --------------------------------------------------------------------------------- */
-
 static void new_line(dt__out *o)
 {
     dt__out_text(o, o->comma ? ",\n" : "\n");
@@ -96,8 +94,6 @@ void dt__out_field(dt__out *o, const char *name, const char *text)
     dt__out_name(o, name);
     dt__out_json(o, text);
 }
-
-/* ---- YAML --------------------------------------------------------------------------------- */
 
 static const char plain_first[] =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.";

@@ -11,8 +11,6 @@
 
 enum { JSON, ONLY, THREADS, REPEAT, EXPLAIN, QUICK, BATCH, QUIET }; /* options, as in main.c */
 
-/* ---- options -------------------------------------------------------------------------------- */
-
 /* Adds the part named text[0...length-1]. */
 static int add_part(const cli_args *args, const char *text, size_t length, unsigned *parts)
 {
@@ -88,8 +86,6 @@ static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *option
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
-
-/* ---- a model --------------------------------------------------------------------------------- */
 
 typedef struct latency {
     cli_table text;

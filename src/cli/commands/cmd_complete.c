@@ -86,8 +86,6 @@ static void offer_values(const cli_option *o, const char *word, const char *befo
     }
 }
 
-/* ---- keys of recipes ------------------------------------------------------------------------ */
-
 /* The values of a key that is one of several words, or true and false. */
 static void offer_key_values(const dt_key *k, const char *word, const char *before)
 {
@@ -118,8 +116,6 @@ static void offer_keys(const dt_key *keys, const char *word, const char *before)
         }
     }
 }
-
-/* ---- the last word -------------------------------------------------------------------------- */
 
 /* Arguments that are no options, before the last word; their number. */
 static int count_words(const cli_command *c, const char *const *word, int last)

@@ -25,8 +25,6 @@ typedef struct doctor {
     char advice[MOST_ADVICE][512];
 } doctor;
 
-/* ---- facts ---------------------------------------------------------------------------------- */
-
 /* What follows `name` and a colon in a file of /proc; "" if it is not there. */
 static void read_field(const char *path, const char *name, char *out, size_t size)
 {
@@ -100,8 +98,6 @@ static dt_status examine(dt_ctx *ctx, doctor *d)
     return DT_OK;
 }
 
-/* ---- advice --------------------------------------------------------------------------------- */
-
 static void advise(doctor *d, const char *format, ...) DT_PRINTF(2, 3);
 
 static void advise(doctor *d, const char *format, ...)
@@ -168,8 +164,6 @@ static void advise_about_system(doctor *d)
         advise(d, "%.1f GB of memory are free; larger runs need more", d->free_gb);
     }
 }
-
-/* ---- showing -------------------------------------------------------------------------------- */
 
 static void print_text(const doctor *d)
 {

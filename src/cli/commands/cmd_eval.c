@@ -26,8 +26,6 @@ static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
     return CLI_DONE;
 }
 
-/* ---- evaluating ----------------------------------------------------------------------------- */
-
 #define SHOWN 20 /* classes that a table shows */
 
 /* Of targets that are labels of examples; else `each` is NULL. */

@@ -8,8 +8,6 @@
 
 enum { OUTPUT, CALIBRATION, CODES, JSON, QUIET }; /* options, as in main.c */
 
-/* ---- what is asked for ---------------------------------------------------------------------- */
-
 /* Reads the recipe; without RECIPE the defaults, changed by overrides. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
@@ -43,8 +41,6 @@ static rounded_view view_of(const cli_args *args)
                            .quiet = args->option[QUIET] != NULL };
 }
 
-/* ---- a file of tensors ---------------------------------------------------------------------- */
-
 static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
 {
     const rounded_view view = view_of(args);
@@ -76,8 +72,6 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
     dt_recipe_free(recipe);
     return status;
 }
-
-/* ---- a model -------------------------------------------------------------------------------- */
 
 /* Whether there is a recipe with data: a named one, the model's run's, or data.* overrides. */
 static bool has_recipe(const cli_args *args)

@@ -21,8 +21,6 @@ enum {
     QUIET
 }; /* options, as in main.c */
 
-/* ---- the tokenizer -------------------------------------------------------------------------- */
-
 typedef struct joined { /* all texts concatenated */
     char *bytes;
     size_t n;
@@ -75,8 +73,6 @@ static int make_tokenizer(const cli_args *args, dt_ctx *ctx, dt_tokenizer **out)
                                                    : dt_tokenizer_read(ctx, name, out);
     return s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
 }
-
-/* ---- text to ids ---------------------------------------------------------------------------- */
 
 static void print_ids(const dt_ids *ids, int64_t from)
 {
@@ -161,8 +157,6 @@ static int encode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
     dt_ids_free(&ids);
     return status;
 }
-
-/* ---- ids to text ---------------------------------------------------------------------------- */
 
 #define AT_ONCE 4096
 

@@ -14,8 +14,6 @@ enum { RESUME, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
 static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
 
-/* ---- the recipe ----------------------------------------------------------------------------- */
-
 static bool is_folder(const char *path)
 {
     struct stat found;
@@ -108,8 +106,6 @@ static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     }
     return cli_read_recipe(args, ctx, 0, false, out);
 }
-
-/* ---- the run -------------------------------------------------------------------------------- */
 
 static int explain(const cli_args *args, dt_ctx *ctx, const dt_recipe *recipe, bool begun)
 {

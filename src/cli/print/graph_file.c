@@ -2,8 +2,6 @@
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
-/* ---- for people ----------------------------------------------------------------------------- */
-
 static void print_values(const char *what, const dt_graph_value *v, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -40,8 +38,6 @@ static void print_text(const dt_graph_info *info)
     else cli_say("refused:");
     for (int64_t i = 0; i < info->n_refusals; i++) cli_say("  %s", info->refusal[i]);
 }
-
-/* ---- for programs --------------------------------------------------------------------------- */
 
 static void put_field(const char *before, const char *text)
 {

@@ -13,8 +13,6 @@ typedef struct graph {
     cli_table text;
 } graph;
 
-/* ---- texts ----------------------------------------------------------------------------------- */
-
 /* "[B, T, 64]" */
 static const char *shape_text(const dt_trace_value *v, char text[160])
 {
@@ -80,8 +78,6 @@ static const dt_trace_value *result_of(const graph *g, const dt_trace_call *c)
     return NULL;
 }
 
-/* ---- the table ------------------------------------------------------------------------------- */
-
 static void put_row(graph *g, int64_t i, int64_t *sum)
 {
     char shape[160], form[120], from[120];
@@ -116,8 +112,6 @@ static void print_table(graph *g)
             dt_trace_has_length(g->t) ? ", of one token" : ", of one example");
     cli_say("memory: where the result begins; B is the batch, T the number of tokens");
 }
-
-/* ---- DOT ------------------------------------------------------------------------------------- */
 
 /* A name from a file within a label: quotes, backslashes and what no terminal shows are escaped. */
 static void print_label(const char *name)

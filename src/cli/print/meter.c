@@ -31,8 +31,6 @@ static struct {
 
 bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
 
-/* ---- the line ------------------------------------------------------------------------------- */
-
 /* A line must not reach the last column: there terminals wrap, and \r does not return to its
  * beginning. */
 static void draw(const char *text)
@@ -70,8 +68,6 @@ void meter_remove(void)
     finish("\r\033[K");
     pthread_mutex_unlock(&lock);
 }
-
-/* ---- work under way ------------------------------------------------------------------------- */
 
 /* After a tenth, as if the rest took as long as what is done: ", 0:12 left". */
 static void put_left(char text[48])

@@ -11,8 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- fields --------------------------------------------------------------------------------- */
-
 static void put_field(predicted *p, bool *first, const char *text)
 {
     const size_t n = strlen(text);
@@ -43,8 +41,6 @@ static void put_head(predicted *p, bool *first, const char *prefix, int64_t i)
     cli_text_add(&name, "%s_%s", prefix, predicted_name(p, i, digits));
     put_field(p, first, name.text);
 }
-
-/* ---- targets -------------------------------------------------------------------------------- */
 
 static void head_classes(predicted *p, int64_t n, bool *first)
 {
@@ -111,8 +107,6 @@ static int target_of(const predicted *p)
     while (i < TARGETS && strcmp(targets[i].target, p->data->target) != 0) i++;
     return i;
 }
-
-/* ---- the file ------------------------------------------------------------------------------- */
 
 static bool is_piped(const predicted *p) { return strcmp(p->output, "-") == 0; }
 

@@ -81,8 +81,6 @@ void rounded_row(void *user, const dt_quantize_summary *s)
     if (s->n > 0) meter_at(s->n, s->wanted, s->weight[s->n - 1].name);
 }
 
-/* ---- totals -------------------------------------------------------------------------------- */
-
 static void add_count(cli_text *s, int64_t n, const char *one, const char *many)
 {
     if (n > 0) cli_text_add(s, ", %lld %s", (long long)n, n == 1 ? one : many);

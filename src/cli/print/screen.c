@@ -27,8 +27,6 @@ int screen_width(FILE *to)
 
 bool screen_wraps(FILE *to) { return getenv("COLUMNS") != NULL || isatty(fileno(to)) != 0; }
 
-/* ---- characters ----------------------------------------------------------------------------- */
-
 /* Length in bytes of the character at `text`, and its columns; a sequence that sets a style is one
  * without columns. */
 static size_t next(const char *text, size_t bytes, int *columns)
@@ -64,8 +62,6 @@ size_t screen_fitting(const char *text, int columns)
     return i;
 }
 
-/* ---- colours -------------------------------------------------------------------------------- */
-
 const char *screen_style_of(FILE *to, screen_style style)
 {
     static const char *const sequences[] = { [SCREEN_PLAIN] = "\033[0m",
@@ -78,8 +74,6 @@ const char *screen_style_of(FILE *to, screen_style style)
     if (kind == NULL || strcmp(kind, "dumb") == 0 || !isatty(fileno(to))) return "";
     return sequences[style];
 }
-
-/* ---- bars ----------------------------------------------------------------------------------- */
 
 /* Whether the locale of the environment says UTF-8. */
 static bool has_blocks(void)

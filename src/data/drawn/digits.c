@@ -250,20 +250,11 @@ static void draw_digit(uint64_t key, uint64_t image, const sheet *s)
     if (s->target == DT_TARGET_CLASS) *s->to = (uint8_t)digit;
 }
 
-typedef struct draw_all_args {
-    uint64_t key;
-    int64_t target_bytes;
-    uint8_t *pixels, *targets;
-    dt_target target;
-} draw_all_args;
-
-static void draw_all_share(const void *args, const dt__share *share)
+DT__EACH(draw_all, i, uint64_t key; int64_t target_bytes; uint8_t *const pixels, *targets;
+         dt_target target;)
 {
-    const draw_all_args a = *(const draw_all_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        const sheet s = { a.target, a.pixels + i * PIXELS, a.targets + i * a.target_bytes };
-        draw_digit(a.key, (uint64_t)i, &s);
-    }
+    const sheet s = { a.target, a.pixels + i * PIXELS, a.targets + i * a.target_bytes };
+    draw_digit(a.key, (uint64_t)i, &s);
 }
 
 static void draw_all(dt_dataset *d, uint64_t seed)

@@ -8,21 +8,11 @@ uint64_t dt__drawing_key(const dt__drawing *p, const dt_drawn *o)
     return dt__stream_of(o->seed, p->purpose).key;
 }
 
-typedef struct draw_all_args {
-    const dt__drawing *p;
-    const dt_drawn *o;
-    uint64_t key;
-    int64_t each, target;
-    float *x, *y;
-} draw_all_args;
-
-static void draw_all_share(const void *args, const dt__share *share)
+DT__EACH(draw_all, i, const dt__drawing *p; const dt_drawn *o; uint64_t key; int64_t each, target;
+         float *x, *y;)
 {
-    const draw_all_args a = *(const draw_all_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        dt__dice d = dt__dice_of(a.key, (uint64_t)i);
-        a.p->draw(a.o, &d, a.x + i * a.each, a.y + i * a.target);
-    }
+    dt__dice d = dt__dice_of(a.key, (uint64_t)i);
+    a.p->draw(a.o, &d, a.x + i * a.each, a.y + i * a.target);
 }
 
 static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const dt__array_store *s)

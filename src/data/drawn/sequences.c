@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-/* ---- ids ---------------------------------------------------------------------------------- */
-
 dt__token_store *dt__token_store_create(dt_ctx *ctx)
 {
     dt__token_store *s = dt__alloc_zero(ctx, sizeof *s);
@@ -39,8 +37,6 @@ static int32_t id_at(const dt__token_store *s, int64_t i)
 {
     return s->file == NULL ? s->ids.id[i] : dt_tokens_at(s->file, i);
 }
-
-/* ---- windows and pieces ------------------------------------------------------------------- */
 
 /* For every window and every offset, its T tokens and the next one must exist. */
 static int64_t shuffled(const dt_dataset *d)
@@ -104,8 +100,6 @@ static void fill(const dt__batch *b)
         }
     }
 }
-
-/* ---- as a kind ---------------------------------------------------------------------------- */
 
 static dt_status check(const dt_dataset *d, const dt_loader_options *o)
 {
@@ -182,8 +176,6 @@ bool dt_dataset_is_prompted(const dt_dataset *d)
     if (d == NULL) return false;
     return d->target == DT_TARGET_TOKENS && d->pieces != NULL;
 }
-
-/* ---- creation ----------------------------------------------------------------------------- */
 
 dt_status dt_text_create(dt_ctx *ctx, const int32_t *ids, int64_t n, int64_t vocab, int64_t context,
                          dt_dataset **out)

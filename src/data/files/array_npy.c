@@ -45,8 +45,6 @@ static dt_status read_string(cursor *c, char *text, size_t size)
     return next_is(c, quote) ? DT_OK : bad_header(c, "the end of a string");
 }
 
-/* ---- the three entries -------------------------------------------------------------------- */
-
 /* <U11 and |S11, texts of 11 characters. */
 static bool read_text_type(dt__array_file *a, const char *descr)
 {
@@ -175,8 +173,6 @@ static dt_status read_header(cursor *c, dt__array_file *a)
     next_is(c, '\n');
     return c->at == c->end ? DT_OK : bad_header(c, "the end of the header");
 }
-
-/* ---- the file ----------------------------------------------------------------------------- */
 
 dt_status dt__npy_head(dt__array_file *a, const uint8_t *bytes, size_t n, size_t *head,
                        size_t *body)

@@ -54,8 +54,6 @@ static dt_status resize(collection *c, int64_t room)
     return DT_OK;
 }
 
-/* ---- one file ----------------------------------------------------------------------------- */
-
 static dt_status check_size(const collection *c, const dt__input *in)
 {
     const int64_t record = record_bytes(c->kind), bytes = in->file_size;
@@ -128,8 +126,6 @@ static dt_status read_file(collection *c, const char *path)
     dt__input_close(&in);
     return status;
 }
-
-/* ---- all of them -------------------------------------------------------------------------- */
 
 /* An estimate of the number of images from file sizes: exact for plain files, too low for gzip. */
 static int64_t expect(const struct kind *k, const dt_strings *paths)

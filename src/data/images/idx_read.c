@@ -12,8 +12,6 @@
 #define TYPE_U8 8
 #define MOST_RANK 3
 
-/* ---- one IDX file ------------------------------------------------------------------------- */
-
 typedef struct array {
     const char *path;
     const char *what; /* "images", "labels" */
@@ -130,8 +128,6 @@ static dt_status load(dt_ctx *ctx, array *a)
     dt__input_close(&in);
     return status;
 }
-
-/* ---- a dataset ---------------------------------------------------------------------------- */
 
 static dt_status check_labels(dt_ctx *ctx, const array *labels, int64_t classes, int *largest)
 {

@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- as a kind ---------------------------------------------------------------------------- */
-
 static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
 {
     *x = (dt__side){ DT_F32, 3, { d->channels, d->height, d->width } };
@@ -74,8 +72,6 @@ dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *d)
     return DT_ERR_NOMEM;
 }
 
-/* ---- what is in it ------------------------------------------------------------------------ */
-
 int64_t dt_dataset_channels(const dt_dataset *d) { return d == NULL ? 0 : d->channels; }
 int64_t dt_dataset_height(const dt_dataset *d) { return d == NULL ? 0 : d->height; }
 int64_t dt_dataset_width(const dt_dataset *d) { return d == NULL ? 0 : d->width; }
@@ -109,8 +105,6 @@ const uint8_t *dt_dataset_target_image(const dt_dataset *d, int64_t i)
     dt_fail(d->ctx, DT_ERR_ARG, "dataset: its targets are labels, not images or masks");
     return NULL;
 }
-
-/* ---- creation ----------------------------------------------------------------------------- */
 
 static dt_status check_classes(dt_ctx *ctx, const dt_images *in, int64_t each)
 {
@@ -164,8 +158,6 @@ dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *in, dt_dataset **out)
     }
     return dt__images_wrap(ctx, &d, out);
 }
-
-/* ---- what loaders make of it -------------------------------------------------------------- */
 
 static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_reals *list,
                                bool above_0)

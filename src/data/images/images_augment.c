@@ -41,8 +41,6 @@ dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options
                    "target, which is an image, too");
 }
 
-/* ---- drawing ------------------------------------------------------------------------------ */
-
 static float both_ways(uint32_t word) { return 2 * dt__unit_f32(word) - 1; }
 
 static int64_t below(uint32_t word, int64_t n) { return (int64_t)((word * (uint64_t)n) >> 32); }
@@ -65,8 +63,6 @@ dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint6
     c.left = below(corner[3], d->width - c.width + 1);
     return c;
 }
-
-/* ---- changing ----------------------------------------------------------------------------- */
 
 static float pixel_at(const dt_dataset *d, const uint8_t *from, int64_t row, int64_t column)
 {

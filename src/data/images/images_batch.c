@@ -18,8 +18,6 @@ typedef struct tables {
     uint8_t *turned;  /* and after a rotation */
 } tables;
 
-/* ---- what a loader keeps ------------------------------------------------------------------ */
-
 static dt_status check_movement(const dt_dataset *d, const char *key, int64_t most)
 {
     const int64_t side = dt__min_i64(d->height, d->width);
@@ -78,8 +76,6 @@ void dt__images_end(dt_ctx *ctx, void *state)
     if (s == NULL) return;
     DT__RELEASE(ctx, s->value, s->noise, s->plane, s->turned, s);
 }
-
-/* ---- batches ------------------------------------------------------------------------------ */
 
 /* Augmentation of an image and its target: a flip, then a shift, then a rotation. */
 typedef struct move {
@@ -140,20 +136,11 @@ static void put_image(const dt__batch *b, const uint8_t *image, move by, float *
     }
 }
 
-typedef struct add_noises_args {
-    const dt__batch *b;
-    uint64_t key;
-    const tables *s;
-    int64_t channels, size, blocks;
-} add_noises_args;
-
-static void add_noises_share(const void *args, const dt__share *share)
+DT__EACH(add_noises, i, const dt__batch *b; uint64_t key; const tables *s;
+         int64_t channels, size, blocks;)
 {
-    const add_noises_args a = *(const add_noises_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        dt__add_noise(a.key, (uint64_t)((a.b->first * a.channels + i) * a.blocks), a.size,
-                      a.s->noise[i % a.channels], (float *)a.b->x + i * a.size);
-    }
+    dt__add_noise(a.key, (uint64_t)((a.b->first * a.channels + i) * a.blocks), a.size,
+                  a.s->noise[i % a.channels], (float *)a.b->x + i * a.size);
 }
 
 static void add_noises(const dt__batch *b, uint64_t key)

@@ -18,8 +18,6 @@
 #define MOST_SCANS 128
 #define PIXELS_OF_A_BYTE 512 /* 8 bits, a block each */
 
-/* ---- what libjpeg calls --------------------------------------------------------------------- */
-
 /* Keeps the first error. */
 static void leave(j_common_ptr decoder)
 {
@@ -50,8 +48,6 @@ static dt_status guarded(dt__jpeg *p, void (*step)(dt__jpeg *))
     if (setjmp(p->jump) == 0) step(p);
     return p->status;
 }
-
-/* ---- the header ----------------------------------------------------------------------------- */
 
 #define EXIF "Exif\0" /* and its NUL, before the data */
 
@@ -118,8 +114,6 @@ void dt__jpeg_close(dt__jpeg *p)
     if (p->started) jpeg_destroy_decompress(&p->decoder);
     DT__RELEASE(p->ctx, p->file, p->row);
 }
-
-/* ---- the pixels ----------------------------------------------------------------------------- */
 
 /* A progressive file is read scan by scan, so that they can be counted. */
 static void read_scans(dt__jpeg *p)

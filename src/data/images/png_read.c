@@ -14,8 +14,6 @@
 #define MOST_RATIO 1032                        /* of deflate: 258 bytes from 2 bits */
 #define SIGNATURE 8
 
-/* ---- what libpng calls -------------------------------------------------------------------- */
-
 static png_voidp allocate(png_structp png, png_alloc_size_t bytes)
 {
     dt__png *p = png_get_mem_ptr(png);
@@ -62,8 +60,6 @@ static dt_status guarded(dt__png *p, void (*step)(dt__png *))
     if (setjmp(p->jump) == 0) step(p);
     return p->status;
 }
-
-/* ---- the header --------------------------------------------------------------------------- */
 
 /* Of the chunk eXIf, if it comes before the pixels. */
 static int read_orientation(const dt__png *p)
@@ -129,8 +125,6 @@ void dt__png_close(dt__png *p)
     dt__release(p->ctx, p->bytes);
     dt__input_close(&p->in);
 }
-
-/* ---- the pixels --------------------------------------------------------------------------- */
 
 /* Requests bytes of grey, or of red, green and blue. */
 static void set_form(dt__png *p)

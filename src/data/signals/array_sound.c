@@ -17,8 +17,6 @@
 #define MOST_RATIO 1032
 #define HARMLESS ((size_t)1 << 24) /* bytes, whatever the ratio */
 
-/* ---- the file, which is mapped ------------------------------------------------------------ */
-
 typedef struct bytes {
     const uint8_t *v;
     sf_count_t n, at;
@@ -44,8 +42,6 @@ static sf_count_t take(void *to, sf_count_t n, void *user)
     b->at += n;
     return n;
 }
-
-/* ---- samples ------------------------------------------------------------------------------ */
 
 typedef struct sound {
     dt__array_file *a;

@@ -19,8 +19,6 @@
 
 static const char *const part_keys[] = { "data.train", "data.validation", "data.test" };
 
-/* ---- the same examples ---------------------------------------------------------------------- */
-
 typedef struct hashed {
     uint64_t hash;
     int64_t example; /* of its part */
@@ -98,8 +96,6 @@ static dt_status find_same(const dt_dataset *const d[3], int part)
     dt__release(own->ctx, h);
     return DT_OK;
 }
-
-/* ---- inputs that determine the target ------------------------------------------------------- */
 
 static void say_input(const dt_dataset *d, int64_t column, const char *what)
 {

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- rows ----------------------------------------------------------------------------------- */
-
 typedef struct encoding {
     dt__csv_types *t;
     const char *path;
@@ -160,8 +158,6 @@ dt_status dt__csv_types_encode(dt__csv_types *t, const dt__array_source *from, i
     else dt__storage_release(x);
     return s;
 }
-
-/* ---- stores --------------------------------------------------------------------------------- */
 
 static dt_status encode_source(dt__csv_types *t, dt__array_store *s, int64_t source)
 {

@@ -23,8 +23,6 @@ typedef struct fitting {
     int64_t n;
 } fitting;
 
-/* ---- values --------------------------------------------------------------------------------- */
-
 /* Rows of recording r of which examples of d consist: *from on, as many as are returned. */
 static int64_t rows_of(const dt_dataset *d, int64_t r, int64_t *from)
 {
@@ -77,8 +75,6 @@ static double frequent(const fitting *f)
     }
     return f->v[best];
 }
-
-/* ---- categories ----------------------------------------------------------------------------- */
 
 typedef struct word_count {
     const char *word;
@@ -138,8 +134,6 @@ static dt_status fit_words(fitting *f, int64_t k)
     dt__release(t->ctx, all);
     return names == NULL ? DT_ERR_NOMEM : DT_OK;
 }
-
-/* ---- columns -------------------------------------------------------------------------------- */
 
 static dt_status fit_constant(const fitting *f, int64_t k)
 {

@@ -23,8 +23,6 @@ const dt_column_rule *dt__csv_rule_of(const dt__csv *c, const char *name)
     return NULL;
 }
 
-/* ---- rules ---------------------------------------------------------------------------------- */
-
 /* What a rule says that does not fit its type; NULL: nothing. */
 static const char *fault_of(const dt_column_rule *rule)
 {
@@ -148,8 +146,6 @@ void dt__csv_types_free(dt__csv_types *t)
     dt__block_list_free(t->ctx, &t->blocks);
     dt__release(t->ctx, t);
 }
-
-/* ---- fields --------------------------------------------------------------------------------- */
 
 void dt__csv_trim(dt__csv_field *f)
 {

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
 static void put_number(dt__chars *to, int64_t n) { dt__put(to, (const char *)&n, sizeof n); }
 
 static void put_text(dt__chars *to, const char *text)
@@ -76,8 +74,6 @@ void dt__table_state_put(dt__chars *to, dt__csv *const *c, int n)
         for (int64_t i = 0; i < numbers; i++) put_merging(to, &own->merging[i]);
     }
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
 
 const void *dt__state_take(dt__state_bytes *from, int64_t bytes)
 {

@@ -16,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- patterns ----------------------------------------------------------------------------- */
-
 /* The bytes of a name without the array, table or query in the file. */
 static size_t file_length(const char *name)
 {
@@ -167,8 +165,6 @@ void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
     dt__release(ctx, names->v);
     *names = (dt__tensor_names){ NULL, 0, 0 };
 }
-
-/* ---- labels by folders or names ---------------------------------------------------------- */
 
 /* The name of the folder that holds a file; of length 0 if it is not named. */
 static const char *folder_of(const char *path, size_t *n)

@@ -24,8 +24,6 @@ static dt_status add(dt__documents *c, size_t begin)
     return DT_OK;
 }
 
-/* ---- files -------------------------------------------------------------------------------- */
-
 /* A byte order mark at the beginning says how the text is stored, and is no character of it. */
 static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
 {
@@ -59,8 +57,6 @@ dt_status dt__documents_add_text(dt__documents *c, const char *path)
     DT__TRY(read_all(c->ctx, path, &c->text));
     return add(c, begin);
 }
-
-/* ---- lines of JSON ------------------------------------------------------------------------ */
 
 enum { TEXT, PROMPT, COMPLETION };
 
@@ -181,8 +177,6 @@ dt_status dt__documents_add_lines(dt__documents *c, const char *path)
     DT__RELEASE(c->ctx, strings, file.bytes);
     return status;
 }
-
-/* ---- characters --------------------------------------------------------------------------- */
 
 int64_t dt__documents_find_bad(const dt__documents *c, int64_t document, int64_t *number)
 {

@@ -21,8 +21,6 @@ bool dt__text_tokens_add_end(dt_text_tokens *t, int32_t id)
     return true;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
 static dt_status read_ends(dt__json *j, dt_text_tokens *out)
 {
     for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) {
@@ -72,8 +70,6 @@ dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name, 
     return s;
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
 void dt__text_tokens_put(dt__chars *t, const dt_text_tokens *k)
 {
     bool first = true;
@@ -99,8 +95,6 @@ bool dt__text_tokens_none(const dt_text_tokens *t)
 {
     return t->begin < 0 && t->pad < 0 && t->n_end == 0;
 }
-
-/* ---- of a tokenizer -------------------------------------------------------------------------- */
 
 dt_text_tokens dt_tokenizer_tokens(const dt_tokenizer *k)
 {

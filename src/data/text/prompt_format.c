@@ -82,8 +82,6 @@ bool dt__format_is_empty(const char *format, const dt__fields *fields, const dt_
     return empty;
 }
 
-/* ---- objects -------------------------------------------------------------------------------- */
-
 static dt_status read_member(dt__json *j, const dt__fields *fields, dt__run_of_text *value,
                              int *given)
 {
@@ -106,8 +104,6 @@ dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text
     DT__TRY(j->status);
     return dt__json_end(j);
 }
-
-/* ---- the public side ------------------------------------------------------------------------ */
 
 /* The values of several fields, from the JSON object `text`. */
 static dt_status read_values(dt_ctx *ctx, const dt__fields *fields, const dt__run_of_text *text,

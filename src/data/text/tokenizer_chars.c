@@ -5,8 +5,6 @@
 
 #define CODE_POINTS 0x110000
 
-/* ---- bytes ---------------------------------------------------------------------------------- */
-
 static dt_status encode_bytes(const dt_tokenizer *k, const unsigned char *text, size_t bytes,
                               dt_ids *ids)
 {
@@ -39,8 +37,6 @@ dt_status dt_tokenizer_bytes(dt_ctx *ctx, dt_tokenizer **out)
     *out = NULL;
     return status;
 }
-
-/* ---- characters ----------------------------------------------------------------------------- */
 
 static dt_status no_utf8(dt_ctx *ctx, const unsigned char *p, size_t at)
 {

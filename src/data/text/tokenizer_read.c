@@ -7,8 +7,6 @@
 
 #define MOST_BYTES ((size_t)1 << 28) /* of a file */
 
-/* ---- objects -------------------------------------------------------------------------------- */
-
 dt_status dt__json_fields(dt__json *j, const char *what, const char *const *names,
                           const unsigned char **at)
 {
@@ -51,8 +49,6 @@ dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
     DT__TRY(at.status);
     return dt__json_fail(j, "%s has no type", what);
 }
-
-/* ---- members -------------------------------------------------------------------------------- */
 
 dt_status dt__must_be_false(dt__json *j, const unsigned char *at, const char *what)
 {
@@ -102,8 +98,6 @@ dt_status dt__read_id(dt__json *j, const char *text, int32_t *out)
     return DT_OK;
 }
 
-/* ---- tokenizers of this library ------------------------------------------------------------- */
-
 static dt_status only_model(dt__json *j, const dt__tokenizer_parts *p, const char *const *names,
                             const unsigned char **at)
 {
@@ -137,8 +131,6 @@ static dt_status read_chars(dt__json *j, const dt__tokenizer_parts *p, dt_tokeni
     if (bytes == 0) return dt__json_fail(j, "model.characters is empty");
     return dt_tokenizer_chars(j->ctx, text, bytes, out);
 }
-
-/* ---- any ------------------------------------------------------------------------------------ */
 
 const char *const dt__tokenizer_part[] = {
     "version",       "truncation",     "padding", "added_tokens", "normalizer",

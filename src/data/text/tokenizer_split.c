@@ -24,8 +24,6 @@ enum {
 
 #define LONG_S 0x17f /* the only non-ASCII character that matches s without regard to case */
 
-/* ---- classes -------------------------------------------------------------------------------- */
-
 static int class_of_ascii(unsigned c)
 {
     if ((c | 32) - 'a' < 26u) return LETTER;
@@ -79,8 +77,6 @@ static const unsigned char *skip(const unsigned char *p, const unsigned char *en
     return p;
 }
 
-/* ---- what all have -------------------------------------------------------------------------- */
-
 /* The length of 's 't 're 've 'm 'll 'd; 0 if there is none. */
 static size_t contraction(const unsigned char *p, const unsigned char *end, bool any_case)
 {
@@ -114,8 +110,6 @@ static size_t spaces(const unsigned char *p, const unsigned char *end, bool line
     if (lines && after_line > p) return (size_t)(after_line - p);
     return (size_t)((q == end || last == p ? q : last) - p);
 }
-
-/* ---- each of them ---------------------------------------------------------------------------- */
 
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end)
 {
@@ -154,8 +148,6 @@ size_t dt__split_qwen2(const unsigned char *p, const unsigned char *end)
 {
     return split_words(p, end, 1);
 }
-
-/* ---- their names ---------------------------------------------------------------------------- */
 
 #define WORDS "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
 #define AFTER_NUMBER "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"

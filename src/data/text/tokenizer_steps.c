@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- fields ---------------------------------------------------------------------------------- */
-
 static dt_status lacks(dt__json *j, const char *where, const char *field)
 {
     return dt__json_fail(j, "%s.%s is missing", where, field);
@@ -226,8 +224,6 @@ static void put_metaspace(const dt__step *s, dt__chars *out)
                 ",\"prepend_scheme\":", DT__QUOTED(schemes[s->choice]));
     put_truth(out, ",\"split\":", s->on);
 }
-
-/* ---- the tables ------------------------------------------------------------------------------ */
 
 const dt__step_kind dt__normalizers[] = {
     { "NFC", read_nothing, NULL, dt__edit_nfc, NULL },

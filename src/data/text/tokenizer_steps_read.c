@@ -24,8 +24,6 @@ dt_status dt__json_list(dt__json *j, const unsigned char *at, const char *what, 
     return j->status;
 }
 
-/* ---- steps ----------------------------------------------------------------------------------- */
-
 typedef struct part {
     const char *name, *list; /* of the part, and of the list of a Sequence */
     const dt__step_kind *kinds;
@@ -109,8 +107,6 @@ void dt__steps_put(const dt__steps *steps, int i, dt__chars *out)
     }
     dt__put_text(out, "]}");
 }
-
-/* ---- the decoder of a sentencepiece vocabulary ---------------------------------------------- */
 
 #define DECODER                                                                                    \
     "decoder: of a model with byte_fallback a Sequence is known here: Replace U+2581 by a space, " \

@@ -21,8 +21,6 @@ struct dt_tokens {
 
 static int size_by_name(const char *path) { return dt__ends_in(path, ".u32.bin") ? 4 : 2; }
 
-/* ---- writing -------------------------------------------------------------------------------- */
-
 static dt_status check_ids(dt_ctx *ctx, const char *path, const int32_t *ids, int64_t n, int each)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -66,8 +64,6 @@ dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *ids, int
     dt__file_abandon(&file);
     return status;
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
 
 static dt_status open_file(dt_tokens *t)
 {

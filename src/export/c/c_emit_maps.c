@@ -71,8 +71,6 @@ static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
                dt__c_out(p, c, 0).text);
 }
 
-/* ---- two operands ---------------------------------------------------------------------------- */
-
 /* Strides of operand i over the result's dimensions; 0 where it is repeated. */
 static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64_t *out)
 {

@@ -11,8 +11,6 @@
 
 enum { X, WEIGHT, SHIFT, MEAN, VARIANCE, RESIDUAL, FACTOR };
 
-/* ---- batch norm ------------------------------------------------------------------------------ */
-
 static bool takes_batch_norm(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     for (int i = 1; i < c->n_in; i++) {
@@ -74,8 +72,6 @@ static void emit_batch_norm(dt__c_program *p, const dt_trace_call *c)
     dt__c_line(p, "}");
     dt__c_put_after(p, c, RESIDUAL, *(const int *)dt__c_field(c, "activation"));
 }
-
-/* ---- norms of the values themselves ---------------------------------------------------------- */
 
 static dt__c_name number(double v)
 {

@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- windows --------------------------------------------------------------------------------- */
-
 static bool takes_one(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     (void)t;
@@ -98,8 +96,6 @@ static void emit_adaptive(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, "pool_adaptive");
     dt__c_resize(p, c, "adaptive_pool");
 }
-
-/* ---- sums ------------------------------------------------------------------------------------ */
 
 typedef struct reduction {
     int kept, over; /* numbers of dimensions */

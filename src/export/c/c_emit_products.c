@@ -122,8 +122,6 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     dt__c_put_after(p, c, RESIDUAL, *(const int *)dt__c_field(c, "activation"));
 }
 
-/* ---- products of two results ----------------------------------------------------------------- */
-
 /* " + i0 * 12 + ...": where the matrix of an operand begins, i0 ... counting the batch of y. */
 static void put_offset(const dt__c_program *p, int64_t value, int64_t y, char *to, size_t size)
 {

@@ -86,8 +86,6 @@ static void emit_concat(dt__c_program *p, const dt_trace_call *c)
     }
 }
 
-/* ---- padding --------------------------------------------------------------------------------- */
-
 static int64_t before_of(const dt_ints *pads, int rank, int d)
 {
     const int i = 2 * (rank - 1 - d);
@@ -134,8 +132,6 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
                (long long)(rank > 0 ? dt__c_dim(p, y, -1) : 1), into);
     while (open-- > 0) dt__c_line(p, "}");
 }
-
-/* ---- resampling ------------------------------------------------------------------------------ */
 
 void dt__c_resize(dt__c_program *p, const dt_trace_call *c, const char *function)
 {

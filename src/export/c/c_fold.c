@@ -10,8 +10,6 @@
 #define LONGEST 128 /* lines of a loop */
 #define WORTH 8     /* lines that a loop must save */
 
-/* ---- places in lines ------------------------------------------------------------------------- */
-
 typedef struct mark {
     int64_t block, offset;
     int space;       /* 0: the arena; 1 ...: outputs; -1 ...: inputs */
@@ -83,8 +81,6 @@ static int64_t repetitions(const dt__c_program *p, int64_t from, int64_t n)
     }
     return times;
 }
-
-/* ---- writing --------------------------------------------------------------------------------- */
 
 /* A line of a loop; `next` is the same line of its second repetition. NULL: it is in no loop. */
 static void put_line(dt__c_program *p, dt__chars *to, const char *line, const char *next)

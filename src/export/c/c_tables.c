@@ -63,8 +63,6 @@ void dt__c_constant(dt__c_program *p, const char *format, ...)
     p->flash += dt__c_descriptor_bytes(text);
 }
 
-/* ---- tables ---------------------------------------------------------------------------------- */
-
 /* The checksum of NAME_checksum: FNV-1a over bytes, numbers of 16 bits, or bits of floats. */
 static void check(dt__c_program *p, uint32_t v) { p->checksum = (p->checksum ^ v) * 16777619u; }
 
@@ -179,8 +177,6 @@ void dt__c_words(dt__c_program *p, const char *name, const char *what, const int
 {
     add(p, &words, name, what, v, n);
 }
-
-/* ---- rows of numbers ------------------------------------------------------------------------- */
 
 int64_t dt__c_put_rows(const dt__c_table *t, int64_t from, size_t most, dt__chars *to)
 {

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* ---- options --------------------------------------------------------------------------------- */
-
 const void *dt__c_field(const dt_trace_call *c, const char *name)
 {
     const dt_key *k = c->op->keys;
@@ -30,8 +28,6 @@ bool dt__c_flag(const dt_trace_call *c, const char *key)
 const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key) { return dt__c_field(c, key); }
 
 int dt__c_axis(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
-
-/* ---- views ----------------------------------------------------------------------------------- */
 
 static void whole(const dt__c_program *p, int64_t value, dt__c_view *v)
 {

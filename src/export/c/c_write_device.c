@@ -71,8 +71,6 @@ bool dt__c_channels_last(const dt__c_about *a, const dt_model_data *d)
     return a->p->device && d->axis == 0 && i < n && dt__c_is_image(a->p->trace, in[i]);
 }
 
-/* ---- codes of numbers ------------------------------------------------------------------------ */
-
 /* NAME_quantize or NAME_dequantize of input or output i, as a prototype. */
 static void put_prototype(const dt__c_about *a, bool output, int i, dt__chars *to)
 {

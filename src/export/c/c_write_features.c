@@ -94,8 +94,6 @@ dt_status dt__c_begin_data(dt__c_about *a)
     return run_frame(a);
 }
 
-/* ---- the header ------------------------------------------------------------------------------ */
-
 static const char macros[] =
     "/* The model sees features of a signal, $_SAMPLES numbers of each of\n"
     " * $_CHANNELS channels; samples of 16 bits are divided by 32768. */\n";
@@ -130,8 +128,6 @@ void dt__c_put_features_header(const dt__c_about *a, dt__chars *to)
     dt__c_put_named(a, to, prototypes);
 }
 
-/* ---- the source ------------------------------------------------------------------------------ */
-
 static const char functions[] =
     "\nvoid @_frame(const float *samples, float *y, void *arena)\n{\n"
     "    features_frame(&features, samples, 1, (float *)arena, y);\n}\n"
@@ -162,8 +158,6 @@ void dt__c_put_features_source(const dt__c_about *a, dt__chars *to)
                  t->cosines != NULL ? "features_cosines" : "0");
     dt__c_put_named(a, to, functions);
 }
-
-/* ---- the self-test --------------------------------------------------------------------------- */
 
 void dt__c_put_features_test(const dt__c_about *a, dt__chars *to)
 {

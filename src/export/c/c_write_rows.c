@@ -73,8 +73,6 @@ dt_status dt__c_make_rows(dt__c_about *a)
     return DT_OK;
 }
 
-/* ---- the self-test --------------------------------------------------------------------------- */
-
 void dt__c_put_rows_test(const dt__c_about *a, dt__chars *to)
 {
     if (a->n_rows == 0) return;

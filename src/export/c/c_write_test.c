@@ -22,8 +22,6 @@ void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x)
     }
 }
 
-/* ---- the self-test --------------------------------------------------------------------------- */
-
 void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t n)
 {
     dt__c_printf(to,

@@ -14,8 +14,6 @@ static void want(dt__gguf_put *p, bool holds, const char *otherwise)
     if (!holds) dt__refusals_add(&p->refused, "%s", otherwise);
 }
 
-/* ---- family gpt ------------------------------------------------------------------------------ */
-
 /* Pythia's gelu is by tanh in llama.cpp, for which a line is noted (export_gguf.c). */
 static void describe_gpt(dt__gguf_put *p, const dt_gpt_options *o)
 {
@@ -40,8 +38,6 @@ static void describe_gpt(dt__gguf_put *p, const dt_gpt_options *o)
          "`parallel` or `gelu_erf` with learned positions: llama.cpp has GPT-2's blocks, and with "
          "`rotated` Pythia's");
 }
-
-/* ---- family llama ---------------------------------------------------------------------------- */
 
 static void describe_llama(dt__gguf_model *g, const dt_llama_options *o)
 {
@@ -169,8 +165,6 @@ static void choose(dt__gguf_put *p, const dt_llama_options *o)
     else if (p->g.block.unrotated > 0) choose_smollm3(p);
     else choose_llama(p, o);
 }
-
-/* ---- the model ------------------------------------------------------------------------------- */
 
 dt_status dt__gguf_describe(dt__gguf_put *p)
 {

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- values --------------------------------------------------------------------------------- */
-
 static void put_number(dt__chars *t, const void *value, size_t bytes)
 {
     char number[8];
@@ -62,15 +60,11 @@ static void key_real(dt__gguf_put *p, const char *key, double value)
     dt__gguf_put_f32(&p->keys, (float)value);
 }
 
-/* ---- notes ---------------------------------------------------------------------------------- */
-
 void dt__gguf_note(const dt__gguf_put *p, const char *line)
 {
     const dt_export_options *o = p->call->options;
     if (o->note != NULL) o->note(o->user, line);
 }
-
-/* ---- the model ------------------------------------------------------------------------------ */
 
 static void key_of_arch(dt__gguf_put *p, const char *key, int64_t value)
 {

@@ -78,8 +78,6 @@ static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
     for (int64_t i = 0; i < n; i++) dt__gguf_put_u32(&p->keys, type_of(k, i));
 }
 
-/* ---- byte-level BPE -------------------------------------------------------------------------- */
-
 /* The name in llama.cpp of the split and of what is done with pieces that are tokens; NULL: it has
  * none. llama.cpp does not normalize; most texts are in NFC. */
 static const char *split_name(const dt_tokenizer *k)
@@ -176,8 +174,6 @@ static void put_pieces(dt__gguf_put *p, const dt_tokenizer *k, const float *scor
     dt__gguf_put_scores(p, k, score);
     put_template(p, k);
 }
-
-/* ---- all of them ---------------------------------------------------------------------------- */
 
 /* score: those of a sentencepiece vocabulary; NULL: the tokenizer is of another kind. */
 static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k, const float *score)

@@ -18,8 +18,6 @@ typedef struct putting {
     dt__chars abouts; /* texts: a parameter's name and what it is, each with its NUL */
 } putting;
 
-/* ---- texts ---------------------------------------------------------------------------------- */
-
 static void put_dtype(dt__chars *t, const char *name)
 {
     dt__put_text(t, "{\"_type\": \"torch.dtype\", \"_data\": ");
@@ -108,8 +106,6 @@ static dt_status put_meta(void *user, dt_writer *w)
     return DT_OK;
 }
 
-/* ---- tensors -------------------------------------------------------------------------------- */
-
 static dt_status add_part(dt__saving *keep, const char *path, const char *part,
                           const dt_file_entry *like)
 {
@@ -142,8 +138,6 @@ static dt_status add(void *user, dt__saving *keep, const char *name, const dt_te
     dt__put(&p->abouts, "", 1);
     return DT_OK;
 }
-
-/* ---- the exporter --------------------------------------------------------------------------- */
 
 static dt_status write(const dt_export_call *call)
 {

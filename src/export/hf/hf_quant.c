@@ -17,8 +17,6 @@ typedef struct collecting {
     dt__refusals refused;
 } collecting;
 
-/* ---- what cannot be held -------------------------------------------------------------------- */
-
 /* NULL: int8 asymmetric a token, recomputed each time. */
 static const char *refused_input(const dt_quant_spec *q)
 {
@@ -47,8 +45,6 @@ static const char *refused_weight(const collecting *c, const dt_quant_spec *q, c
     }
     return NULL;
 }
-
-/* ---- collecting ----------------------------------------------------------------------------- */
 
 /* transformers decompresses all experts by one scheme. */
 static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q)
@@ -153,8 +149,6 @@ size_t dt__hf_bytes(const char *folder)
     const int n = snprintf(path, sizeof path, "%s/" DT__HF_SINGLE, folder);
     return n < (int)sizeof path && stat(path, &about) == 0 ? (size_t)about.st_size : 0;
 }
-
-/* ---- codes ---------------------------------------------------------------------------------- */
 
 dt_status dt__hf_rows(dt__saving *keep, const dt_tensor *x, dt_code_rows *rows)
 {

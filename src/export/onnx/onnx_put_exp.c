@@ -25,8 +25,6 @@ static dt__value place_of(dt__put_model *m, dt__value n, dt__value first, dt__va
     return dt__put_cast(p, ADD(n, first), DT__PUT_INT32);
 }
 
-/* ---- floats ---------------------------------------------------------------------------------- */
-
 /* 2^(n / 2), rounded down, or the rest of 2^n, of n = -MOST ... MOST. */
 static dt__value float_powers(dt__put_model *m, int which)
 {
@@ -76,8 +74,6 @@ dt__value dt__put_sigmoid(dt__put_model *m, dt__value x)
     dt__value negative = DT__PUT(p, "Less", x, f32(m, 0));
     return DIV(DT__PUT(p, "Where", negative, e, f32(m, 1)), ADD(e, f32(m, 1)));
 }
-
-/* ---- doubles --------------------------------------------------------------------------------- */
 
 #define WIDE 60 /* of -n in doubles, where -40 <= x <= 89 */
 #define WIDEST 130

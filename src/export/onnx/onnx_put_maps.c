@@ -48,8 +48,6 @@ NEAR(put_log, "Log")
 BY(put_tanh, dt__put_tanh)
 BY(put_sigmoid, dt__put_sigmoid)
 
-/* ---- pieces of lines ------------------------------------------------------------------------- */
-
 static dt__value clip(dt__put_model *m, dt__value x, double least, double most)
 {
     return DT__PUT(&m->p, "Clip", x, isinf(least) ? "" : number(m, least),
@@ -109,8 +107,6 @@ static void put_prelu(dt__put_model *m, const dt_trace_call *c)
     dt__value s = dt__put_reshaped(m, dt__put_in(m, c, 1), rank, extent);
     done(m, c, DT__PUT(&m->p, "PRelu", X, s));
 }
-
-/* ---- gelu ------------------------------------------------------------------------------------ */
 
 static void put_gelu(dt__put_model *m, const dt_trace_call *c)
 {

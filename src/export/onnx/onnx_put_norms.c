@@ -62,8 +62,6 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, times(m, c, 1, DT__PUT(p, "Mul", x, r)));
 }
 
-/* ---- batch norm: constants of each channel --------------------------------------------------- */
-
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
 static double at(const float *v, int64_t i, double absent)
@@ -113,8 +111,6 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
                 : activation == DT_ACT_RELU6 ? dt__put_relu6(m, y)
                                              : y);
 }
-
-/* ---- group norm ------------------------------------------------------------------------------ */
 
 /* A number of each channel in double, [groups, channels of a group]. */
 static dt__value by_group(dt__put_model *m, const dt_trace_call *c, int i, int64_t groups)

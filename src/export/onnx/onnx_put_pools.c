@@ -69,8 +69,6 @@ static void put_max_pool(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, y);
 }
 
-/* ---- averages -------------------------------------------------------------------------------- */
-
 /* The pixels of all windows at one place of a window. */
 static dt__value pixels_at(dt__put *p, dt__value x, const windows *w, const int64_t place[2])
 {

@@ -7,8 +7,6 @@
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
 
-/* ---- linear ---------------------------------------------------------------------------------- */
-
 /* The weight of a float product as [in, out]. */
 static dt__value columns_first(dt__put_model *m, const dt_trace_call *c, int i)
 {
@@ -152,8 +150,6 @@ static void put_matmul(dt__put_model *m, const dt_trace_call *c)
     dt__value a = dt__put_in(m, c, 0);
     dt__put_out(m, c, 0, DT__PUT(&m->p, "MatMul", a, dt__put_in(m, c, 1)));
 }
-
-/* ---- convolutions ---------------------------------------------------------------------------- */
 
 static dt__put_conv conv_of(const dt__put_model *m, const dt_trace_call *c)
 {

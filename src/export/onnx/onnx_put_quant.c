@@ -9,8 +9,6 @@
 
 #include "qat/schemes/scheme.h"
 
-/* ---- a range that is known ------------------------------------------------------------------- */
-
 static dt__put_quantized fixed_range(const dt__put_scheme *q, dt__put *p)
 {
     const bool low = q->quant->is_unsigned && q->quant->range == DT_RANGE_LEARNED;
@@ -22,8 +20,6 @@ static dt__put_quantized fixed_range(const dt__put_scheme *q, dt__put *p)
                                 .s = *q->scale,
                                 .zu = zu };
 }
-
-/* ---- the range of the values ----------------------------------------------------------------- */
 
 /* Least or largest value of each row, and 0. */
 static dt__value extremum(dt__put *p, const char *op, const char *bound, dt__value x,
@@ -81,8 +77,6 @@ static dt__put_quantized dynamic_range(dt__put *p, dt__value x, const dt__put_sc
                           dt__put_f32(p, qmin), dt__put_f32(p, qmax));
     return (dt__put_quantized){ .scale = s, .zero_u = DT__PUT(p, "Add", z, dt__put_f32(p, 128)) };
 }
-
-/* ---- codes ----------------------------------------------------------------------------------- */
 
 static dt__value clipped(dt__put *p, dt__value v, const dt__put_quantized *o,
                          const dt_quant_spec *q)

@@ -44,8 +44,6 @@ static bool has(const port *list, int n, int64_t j, int k)
     return false;
 }
 
-/* ---- what goes in and out -------------------------------------------------------------------- */
-
 static void find_inputs(scan *s)
 {
     const dt_trace *t = s->m->trace;
@@ -87,8 +85,6 @@ static void find_results(scan *s)
         }
     }
 }
-
-/* ---- the body -------------------------------------------------------------------------------- */
 
 /* An input of the body; the second repetition's calls read it. */
 static void put_parameter(scan *s, int64_t value)
@@ -145,8 +141,6 @@ static ProtobufCBinaryData put_body(scan *s)
     dt__release(m->p.ctx, value);
     return body;
 }
-
-/* ---- around it ------------------------------------------------------------------------------- */
 
 /* The rows that the repetitions read, as [repetition, ...] in the order of the value. */
 static dt__value rows_of(scan *s, const port *p)

@@ -6,8 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- sums ------------------------------------------------------------------------------------ */
-
 static dt__value reduced(dt__put *p, const char *op, dt__value x, const dt_ints *axes, bool keep)
 {
     dt__value y = DT__PUT(p, op, x, dt__put_i64s(p, axes->n, axes->v));
@@ -78,8 +76,6 @@ static void put_softmax(dt__put_model *m, const dt_trace_call *c)
     if (y != NULL) dt__put_attr_int(&m->p, "axis", dim);
     dt__put_out(m, c, 0, y);
 }
-
-/* ---- means of planes ------------------------------------------------------------------------- */
 
 static void put_global_avg(dt__put_model *m, const dt_trace_call *c)
 {

@@ -31,8 +31,6 @@ static void copy_little(uint8_t *to, const uint8_t *from, size_t bytes, size_t s
     for (size_t i = 0; i < bytes; i++) to[i] = from[i / size * size + size - 1 - i % size];
 }
 
-/* ---- constants that the graph has already ---------------------------------------------------- */
-
 static uint32_t bucket_of(const dt__put_array *a)
 {
     uint32_t h = (uint32_t)a->type * 31 + (uint32_t)a->rank;
@@ -69,8 +67,6 @@ static dt__value put_once(dt__put *p, const dt__put_array *a)
     p->constant[bucket] = c;
     return name;
 }
-
-/* ---- new ones -------------------------------------------------------------------------------- */
 
 dt__value dt__put_tensor(dt__put *p, const dt__put_array *a)
 {
@@ -131,8 +127,6 @@ dt__value dt__put_cast(dt__put *p, dt__value x, int type)
     if (y != NULL) dt__put_attr_int(p, "to", type);
     return y;
 }
-
-/* ---- codes ----------------------------------------------------------------------------------- */
 
 static int64_t count_of(const dt__put_codes *c)
 {

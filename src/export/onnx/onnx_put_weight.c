@@ -33,8 +33,6 @@ bool dt__put_is_small(const dt__put_weight *w, const dt__put_term *t)
     return true;
 }
 
-/* ---- dequantized matrices -------------------------------------------------------------------- */
-
 /* Rows first, or positions first. */
 static int64_t place(const dt__put_weight *w, bool columns_first, int64_t n, int64_t at)
 {

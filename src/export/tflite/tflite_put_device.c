@@ -30,8 +30,6 @@ int dt__lite_activation(int activation)
 
 bool dt__lite_is_device(const dt_trace_call *c) { return strncmp(c->op->name, "device_", 7) == 0; }
 
-/* ---- layers with a weight -------------------------------------------------------------------- */
-
 static dt_status make(dt__lite_model *m, const dt_trace_call *c, dt__lite_layer *out)
 {
     const dt_trace_value *x = dt__lite_operand(m, c, X), *w = dt__lite_operand(m, c, WEIGHT);
@@ -107,8 +105,6 @@ bool dt__lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, 
     return false;
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
-
 static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator op)
 {
     const bool last = dt__lite_is_last(m, c, 0) || dt__lite_is_last(m, c, 1);
@@ -162,8 +158,6 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_coded(m, y, dt__lite_result_of(m, c));
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
-
-/* ---- ends ------------------------------------------------------------------------------------ */
 
 /* The tensor of which this one is another shape; -1: none. */
 static int source_of(const dt__lite *p, int tensor)

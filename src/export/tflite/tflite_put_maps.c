@@ -8,8 +8,6 @@
 
 static int number(dt__lite_model *m, double v) { return dt__lite_float(&m->p, (float)v); }
 
-/* ---- one operand ----------------------------------------------------------------------------- */
-
 /* y = f(x), in x's layout. */
 static void put_map(dt__lite_model *m, const dt_trace_call *c, int (*f)(dt__lite_model *, int))
 {
@@ -124,8 +122,6 @@ static void put_prelu(dt__lite_model *m, const dt_trace_call *c)
     const int y = DT__LITE(&m->p, PRELU, &s, x, slope);
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
-
-/* ---- two operands ---------------------------------------------------------------------------- */
 
 /* Whether both can be read with the channels last: one is, and each has y's rank or is constant. */
 static bool goes_last(const dt__lite_model *m, const dt_trace_call *c)

@@ -5,8 +5,6 @@
 
 #include <string.h>
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
 int dt__lite_batch_of(const dt_trace_value *v)
 {
     for (int i = 0; i < v->rank; i++) {
@@ -58,8 +56,6 @@ int dt__lite_last_axis(int rank, int d)
     if (d < 0) d += rank;
     return d == 0 ? 0 : d == 1 ? 3 : rank == 3 ? 2 : d - 1;
 }
-
-/* ---- constants ------------------------------------------------------------------------------- */
 
 static int64_t same(const void *user, int64_t i)
 {
@@ -114,8 +110,6 @@ static int dequantized_of(dt__lite_model *m, const dt_trace_call *c, int i)
     dt__lite_weight_free(m, &w);
     return y;
 }
-
-/* ---- layouts --------------------------------------------------------------------------------- */
 
 static int last_from_plain(dt__lite_model *m, int x, const dt_trace_value *v)
 {

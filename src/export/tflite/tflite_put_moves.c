@@ -21,8 +21,6 @@ static int operand(dt__lite_model *m, const dt_trace_call *c, int i, bool last)
     return last ? dt__lite_last(m, c, i) : dt__lite_plain(m, c, i);
 }
 
-/* ---- reshape --------------------------------------------------------------------------------- */
-
 /* [N, C, ...] of an image as [N, C ...]: the elements stay as they are in the file. */
 static bool flattens(const dt__lite_model *m, const dt_trace_call *c)
 {
@@ -48,8 +46,6 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out_as(m, c, v);
 }
 
-/* ---- transpose ------------------------------------------------------------------------------- */
-
 static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
@@ -72,8 +68,6 @@ static void put_permute(dt__lite_model *m, const dt_trace_call *c)
     const int y = dt__lite_transposed(m, dt__lite_plain(m, c, 0), rank, order);
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
-
-/* ---- parts ----------------------------------------------------------------------------------- */
 
 /* A bound as Python counts it, for one example. */
 static int64_t bound(const dt_trace_call *c, size_t list, int i, int64_t n)
@@ -160,8 +154,6 @@ static void put_concat(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
 
-/* ---- pad ------------------------------------------------------------------------------------- */
-
 static bool takes_pad(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     const dt_pad_options *o = c->options;
@@ -204,8 +196,6 @@ static void put_pad(dt__lite_model *m, const dt_trace_call *c)
     }
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
-
-/* ---- rows of a table ------------------------------------------------------------------------- */
 
 static void put_embedding(dt__lite_model *m, const dt_trace_call *c)
 {

@@ -76,8 +76,6 @@ static bool takes_group_norm(const dt_trace *t, const dt_trace_call *c, char *wh
     return false;
 }
 
-/* ---- batch norm: constants of each channel --------------------------------------------------- */
-
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
 static double at(const float *v, int64_t i, double absent)

@@ -58,8 +58,6 @@ int dt__lite_reshaped(dt__lite_model *m, int x, const dt__lite_shape *shape, int
     return DT__LITE(&m->p, RESHAPE, shape, x, dt__lite_ints(&m->p, 0, to.rank, to.dims));
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
-
 enum { S_BEGIN_MASK, S_END_MASK };
 
 dt__lite_slice dt__lite_whole(const dt__lite_model *m, int x)

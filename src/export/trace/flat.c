@@ -27,8 +27,6 @@ static void put32(uint8_t *to, uint32_t v)
 
 static uint32_t get16(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8; }
 
-/* ---- bytes ----------------------------------------------------------------------------------- */
-
 static bool has_failed(const dt__flat *f) { return f->status != DT_OK; }
 
 /* `bytes` zero bytes at the end, the byte after `skip` of them at a multiple of `align`; returns
@@ -73,8 +71,6 @@ void dt__flat_free(dt__flat *f)
 }
 
 dt_status dt__flat_status(const dt__flat *f) { return f->status; }
-
-/* ---- tables ---------------------------------------------------------------------------------- */
 
 static size_t size_of(dt__flat_kind kind) { return kind == DT__FLAT_BYTE ? 1 : 4; }
 
@@ -150,8 +146,6 @@ void dt__flat_point(dt__flat *f, size_t place, size_t target)
 {
     if (!has_failed(f)) put32(f->bytes + place, (uint32_t)(target - place));
 }
-
-/* ---- vectors --------------------------------------------------------------------------------- */
 
 size_t dt__flat_vector(dt__flat *f, int64_t count, size_t size, size_t align, const void *data)
 {

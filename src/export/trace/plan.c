@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 
-/* ---- blocks ---------------------------------------------------------------------------------- */
-
 static int by_size(const void *a, const void *b)
 {
     const dt_plan_block *x = *(dt_plan_block *const *)a, *y = *(dt_plan_block *const *)b;
@@ -92,8 +90,6 @@ dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t al
     dt__release(ctx, order);
     return DT_OK;
 }
-
-/* ---- the values of a trace ------------------------------------------------------------------- */
 
 /* Values that lie at one place: `root` is the first of them, or -1 outside of the block; `last` of
  * a root is when the latest of them is read. */

@@ -73,8 +73,6 @@ void dt__add_difference(const float *other, const float *own, int64_t n, dt_expo
     d->relative = *largest > 0 && *largest < HUGE_VAL ? d->absolute / *largest : d->absolute;
 }
 
-/* ---- floats in the place of codes ------------------------------------------------------------ */
-
 /* With codes, or with floats; *n: how many layers have codes. */
 static dt_status set_codes(dt_module *m, bool on, int64_t *n)
 {

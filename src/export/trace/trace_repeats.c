@@ -32,8 +32,6 @@ dt__repeat_operand dt__repeat_operand_of(const dt_trace *t, const dt__repeat *r,
     return (dt__repeat_operand){ DT__REPEAT_OUTER, value, 0 };
 }
 
-/* ---- rows of a value from outside ------------------------------------------------------------ */
-
 static bool is_multiple(dt_extent e, dt_extent of)
 {
     const bool unit = e.batch == of.batch && e.length == of.length;
@@ -68,8 +66,6 @@ static bool continues_rows(const dt_trace *t, const dt__repeat *r, int64_t k, in
     return dt__repeat_rows(t, r, j, &first) && dt__repeat_rows(t, &from, j, &later) &&
            later.step == first.step && later.first == first.first + (k - 1) * first.step;
 }
-
-/* ---- repetitions ----------------------------------------------------------------------------- */
 
 static bool same_form(const dt_trace *t, int64_t a, int64_t b)
 {

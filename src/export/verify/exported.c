@@ -13,8 +13,6 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-/* ---- extents --------------------------------------------------------------------------------- */
-
 dt_status dt__exported_misfit(const dt__exported *e, const dt_tensor *x, int rank,
                               const int64_t *dims)
 {
@@ -63,8 +61,6 @@ dt_status dt__exported_result(const dt__exported *e, int64_t n, int rank, const 
     return dt_tensor_create(e->ctx, DT_F32, rank + 1, to, y);
 }
 
-/* ---- the module ------------------------------------------------------------------------------ */
-
 typedef struct state {
     const dt__exported_kind *kind;
     dt__exported file;
@@ -98,8 +94,6 @@ static void free_state(dt_module *m)
 static const dt_module_type type = {
     .name = "exported file", .forward = forward, .free_state = free_state, .samples = true
 };
-
-/* ---- opening --------------------------------------------------------------------------------- */
 
 static const dt__exported_kind *kind_of(const char *path)
 {

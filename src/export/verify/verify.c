@@ -40,8 +40,6 @@ typedef struct verification {
     dt_tensor *y[DT_MAX_OUT];
 } verification;
 
-/* ---- inputs ---------------------------------------------------------------------------------- */
-
 /* Input i of the model as the file wants it: tokens may be int64 there. */
 static dt_status give(verification *v, int i)
 {
@@ -94,8 +92,6 @@ static dt_status give_all(verification *v)
     for (int64_t i = v->n_in; i < v->n_given; i++) DT__TRY(give_none(v, i));
     return DT_OK;
 }
-
-/* ---- comparison ------------------------------------------------------------------------------ */
 
 static dt_status compare(const verification *v, int i, dt_export_difference *d)
 {
@@ -151,8 +147,6 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
     for (int i = 0; i < v->n_out; i++) DT__TRY(compare(v, i, &out[i]));
     return DT_OK;
 }
-
-/* ---- other formats --------------------------------------------------------------------------- */
 
 static dt_status verify_tflite(verification *v, const dt_model_info *info, const dt__span *file,
                                dt_export_difference *out)

@@ -25,8 +25,6 @@ const dt__gguf_type *dt__gguf_type_of(uint32_t id)
     return NULL;
 }
 
-/* ---- architectures -------------------------------------------------------------------------- */
-
 static const dt__gguf_arch archs[] = {
     { .name = "llama", .pairs = true },
     { .name = "qwen2" },
@@ -45,8 +43,6 @@ const dt__gguf_arch *dt__gguf_arch_named(const char *name, size_t n)
     }
     return NULL;
 }
-
-/* ---- names ---------------------------------------------------------------------------------- */
 
 static const dt__gguf_name llama_whole[] = {
     { .theirs = "token_embd.weight", .ours = { "model.embed_tokens.weight" } },
@@ -180,8 +176,6 @@ double dt__gguf_query_width(const dt__gguf_model *g)
     const bool large = g->layers == DT__GGUF_GEMMA_27B;
     return (double)(large ? g->width / g->heads : g->head_width);
 }
-
-/* ---- rotation ------------------------------------------------------------------------------- */
 
 int64_t dt__gguf_row(const dt__gguf_model *g, const dt__gguf_name *n, int64_t row)
 {

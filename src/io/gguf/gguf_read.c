@@ -17,8 +17,6 @@ typedef struct reading {
     int64_t room; /* of file->entry */
 } reading;
 
-/* ---- tensors -------------------------------------------------------------------------------- */
-
 static dt_status add_entry(reading *r, const char *name, const dt_file_entry *e)
 {
     dt_file *file = r->raw.file;
@@ -172,8 +170,6 @@ static dt_status keep_dims(reading *r)
     }
     return DT_OK;
 }
-
-/* ---- the whole ------------------------------------------------------------------------------ */
 
 /* detent.model, detent.tokenizer and detent.tokens, one after the other in one text. */
 static dt_status make_metas(reading *r, dt__chars *t)

@@ -31,8 +31,6 @@ static dt_status each_field(reading *r, void *to,
     return j->status;
 }
 
-/* ---- arguments ------------------------------------------------------------------------------ */
-
 /* A key that is absent, null, or an empty list or map; else the setting is refused. */
 static dt_status want_nothing(reading *r, const char *key)
 {
@@ -70,8 +68,6 @@ static dt_status read_arguments(reading *r, dt__hf_arguments *a)
     if (a->group < 0) a->group = 0;
     return DT_OK;
 }
-
-/* ---- groups --------------------------------------------------------------------------------- */
 
 static dt_status read_targets(reading *r, dt__hf_group *to)
 {
@@ -145,8 +141,6 @@ static dt_status read_group(reading *r, const char *key, void *to)
     const char *fault = fault_of(group);
     return fault == NULL ? DT_OK : refuse(r, key, fault);
 }
-
-/* ---- the whole ------------------------------------------------------------------------------ */
 
 static dt_status read_quantization(reading *r, const char *key, void *to)
 {

@@ -121,8 +121,6 @@ static dt_status refuse(dt_ctx *ctx, const dt_llama_options *o)
                    (long long)b.full_every, b.local_theta);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
 /* A list with one of two words for each layer: `every` n-th has the first. */
 static void put_layers(dt__chars *t, const char *key, int64_t layers, int64_t every,
                        const char *const words[2])

@@ -16,8 +16,6 @@ static void mark(dt__hf_pattern *p, bool marked)
     if (!fits && p->odd == 0) p->odd = p->n;
 }
 
-/* ---- reading --------------------------------------------------------------------------------- */
-
 dt_status dt__hf_read_layer_types(dt__json *j, dt__hf_config *c)
 {
     const char *text;
@@ -48,8 +46,6 @@ dt_status dt__hf_read_rope_layers(dt__json *j, dt__hf_config *c)
     }
     return j->status;
 }
-
-/* ---- what it means --------------------------------------------------------------------------- */
 
 static dt_status check_length(const dt__hf_config *c, const dt__hf_pattern *p, const char *name)
 {

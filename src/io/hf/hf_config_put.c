@@ -16,8 +16,6 @@ static const char *dtype_name(const char *dtype)
     return names[i].name;
 }
 
-/* ---- the text that was read ----------------------------------------------------------------- */
-
 dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char *dtype)
 {
     dt__json j;
@@ -78,8 +76,6 @@ dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *
     dt__release(t->ctx, strings);
     return s;
 }
-
-/* ---- a new text ----------------------------------------------------------------------------- */
 
 void dt__hf_put_key(dt__chars *t, const char *key)
 {

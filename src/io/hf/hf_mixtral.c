@@ -52,8 +52,6 @@ static const char *in_block(const char *name, const char *block, int *digits)
     return *digits > 0 && *digits < 10 && skip(&name, block) ? name : NULL;
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
 static bool read_name(const char *name, dt__place *out)
 {
     int layer, digits;
@@ -95,8 +93,6 @@ static bool write_name(const char *path, int64_t expert, char text[DT__SHOWN])
 }
 
 const dt__naming dt__hf_mixtral = { read_name, write_name };
-
-/* ---- tensors of all experts ----------------------------------------------------------------- */
 
 /* The parts that a tensor of all experts holds of each expert, in order. */
 typedef struct stack {

@@ -29,8 +29,6 @@ bool dt__hf_is_text(const dt__hf_text *t)
     return t->text != NULL && strlen(t->text) == t->bytes && dt__is_utf8(t->text);
 }
 
-/* ---- the other files ------------------------------------------------------------------------- */
-
 dt_status dt__hf_extra_read(const dt__hf_place *p, const char *name, dt__hf_extra *out)
 {
     *out = (dt__hf_extra){ .lent = p->origin != NULL };
@@ -51,8 +49,6 @@ void dt__hf_extra_free(const dt__hf_place *p, dt__hf_extra *text)
 {
     if (!text->lent) dt__hf_text_free(p->ctx, &text->it);
 }
-
-/* ---- writing -------------------------------------------------------------------------------- */
 
 static dt_status put_extras(dt_file *file, const char *folder, dt__chars *t)
 {
@@ -101,8 +97,6 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
     dt__put_text(t, "}");
     return DT_OK;
 }
-
-/* ---- reading -------------------------------------------------------------------------------- */
 
 static int by_key(const void *a, const void *b)
 {

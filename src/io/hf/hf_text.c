@@ -61,8 +61,6 @@ dt_status dt__hf_path(dt_ctx *ctx, const char *folder, const char *name, char **
     return s;
 }
 
-/* ---- whole texts ----------------------------------------------------------------------------- */
-
 static dt_status read_all(dt_ctx *ctx, const char *path, int descriptor, char *to, size_t bytes)
 {
     size_t at = 0;

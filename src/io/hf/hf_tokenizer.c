@@ -22,8 +22,6 @@ typedef struct checking {
     said said;
 } checking;
 
-/* ---- added_tokens_decoder -------------------------------------------------------------------- */
-
 typedef struct flags {
     const char *content;
     bool left, right, normalized, special, single;
@@ -95,8 +93,6 @@ static dt_status read_decoder(dt__json *j, const checking *c)
     }
     return j->status;
 }
-
-/* ---- the file -------------------------------------------------------------------------------- */
 
 static dt_status read_bool(dt__json *j, bool *there, bool *out)
 {

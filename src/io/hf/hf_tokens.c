@@ -59,8 +59,6 @@ static dt_status add_id(finding *f, dt_text_tokens *to, int kind, int64_t id)
                    DT_MOST_ENDS);
 }
 
-/* ---- ids ------------------------------------------------------------------------------------- */
-
 static bool is_nothing(dt__json *j)
 {
     static const char word[] = "false";
@@ -99,8 +97,6 @@ static dt_status read_ids(finding *f, dt__json *j, int kind)
     return j->status;
 }
 
-/* ---- texts ----------------------------------------------------------------------------------- */
-
 /* Reads "text" or {"content": "text", ...}; *text NULL: neither. */
 static dt_status read_text(dt__json *j, const char *key, const char **text)
 {
@@ -132,8 +128,6 @@ static dt_status read_by_text(finding *f, dt__json *j, int kind)
                  f->path, text_keys[kind], dt__shown(text, shown));
     return DT_OK;
 }
-
-/* ---- files ----------------------------------------------------------------------------------- */
 
 typedef dt_status read_value(finding *f, dt__json *j, int kind);
 
@@ -174,8 +168,6 @@ static dt_status read_extra(finding *f, const dt__hf_place *p, const char *name,
     dt__hf_extra_free(p, &text);
     return s;
 }
-
-/* ---- all of them ----------------------------------------------------------------------------- */
 
 /* Texts fill what ids left open; the end that they name comes first. */
 static void take_texts(finding *f)

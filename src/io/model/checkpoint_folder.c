@@ -64,8 +64,6 @@ static char *path_of(dt_ctx *ctx, const char *folder, int64_t step)
     return dt__format_string(ctx, "%s/" BEGIN "%0*lld" END, folder, DIGITS, (long long)step);
 }
 
-/* ---- saving --------------------------------------------------------------------------------- */
-
 /* Called when the file of `step` is safely on disk. A checkpoint that cannot be deleted is a
  * warning. */
 static dt_status prune(dt_ctx *ctx, const char *folder, int64_t step, int64_t keep)
@@ -109,8 +107,6 @@ dt_status dt_checkpoint_save_step(const dt_training_state *s, const char *folder
     if (status == DT_OK && keep > 0) status = prune(ctx, folder, step, keep);
     return status;
 }
-
-/* ---- the newest ----------------------------------------------------------------------------- */
 
 /* Checks structure and hash only; loading checks the rest. */
 static dt_status try_file(dt_ctx *ctx, const char *path)

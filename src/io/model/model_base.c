@@ -43,8 +43,6 @@ static dt_status read_text(dt_ctx *ctx, const char *file, const char *text, char
     return dt__json_fail(&j, "path and xxh3 must be there");
 }
 
-/* ---- finding -------------------------------------------------------------------------------- */
-
 /* `path` in the folder of a file, and `above` folders above that. */
 static bool place_of(const char *file, int above, const char *path, char out[PATH_SIZE])
 {
@@ -114,8 +112,6 @@ dt_status dt__base_open(const dt_file *file, dt_file **out)
     dt__release(file->ctx, strings);
     return s;
 }
-
-/* ---- comparing ------------------------------------------------------------------------------ */
 
 dt_status dt__base_compare(dt_ctx *ctx, const char *path, const char *of_file, const char *of_model)
 {

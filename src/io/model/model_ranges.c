@@ -65,8 +65,6 @@ static dt_status take_all(dt_module *m, const dt_file *file, const dt__model_met
     return DT_OK;
 }
 
-/* ---- of a prepared model --------------------------------------------------------------------- */
-
 /* A range of a file: its tensors, whose names begin with `path`. The caller frees both. */
 typedef struct stored {
     dt_tensor *scale, *zero; /* zero NULL: the scheme has none */

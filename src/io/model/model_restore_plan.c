@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- tensors of the tree --------------------------------------------------------------------- */
-
 static dt_status check_writable(const dt__load *l, const char *path, dt_tensor *x)
 {
     char why[DT__WHY_SIZE];
@@ -40,8 +38,6 @@ dt__load_item *dt__load_item_of(const dt__load_plan *p, const dt_tensor *x)
     while (p->item[i].x != x) i++;
     return &p->item[i];
 }
-
-/* ---- quantized modules ----------------------------------------------------------------------- */
 
 static bool same_weight(const dt__module_quant *a, const dt__module_quant *b)
 {

@@ -60,8 +60,6 @@ static dt_status resolve(dt__new_folder *f)
     return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and no folder", dt__path_tail(f->path));
 }
 
-/* ---- begin --------------------------------------------------------------------------------- */
-
 /* Opens the folder and locks it; -1 if a program is filling it, or it is none of ours. */
 static int lock_folder(const char *path)
 {
@@ -156,8 +154,6 @@ dt_status dt__folder_begin(dt_ctx *ctx, const char *path, dt__new_folder *f)
     f->temporary[0] = 0;
     return too_long(f);
 }
-
-/* ---- fill, commit, abandon ------------------------------------------------------------------- */
 
 const char *dt__folder_file(dt__new_folder *f, const char *name)
 {

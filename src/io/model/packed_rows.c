@@ -21,8 +21,6 @@ static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant_spec *qua
                             .ordered = op_groups > 0 };
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
-
 /* All but the codes of a byte each, which are packed into fewer bytes and given back. */
 static dt_status keep_rows(dt__saving *s, const dt__rows_form *f, dt_code_rows *rows)
 {
@@ -57,8 +55,6 @@ dt_status dt__packed_add(dt__saving *s, const char *name, const dt_tensor *x)
     if (out == NULL || rows.codes == NULL) return DT_ERR_NOMEM;
     return dt__row_parts_add(s->ctx, s->writer, &s->groups, name, &parts);
 }
-
-/* ---- reading --------------------------------------------------------------------------------- */
 
 /* The shape is from the metadata; the file's codes are checked against it before memory is
  * allocated. */

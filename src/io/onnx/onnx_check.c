@@ -44,8 +44,6 @@ const dt__onnx_attribute_row dt__onnx_attributes[] = {
     { .op = NULL },
 };
 
-/* ---- attributes ------------------------------------------------------------------------------ */
-
 #define MOST_TEXT 80
 
 /* Element i of an attribute's value, as the table writes it; the number of elements. */
@@ -139,8 +137,6 @@ static dt_status check_attribute(dt__onnx *g, const DtOnnx__Attribute *a)
     }
     return check_value(g, a, row);
 }
-
-/* ---- the node -------------------------------------------------------------------------------- */
 
 const dt__onnx_version *dt__onnx_version_of(const char *op, int64_t opset)
 {

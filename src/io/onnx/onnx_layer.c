@@ -45,8 +45,6 @@ bool dt__onnx_is(const dt__onnx_layer *l, const char *kind)
     return l->type != NULL && strcmp(l->type->item.name, kind) == 0;
 }
 
-/* ---- a layer --------------------------------------------------------------------------------- */
-
 dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out)
 {
     const dt_item_kind *item = dt_layer_kind(kind);
@@ -138,8 +136,6 @@ dt_status dt__onnx_add_on(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *
     dt__onnx_read_from(l, from);
     return dt__onnx_add(g, l);
 }
-
-/* ---- common layers --------------------------------------------------------------------------- */
 
 dt_status dt__onnx_simple(dt__onnx *g, const char *kind, const dt__onnx_layer *from,
                           dt__onnx_layer **out)

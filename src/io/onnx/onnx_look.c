@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- inputs and outputs ---------------------------------------------------------------------- */
-
 static const char *type_text(int type)
 {
     static const char *const names[] = {
@@ -42,8 +40,6 @@ static dt_status take_value(dt__look *l, bool output, const DtOnnx__ValueInfo *v
     return dt__look_value(l, output, v->name, type_text(t == NULL ? 0 : t->elem_type),
                           shape == NULL ? "unknown" : text);
 }
-
-/* ---- nodes and constants --------------------------------------------------------------------- */
 
 static dt_status take_node(dt__look *l, const dt__onnx_node *n)
 {
@@ -90,8 +86,6 @@ static dt_status take_file(dt__look *l, const dt__onnx_file *file)
     count_parameters(l, graph);
     return DT_OK;
 }
-
-/* ---- what import refuses --------------------------------------------------------------------- */
 
 static dt_status refuse(void *user, const char *text) { return dt__look_refusal(user, text); }
 

@@ -58,8 +58,6 @@ static const char *module_of(dt__onnx *g, const dt__onnx_node *n)
     return dt__onnx_clean(g, used == 0 ? n->op_type : path);
 }
 
-/* ---- no layer inside of another -------------------------------------------------------------- */
-
 enum { FREE, TAKEN, HOLDS, INSIDE };
 
 /* The names that are given, and the modules around names that are given or wanted, in a hash table

@@ -15,8 +15,6 @@ dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...)
     return s;
 }
 
-/* ---- values ---------------------------------------------------------------------------------- */
-
 static int by_name(const void *key, const void *element)
 {
     return strcmp(key, ((const dt__onnx_value *)element)->name);
@@ -60,8 +58,6 @@ void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l)
     out->outer = out->inner = 0;
     for (int d = 0; d < out->rank; d++) out->axis[d] = d;
 }
-
-/* ---- attributes ------------------------------------------------------------------------------ */
 
 const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name)
 {
@@ -124,8 +120,6 @@ dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MA
     seen[*out] = true;
     return DT_OK;
 }
-
-/* ---- ranges ---------------------------------------------------------------------------------- */
 
 dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MAX_RANK])
 {

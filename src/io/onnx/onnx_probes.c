@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- one value ------------------------------------------------------------------------------- */
-
 static bool fits(const dt_tensor *wanted, const dt_tensor *y, const int *axis)
 {
     bool same = wanted->rank == y->rank;
@@ -82,8 +80,6 @@ dt_status dt__onnx_compare(const dt_file *file, const dt_file_entry *expected, c
                    file->path, d->output, text, own);
 }
 
-/* ---- which values ---------------------------------------------------------------------------- */
-
 /* A live layer that reads another one, and as which input; NULL: none. */
 static const dt__onnx_layer *reader_of(const dt__onnx *g, int64_t layer, int *input)
 {
@@ -151,8 +147,6 @@ dt_status dt__onnx_probes_find(const dt__onnx_file *f, const dt_onnx_options *op
     p->ctx->log = log;
     return s;
 }
-
-/* ---- the pass -------------------------------------------------------------------------------- */
 
 static dt_tensor *see(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {

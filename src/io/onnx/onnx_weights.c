@@ -5,8 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- products with a matrix ------------------------------------------------------------------ */
-
 /* A linear layer with the matrix w [out, in]. */
 static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onnx_layer **out)
 {

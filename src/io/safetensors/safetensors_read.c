@@ -149,8 +149,6 @@ void dt_file_close(dt_file *file)
     dt__ctx_release(ctx);
 }
 
-/* ---- questions ---------------------------------------------------------------------------- */
-
 int64_t dt_file_count(const dt_file *file) { return file == NULL ? 0 : file->count; }
 
 const dt_file_entry *dt_file_at(const dt_file *file, int64_t i)

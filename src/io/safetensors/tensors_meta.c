@@ -29,8 +29,6 @@ static const struct {
 
 int dt__weight_op_rank(int op) { return ops[op].rank; }
 
-/* ---- tables --------------------------------------------------------------------------------- */
-
 static const char *const code_names[] = { "packed", "i8", NULL };
 
 #define MOST_EXTENT 2147483647.0
@@ -101,8 +99,6 @@ bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out)
                             .bytes = w->codes == DT__CODES_I8 };
     return true;
 }
-
-/* ---- reading --------------------------------------------------------------------------------- */
 
 static dt_status check_weight(const dt__json *j, const dt__tensor_weight *w)
 {
@@ -190,8 +186,6 @@ void dt__tensors_free(dt__tensors *t)
     DT__RELEASE(t->ctx, t->at, t->strings);
     *t = (dt__tensors){ .ctx = t->ctx };
 }
-
-/* ---- checking ------------------------------------------------------------------------------- */
 
 static dt_status check_rows(const dt_file *file, const dt__tensor_weight *w)
 {

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-/* ---- elements -------------------------------------------------------------------------------- */
-
 static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
 {
     return memcmp(a->axis, b->axis, sizeof a->axis) == 0 &&
@@ -163,8 +161,6 @@ dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)
     DT__TRY(dt__onnx_add(m->g, l));
     return dt__lite_put(m, o, l, l, p);
 }
-
-/* ---- arrangement ----------------------------------------------------------------------------- */
 
 /* Whether codes of int8 and of uint8 stand for the same numbers. */
 static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)

@@ -85,8 +85,6 @@ static dt_status read_device(dt__onnx *g, void *user, dt_module **out, dt_layers
     return dt__lite_prepare(&m, *out);
 }
 
-/* ---- files ----------------------------------------------------------------------------------- */
-
 dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work, void *user)
 {
     void *map;

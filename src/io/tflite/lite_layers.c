@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- tensors --------------------------------------------------------------------------------- */
-
 const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor)
 {
     return tensor < 0 ? NULL : &m->v->tensor[tensor];
@@ -127,8 +125,6 @@ dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t f
     }
     return dt__onnx_reshaped(m->g, p->layer, &to, out);
 }
-
-/* ---- all ------------------------------------------------------------------------------------- */
 
 static const struct {
     int code;

@@ -30,8 +30,6 @@ static void text_of(lite_file *t, const dt__vtable *of, int field, char text[100
     text[n] = 0;
 }
 
-/* ---- ends ------------------------------------------------------------------------------------ */
-
 static dt_status take_value(dt__look *l, lite_file *t, bool output, int64_t i)
 {
     char name[100], shape[300] = "[";
@@ -59,8 +57,6 @@ static dt_status take_ends(dt__look *l, lite_file *t, bool output)
     }
     return DT_OK;
 }
-
-/* ---- operators and constants ----------------------------------------------------------------- */
 
 static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
 {

@@ -49,8 +49,6 @@ void dt__lite_want_shapes(dt__lite_nodes *b)
     b->op = NULL;
 }
 
-/* ---- forms ----------------------------------------------------------------------------------- */
-
 dt_status dt__form_shape(dt__lite_nodes *b)
 {
     const dt__vlite_tensor *to = dt__form_out(b, 0);

@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-/* ---- which order ----------------------------------------------------------------------------- */
-
 static void set_order(dt__weight_order *o, int n, const int *order)
 {
     for (int i = 0; i < n; i++) {
@@ -59,8 +57,6 @@ const char *dt__weight_order_of(const dt_weight_rule *rule, int layout, const dt
     const bool same = dt__product(out->shape.n, out->shape.v, &count) && count == e->count;
     return out->shape.n == 0 || same ? NULL : "'shape' has another number of elements";
 }
-
-/* ---- the copy -------------------------------------------------------------------------------- */
 
 /* Element after element of the result; `at` counts its dimensions. */
 static void turn(const dt__weight_order *o, const dt_file_entry *e, const int64_t *dims, char *to)

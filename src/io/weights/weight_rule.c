@@ -90,8 +90,6 @@ static dt_status put_to(dt_ctx *ctx, const char *name, const places *all, char *
     return DT_OK;
 }
 
-/* ---- the other settings ---------------------------------------------------------------------- */
-
 static bool is_order(const dt_ints *order)
 {
     unsigned seen = 0;

@@ -7,8 +7,6 @@
 
 #define NAMED 20 /* tensors in a line */
 
-/* ---- what was done --------------------------------------------------------------------------- */
-
 /* The tensors of the file that rules leave out. */
 static void say_skipped(dt__weight_match *w)
 {
@@ -49,8 +47,6 @@ static void say_dtypes(dt__weight_match *w)
     dt__weight_say(w, "%lld counters num_batches_tracked are left out; no result depends on them",
                    (long long)counters);
 }
-
-/* ---- the whole ------------------------------------------------------------------------------- */
 
 static dt_status match_and_copy(dt__weight_match *w, dt_module *m)
 {

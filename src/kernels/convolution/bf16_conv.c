@@ -440,18 +440,15 @@ static void sum_share(const void *args, const dt__share *share)
 }
 
 /* Sums the parts, in order, into rows of dW. */
-static void join_share(const void *args, const dt__share *share)
+DT__LOOP(join_share, sums, s, o)
 {
-    const sums *s = args;
-    for (int64_t o = share->first; o < share->past; o++) {
-        const int64_t lanes = lanes_of(s, o / 32);
-        const float *from = s->sum + o / 32 * 32 * s->columns + o % 32;
-        float *to = s->dw + o * s->columns;
-        for (int64_t k = 0; k < s->columns; k++) {
-            float sum = from[k * lanes];
-            for (int64_t p = 1; p < s->parts; p++) sum += from[p * s->part + k * lanes];
-            to[k] = sum;
-        }
+    const int64_t lanes = lanes_of(s, o / 32);
+    const float *from = s->sum + o / 32 * 32 * s->columns + o % 32;
+    float *to = s->dw + o * s->columns;
+    for (int64_t k = 0; k < s->columns; k++) {
+        float sum = from[k * lanes];
+        for (int64_t p = 1; p < s->parts; p++) sum += from[p * s->part + k * lanes];
+        to[k] = sum;
     }
 }
 

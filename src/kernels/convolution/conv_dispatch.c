@@ -37,19 +37,10 @@ dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_
     return DT_OK;
 }
 
-typedef struct read_images_args {
-    const dt__source *source;
-    int64_t elements;
-    float *to;
-} read_images_args;
-
-static void read_images_share(const void *args, const dt__share *share)
+DT__EACH(read_images, i, const dt__source *source; int64_t elements; float *to;)
 {
-    const read_images_args a = *(const read_images_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        a.source->fill(a.source->from,
-                       &(dt__patch){ i, i + 1, 0, a.elements, a.to + i * a.elements, a.elements });
-    }
+    a.source->fill(a.source->from,
+                   &(dt__patch){ i, i + 1, 0, a.elements, a.to + i * a.elements, a.elements });
 }
 
 static const void *read_images(const dt__source *source, int64_t images, int64_t elements,

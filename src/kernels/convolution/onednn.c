@@ -344,14 +344,8 @@ dt_status dt__onednn_open(dt_ctx *ctx, const dt__conv_work *work, size_t *scratc
     return DT_OK;
 }
 
-typedef struct run_args {
-    const run *r;
-    atomic_bool *failed;
-} run_args;
-
-static void run_share(const void *args, const dt__share *share)
+DT__SHARE(run, const run *r; atomic_bool *const failed;)
 {
-    const run_args a = *(const run_args *)args;
     char *room = a.r->scratch + a.r->l.threads + (size_t)share->thread * a.r->l.thread_bytes;
     dt__dnnl_threads(1);
     for (int64_t part = share->first; part < share->past; part++) {

@@ -45,8 +45,6 @@ dt__axis dt__axis_of(const dt__qconv *q, int axis)
     return x;
 }
 
-/* ---- canvases -------------------------------------------------------------------------------- */
-
 #define PAIRS 8 /* of a vector */
 
 /* Columns 0, 2, 4 and so on of n, and 1, 3, 5 and so on. */
@@ -102,8 +100,6 @@ void dt__canvas_draw(const dt__axis *axes, int64_t channels, const uint8_t *u, i
         }
     }
 }
-
-/* ---- words ----------------------------------------------------------------------------------- */
 
 static int64_t taps_of(const dt__axis *x, int64_t phase)
 {

@@ -32,8 +32,6 @@ void dt__qd8_depthwise__ref(const dt__qdepthwise *d)
     for (int64_t i = 0; i < d->n; i += ROUND) depthwise_part(d, d->u + i, d->y + i);
 }
 
-/* ---- a tile: lanes are the positions of a block for two outputs ---------------------------- */
-
 #define EACH 2 /* outputs */
 typedef int32_t lanes[EACH][DT__BLOCK];
 

@@ -34,8 +34,6 @@ typedef struct work {
     size_t bytes;
 } work;
 
-/* ---- scratch --------------------------------------------------------------------------------- */
-
 static void *take(work *w, int64_t count, size_t element)
 {
     return dt__q7_take(w->c->scratch, &w->bytes, count, element);
@@ -80,8 +78,6 @@ size_t dt__q7_conv_scratch(const dt__q7_conv *c)
     open_work(&w, &sizes);
     return w.bytes;
 }
-
-/* ---- codes of dy ----------------------------------------------------------------------------- */
 
 /* Adds n positions of `sample` from p on, which are neighbours within words. */
 static void add_run(const dt__q7_conv *c, int64_t sample, int64_t p, int64_t n, block *b)
@@ -140,8 +136,6 @@ static void make(const void *args, const dt__share *s)
     char *room = w->room + (size_t)s->thread * w->room_bytes;
     for (int64_t i = s->first; i < s->past; i++) make_block(w, i, room);
 }
-
-/* ---- products -------------------------------------------------------------------------------- */
 
 static void multiply(const void *args, const dt__share *s)
 {

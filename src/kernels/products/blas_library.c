@@ -25,8 +25,6 @@ static const dt__function openblas[] = { DT__BLAS_FUNCTIONS(FUNCTION) DT__LAPACK
                                              DT__OPENBLAS_FUNCTIONS(FUNCTION) };
 #undef FUNCTION
 
-/* ---- what another BLAS lacks: it has no threads that we know of ------------------------ */
-
 static char *no_config(void) { return (char *)(uintptr_t) "the system's libblas.so.3"; }
 
 static char *no_corename(void) { return (char *)(uintptr_t) "unknown"; }

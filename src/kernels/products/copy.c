@@ -50,27 +50,17 @@ static void copy_line(const line *l, const char *x, char *y)
     }
 }
 
-typedef struct copy_bytes_args {
-    size_t element;
-    int outer;
-    const dt__copy *c;
-    const line *l;
-} copy_bytes_args;
-
-static void copy_bytes_share(const void *args, const dt__share *share)
+DT__EACH(copy_bytes, i, size_t element; int outer; const dt__copy *c; const line *l;)
 {
-    const copy_bytes_args a = *(const copy_bytes_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        int64_t rest = i, from = 0, to = 0;
-        for (int d = a.outer - 1; d >= 0; d--) {
-            const int64_t index = rest % a.c->dims[d];
-            rest /= a.c->dims[d];
-            from += index * a.c->x_strides[d];
-            to += index * a.c->y_strides[d];
-        }
-        const int64_t bytes = (int64_t)a.element;
-        copy_line(a.l, (const char *)a.c->x + from * bytes, (char *)a.c->y + to * bytes);
+    int64_t rest = i, from = 0, to = 0;
+    for (int d = a.outer - 1; d >= 0; d--) {
+        const int64_t index = rest % a.c->dims[d];
+        rest /= a.c->dims[d];
+        from += index * a.c->x_strides[d];
+        to += index * a.c->y_strides[d];
     }
+    const int64_t bytes = (int64_t)a.element;
+    copy_line(a.l, (const char *)a.c->x + from * bytes, (char *)a.c->y + to * bytes);
 }
 
 void dt__copy_bytes(const dt__copy *copy, size_t element)

@@ -52,14 +52,11 @@ static void run_panel(const dt__fgemm *g, int64_t panel)
     }
 }
 
-static void run_share(const void *args, const dt__share *share)
+DT__LOOP(run_share, dt__fgemm, g, i)
 {
-    const dt__fgemm *g = args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        int64_t panel = i;
-        const dt__fgemm *of = dt__fgemm_at(g, &panel);
-        run_panel(of, panel);
-    }
+    int64_t panel = i;
+    const dt__fgemm *of = dt__fgemm_at(g, &panel);
+    run_panel(of, panel);
 }
 
 static void run(const dt__fgemm *g)

@@ -159,22 +159,14 @@ static void pack_piece(const dt__panel_layout *l, const dt__code_matrix *from, i
     }
 }
 
-typedef struct panel_pack_args {
-    const dt__panel_layout *l;
-    const dt__code_matrix *from;
-    uint8_t *panels;
-} panel_pack_args;
-
-static void panel_pack_share(const void *args, const dt__share *share)
+DT__EACH(panel_pack, panel, const dt__panel_layout *l; const dt__code_matrix *from;
+         uint8_t *const panels;)
 {
-    const panel_pack_args a = *(const panel_pack_args *)args;
-    for (int64_t panel = share->first; panel < share->past; panel++) {
-        uint8_t *to = a.panels + (size_t)panel * a.l->panel_bytes;
-        memset(to, 0, DT__LANES * sizeof(float));
-        for (int64_t i = 0; i < a.l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(a.l, i);
-            pack_piece(a.l, a.from, panel, &piece, to);
-        }
+    uint8_t *to = a.panels + (size_t)panel * a.l->panel_bytes;
+    memset(to, 0, DT__LANES * sizeof(float));
+    for (int64_t i = 0; i < a.l->pieces; i++) {
+        const dt__piece piece = dt__piece_of(a.l, i);
+        pack_piece(a.l, a.from, panel, &piece, to);
     }
 }
 
@@ -224,21 +216,13 @@ static void unpack_piece(const dt__panel_layout *l, const dt__code_matrix *to, i
     }
 }
 
-typedef struct panel_unpack_args {
-    const dt__panel_layout *l;
-    const uint8_t *panels;
-    const dt__code_matrix *to;
-} panel_unpack_args;
-
-static void panel_unpack_share(const void *args, const dt__share *share)
+DT__EACH(panel_unpack, panel, const dt__panel_layout *l; const uint8_t *panels;
+         const dt__code_matrix *to;)
 {
-    const panel_unpack_args a = *(const panel_unpack_args *)args;
-    for (int64_t panel = share->first; panel < share->past; panel++) {
-        const uint8_t *from = a.panels + (size_t)panel * a.l->panel_bytes;
-        for (int64_t i = 0; i < a.l->pieces; i++) {
-            const dt__piece piece = dt__piece_of(a.l, i);
-            unpack_piece(a.l, a.to, panel, &piece, from);
-        }
+    const uint8_t *from = a.panels + (size_t)panel * a.l->panel_bytes;
+    for (int64_t i = 0; i < a.l->pieces; i++) {
+        const dt__piece piece = dt__piece_of(a.l, i);
+        unpack_piece(a.l, a.to, panel, &piece, from);
     }
 }
 

@@ -25,26 +25,19 @@ static int64_t work_of(const dt__qgemm *g, int64_t rows)
     return g->alone ? 0 : 1 + DT__LANES * g->layout->depth * (rows + 4) / 100;
 }
 
-/* ---- few rows ------------------------------------------------------------------------------- */
-
-static void run_pairs(const void *args, const dt__share *s)
+DT__LOOP(run_pairs, plan, p, i)
 {
-    const plan *p = args;
-    for (int64_t i = s->first; i < s->past; i++) {
-        const dt__qgemm *g = p->g;
-        int64_t pair = i;
-        for (; pair >= items_of(g); g = g->next) pair -= items_of(g);
-        const int64_t apart = g->layout->panels / 2;
-        dt__qgemm_range r = { g, 0, (int)g->m, 2, { pair, apart + pair } };
-        if (pair == apart) {
-            r.panels = 1;
-            r.panel[0] = g->layout->panels - 1;
-        }
-        p->run(&r);
+    const dt__qgemm *g = p->g;
+    int64_t pair = i;
+    for (; pair >= items_of(g); g = g->next) pair -= items_of(g);
+    const int64_t apart = g->layout->panels / 2;
+    dt__qgemm_range r = { g, 0, (int)g->m, 2, { pair, apart + pair } };
+    if (pair == apart) {
+        r.panels = 1;
+        r.panel[0] = g->layout->panels - 1;
     }
+    p->run(&r);
 }
-
-/* ---- many rows ------------------------------------------------------------------------------ */
 
 /* The number of chunks of rows: as few as `most` allows, more if the panels are too few for all
  * threads. */
@@ -56,16 +49,13 @@ static int64_t chunks_of(int64_t m, int64_t panels, int64_t most, int threads)
     return dt__max_i64(1, chunks);
 }
 
-static void run_chunks(const void *args, const dt__share *s)
+DT__LOOP(run_chunks, plan, p, i)
 {
-    const plan *p = args;
-    for (int64_t i = s->first; i < s->past; i++) {
-        const dt__qgemm *g = p->g;
-        int64_t panel = i / p->chunks;
-        const int64_t m0 = i % p->chunks * p->rows, rows = dt__min_i64(p->rows, g->m - m0);
-        for (; panel >= g->layout->panels; g = g->next) panel -= g->layout->panels;
-        if (rows > 0) p->run(&(dt__qgemm_range){ g, m0, (int)rows, 1, { panel, 0 } });
-    }
+    const dt__qgemm *g = p->g;
+    int64_t panel = i / p->chunks;
+    const int64_t m0 = i % p->chunks * p->rows, rows = dt__min_i64(p->rows, g->m - m0);
+    for (; panel >= g->layout->panels; g = g->next) panel -= g->layout->panels;
+    if (rows > 0) p->run(&(dt__qgemm_range){ g, m0, (int)rows, 1, { panel, 0 } });
 }
 
 void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_range *range))

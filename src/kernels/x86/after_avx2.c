@@ -17,8 +17,6 @@
 #include "kernels/plain/plain_after.inc"
 #include "kernels/plain/plain_relu6.inc"
 
-/* ---- batch norm: sums in double, 16 lanes --------------------------------------------------- */
-
 #include "kernels/x86/norm_rows_ymm.inc"
 #include "kernels/plain/plain_batch_norm.inc"
 #endif

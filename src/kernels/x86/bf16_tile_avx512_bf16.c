@@ -19,8 +19,6 @@ DT__INLINE floats word(const void *at)
 
 static __mmask16 first(int64_t n) { return (__mmask16)(n < 16 ? (1U << n) - 1 : 0xffff); }
 
-/* ---- lines ---------------------------------------------------------------------------------- */
-
 /* Rows of a strip times positions i ...; both counts are compile-time constants. */
 DT__INLINE void line_tile(const dt__bf16_lines *l, int rows, int vectors, int64_t row, int64_t i)
 {
@@ -51,8 +49,6 @@ DT__INLINE void line_tile(const dt__bf16_lines *l, int rows, int vectors, int64_
         }
     }
 }
-
-/* ---- sums ----------------------------------------------------------------------------------- */
 
 /* Columns k ... times 16 or 32 lanes. */
 DT__INLINE void sum_tile(const dt__bf16_sums *s, int rows, int vectors, int64_t k)
@@ -89,8 +85,6 @@ DT__INLINE void sum_tile(const dt__bf16_sums *s, int rows, int vectors, int64_t 
         for (int v = 0; v < vectors; v++) store(dw + r * s->lanes + v * VECTOR, sum[r][v]);
     }
 }
-
-/* ---- tiles of every height ------------------------------------------------------------------ */
 
 typedef void run_lines(const dt__bf16_lines *l, int64_t row, int64_t i);
 typedef void run_sums(const dt__bf16_sums *s, int64_t k);
@@ -141,8 +135,6 @@ void dt__bf16_sums__avx512_bf16(const dt__bf16_sums *s)
         sum_tiles[past - k - 1][s->lanes > VECTOR](s, k);
     }
 }
-
-/* ---- rounding ------------------------------------------------------------------------------- */
 
 /* Up to 16 elements; the others are 0. */
 static floats elements(const float *x, int64_t step, int64_t n)

@@ -8,8 +8,6 @@
 
 const char *const dt_norm_names[] = { "none", "batch", "group", NULL };
 
-/* ---- sizes ---------------------------------------------------------------------------------- */
-
 #define MOST_PIXELS ((int64_t)1 << 20) /* along a side */
 
 dt_status dt__frame_of(dt_ctx *ctx, const char *family, const dt_ints *option, dt__frame *image)
@@ -51,8 +49,6 @@ dt_example dt__frame_example(const char *key, const dt_ints *image)
 {
     return (dt_example){ key, -1, 3, { image->v[0], image->v[1], image->v[2] }, false };
 }
-
-/* ---- units ---------------------------------------------------------------------------------- */
 
 dt_conv_layer dt__square_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride,
                               int64_t padding)

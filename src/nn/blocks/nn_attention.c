@@ -96,8 +96,6 @@ dt_status dt__attention_create(dt_ctx *ctx, const dt__attention_plan *plan, dt_m
     return dt__layer_done(build(m, plan), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static const dt__attention_plan usual = {
     .name = { "q", "k", "v", "out" },
     .norm = { "q_norm", "k_norm" },

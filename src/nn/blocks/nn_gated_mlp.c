@@ -6,13 +6,13 @@
 
 #include <string.h>
 
-typedef struct mlp {
+typedef struct gated_mlp {
     dt_module *first[2]; /* gate and up */
     dt_module *down;
     bool gelu; /* f is gelu_tanh */
-} mlp;
+} gated_mlp;
 
-static dt_tensor *gated(dt_tape *t, const mlp *s, dt_tensor *gate, dt_tensor *up)
+static dt_tensor *gated(dt_tape *t, const gated_mlp *s, dt_tensor *gate, dt_tensor *up)
 {
     if (!s->gelu) return dt_swiglu(t, gate, up);
     dt_tensor *f = dt_gelu(t, gate, DT_GELU_TANH);
@@ -21,7 +21,7 @@ static dt_tensor *gated(dt_tape *t, const mlp *s, dt_tensor *gate, dt_tensor *up
 
 DT__FORWARD(forward)
 {
-    const mlp *s = dt_module_state(m);
+    const gated_mlp *s = dt_module_state(m);
     dt_tensor *part[2];
     dt_forward_each(t, s->first, 2, x, part);
     x = gated(t, s, part[0], part[1]);
@@ -33,7 +33,7 @@ const dt_module_type dt__nn_gated_mlp = { .name = "gated_mlp", .forward = forwar
 
 static dt_status build(dt_module *m, const dt__mlp_plan *p)
 {
-    mlp *s = dt_module_state(m);
+    gated_mlp *s = dt_module_state(m);
     const dt__linear_plan first = { p->width, p->hidden, p->bias, p->deviation[0] };
     const dt__linear_plan down = { p->hidden, p->width, p->bias, p->deviation[1] };
     s->gelu = strcmp(p->activation, "gelu_tanh") == 0;
@@ -46,11 +46,9 @@ dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module 
 {
     dt_module *m;
     *out = NULL;
-    DT__TRY(dt_module_create(ctx, &dt__nn_gated_mlp, sizeof(mlp), &m));
+    DT__TRY(dt_module_create(ctx, &dt__nn_gated_mlp, sizeof(gated_mlp), &m));
     return dt__layer_done(build(m, plan), m, out);
 }
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
 {

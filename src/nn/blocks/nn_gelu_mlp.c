@@ -4,13 +4,13 @@
 #include "nn/blocks/transformer.h"
 #include "nn/blocks/unit.h"
 
-typedef struct mlp {
+typedef struct gelu_mlp {
     dt_module *up, *activation, *down;
-} mlp;
+} gelu_mlp;
 
 DT__FORWARD(forward)
 {
-    const mlp *s = dt_module_state(m);
+    const gelu_mlp *s = dt_module_state(m);
     x = dt__unit_forward(t, &(dt__unit){ s->up, .activation = s->activation }, x);
     return dt__then(t, x, dt_forward(t, s->down, x));
 }
@@ -19,7 +19,7 @@ const dt_module_type dt__nn_gelu_mlp = { .name = "gelu_mlp", .forward = forward 
 
 static dt_status build(dt_module *m, const dt__mlp_plan *p)
 {
-    mlp *s = dt_module_state(m);
+    gelu_mlp *s = dt_module_state(m);
     const dt__linear_plan up = { p->width, p->hidden, p->bias, p->deviation[0] };
     const dt__linear_plan down = { p->hidden, p->width, p->bias, p->deviation[1] };
     dt_module *part = NULL;
@@ -33,11 +33,9 @@ dt_status dt__gelu_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module *
 {
     dt_module *m;
     *out = NULL;
-    DT__TRY(dt_module_create(ctx, &dt__nn_gelu_mlp, sizeof(mlp), &m));
+    DT__TRY(dt_module_create(ctx, &dt__nn_gelu_mlp, sizeof(gelu_mlp), &m));
     return dt__layer_done(build(m, plan), m, out);
 }
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make_of(dt_ctx *ctx, const char *activation, dt_module **out)
 {

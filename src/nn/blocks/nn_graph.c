@@ -339,8 +339,6 @@ int dt__module_outputs(const dt_module *m)
     return m->type == &dt__nn_graph ? ((const graph *)m->state)->n_out : 1;
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 typedef struct planned {
     const char *name;
     dt_status (*create)(dt_ctx *ctx, dt_module **out);

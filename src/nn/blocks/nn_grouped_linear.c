@@ -59,8 +59,6 @@ dt_status dt_grouped_linear_create(dt_ctx *ctx, int64_t count, int64_t in, int64
     return dt__layer_done(dt__grouped_linear_build(m, &plan), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_grouped_linear_create(ctx, 2, 2, 1, true, out))
 DT__MAKE(make_plain, dt_grouped_linear_create(ctx, 3, 20, 7, false, out))
 DT__MAKE(make_large, dt_grouped_linear_create(ctx, 3, 100, 20, true, out))

@@ -47,8 +47,6 @@ dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module 
     return dt__recurrent_create(ctx, &kinds[layer->reset_before], layer, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__RECURRENT_KEYS("gru"),
     { "reset_before", DT_KEY_BOOL, DT__RECURRENT_AT(reset_before), .fallback = "false",
@@ -66,8 +64,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(gru, "gated recurrent unit over [time, width]", dt_recurrent_item, layer_keys, 1, 2,
                .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE_OF(make, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
             .bias = true)

@@ -5,8 +5,6 @@
 
 const dt_module_type dt__nn_list = { .name = "list" };
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_module_create(ctx, &dt__nn_list, 0, out))
 
 static const dt__layer_case cases[] = {

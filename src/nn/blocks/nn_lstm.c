@@ -13,8 +13,6 @@ dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module
     return dt__recurrent_create(ctx, &kind, layer, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__RECURRENT_KEYS("lstm"),
     { "cell", DT_KEY_BOOL, DT__RECURRENT_AT(cell), .fallback = "false",
@@ -31,8 +29,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(lstm, "long short-term memory over [time, width]", dt_recurrent_item, layer_keys, 1,
                3, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE_OF(make, dt_lstm_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
             .bias = true)

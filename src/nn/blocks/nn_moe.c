@@ -11,8 +11,6 @@ typedef struct moe {
     dt_moe_router_options choice;
 } moe;
 
-/* ---- forward -------------------------------------------------------------------------------- */
-
 static dt_tensor *expert(dt_tape *t, dt_module *layer, dt_tensor *x, dt_tensor *index)
 {
     dt_tensor *in[2] = { x, index }, *y;
@@ -47,8 +45,6 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 }
 
 const dt_module_type dt__nn_moe = { .name = "moe", .forward = forward };
-
-/* ---- building ------------------------------------------------------------------------------- */
 
 static dt_status add(dt_module *m, const char *name, const dt_module_type *type,
                      const dt__experts_plan *p, dt_module **lent)
@@ -109,8 +105,6 @@ dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
                                  .bias = plan->bias };
     return create(ctx, &layer, plan->deviation, out);
 }
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE_OF(make, dt_moe_create, dt_moe_layer, .width = 5, .hidden = 6, .experts = 3, .top_k = 3)
 DT__MAKE_OF(make_usual, dt_moe_create, dt_moe_layer, .width = 5, .hidden = 6, .experts = 4,

@@ -30,8 +30,6 @@ dt_status dt_rnn_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module 
     return dt__recurrent_create(ctx, &kinds[layer->relu], layer, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__RECURRENT_KEYS("rnn"),
     { "relu", DT_KEY_BOOL, DT__RECURRENT_AT(relu), .fallback = "false",
@@ -49,8 +47,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(rnn, "Elman network over [time, width]", dt_recurrent_item, layer_keys, 1, 2,
                .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE_OF(make, dt_rnn_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
             .bias = true)

@@ -34,8 +34,6 @@ dt_status dt_router_create(dt_ctx *ctx, int64_t in, int64_t experts, dt_module *
     return dt__layer_done(dt__router_build(m, &plan), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_router_create(ctx, 2, 3, out))
 DT__MAKE(make_large, dt_router_create(ctx, 25, 40, out))
 DT__MAKE(make_no_inputs, dt_router_create(ctx, 0, 3, out))

@@ -37,8 +37,6 @@ dt_status dt_sequential_create(dt_ctx *ctx, dt_module **out)
     return dt_module_create(ctx, &dt__nn_sequential, 0, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 /* Two linear layers; the tanh between them is fused with the first. */
 static dt_status make(dt_ctx *ctx, dt_module **out)
 {

@@ -71,8 +71,6 @@ dt_status dt_squeeze_excitation_create(dt_ctx *ctx, const dt_squeeze_excitation_
     return dt__layer_done(build(m, layer), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("squeeze_excitation", dt_squeeze_excitation_item),
     { "squeeze", DT_KEY_INT, offsetof(dt_squeeze_excitation_item, squeeze), .least = 1,
@@ -99,8 +97,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 DT__LAYER_TYPE(squeeze_excitation,
                "x times a gate for each channel, computed from the means of all",
                dt_squeeze_excitation_item, layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 static const dt_squeeze_excitation_layer usual = { .channels = 4, .squeeze = 3 },
                                          hard = { 4, 2, "hardswish", "hardsigmoid" },

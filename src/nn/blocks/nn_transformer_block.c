@@ -82,8 +82,6 @@ dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, 
     return dt__layer_done(build(m, plan), m, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static dt__block_plan plan_of(void)
 {
     return (dt__block_plan){

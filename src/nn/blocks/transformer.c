@@ -19,8 +19,6 @@ typedef struct transformer {
     dt_moe_options moe;
 } transformer;
 
-/* ---- forward -------------------------------------------------------------------------------- */
-
 static bool check_ids(dt_tape *t, const dt_module *m, const transformer *s, const dt_tensor *ids)
 {
     if (t->status != DT_OK || ids == NULL) return false;
@@ -94,8 +92,6 @@ static int64_t near_of(const dt_module *m) { return ((const transformer *)m->sta
 
 const dt_language dt__transformer_language = { hidden, head_of, vocab_of, context_of, near_of };
 
-/* ---- building ------------------------------------------------------------------------------- */
-
 static dt_status add_table(dt_module *m, const char *name, int64_t count,
                            const dt__transformer_plan *p, dt_module **lent)
 {
@@ -167,8 +163,6 @@ static dt_status build(dt_module *m, const dt__transformer_plan *p)
     const dt__linear_plan head = { p->block.attend.width, p->vocab, false, p->deviation };
     return dt__add_linear(m, p->head, &head, &s->head);
 }
-
-/* ---- checking ------------------------------------------------------------------------------- */
 
 static dt_status check_heads(dt_ctx *ctx, const char *family, const dt__attention_plan *p)
 {

@@ -11,8 +11,6 @@ dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module *
                                out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_adaptive_avg_pool1d_create(ctx, 2, out))
 DT__MAKE(make_none, dt_adaptive_avg_pool1d_create(ctx, 0, out))
 

@@ -12,8 +12,6 @@ dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t wid
                                (const int64_t[]){ height, width }, out);
 }
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 DT__MAKE(make, dt_adaptive_avg_pool2d_create(ctx, 1, 2, out))
 DT__MAKE(make_flat, dt_adaptive_avg_pool2d_create(ctx, 2, 0, out))
 

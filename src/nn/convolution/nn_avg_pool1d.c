@@ -5,8 +5,6 @@
 DT__POOL_LAYER(avg_pool1d, 1, dt_avg_pool1d(t, x, dt_module_state(m)), "the mean of each window",
                DT__POOL_KEYS("avg_pool1d", DT_KEY_INT), DT__POOL_COUNT)
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static const dt_pool_options strided = { .kernel = { 2 }, .stride = { 1 } },
                              none = { .kernel = { 0, 2 } },
                              back = { .kernel = { 2 }, .padding = { -1 } };

@@ -5,8 +5,6 @@
 DT__POOL_LAYER(avg_pool2d, 2, dt_avg_pool2d(t, x, dt_module_state(m)), "the mean of each window",
                DT__POOL_KEYS("avg_pool2d", DT_KEY_PAIR), DT__POOL_COUNT)
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static const dt_pool_options strided = { .kernel = { 2, 2 }, .stride = { 2, 1 } },
                              flat = { .kernel = { 2, 0 } },
                              back = { .kernel = { 2, 2 }, .stride = { -1, 0 } };

@@ -6,8 +6,6 @@ DT__POOL_LAYER(max_pool1d, 1, dt_max_pool1d(t, x, dt_module_state(m), NULL),
                "the largest value of each window", DT__POOL_KEYS("max_pool1d", DT_KEY_INT),
                DT__POOL_DILATION(DT_KEY_INT))
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static const dt_pool_options strided = { .kernel = { 2 }, .stride = { 1 } },
                              none = { .kernel = { 0, 2 } },
                              back = { .kernel = { 2 }, .padding = { -1 } };

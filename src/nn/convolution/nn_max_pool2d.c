@@ -6,8 +6,6 @@ DT__POOL_LAYER(max_pool2d, 2, dt_max_pool2d(t, x, dt_module_state(m), NULL),
                "the largest value of each window", DT__POOL_KEYS("max_pool2d", DT_KEY_PAIR),
                DT__POOL_DILATION(DT_KEY_PAIR))
 
-/* ---- cases ---------------------------------------------------------------------------------- */
-
 static const dt_pool_options strided = { .kernel = { 2, 2 }, .stride = { 2, 1 } },
                              flat = { .kernel = { 2, 0 } },
                              back = { .kernel = { 2, 2 }, .stride = { -1, 0 } };

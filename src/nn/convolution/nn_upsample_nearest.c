@@ -36,8 +36,6 @@ dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_module **ou
     return DT_OK;
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("upsample_nearest", dt_upsample_layer),
     { "factor", DT_KEY_INT, offsetof(dt_upsample_layer, factor), .least = 1, .most = 1 << 10,
@@ -49,8 +47,6 @@ DT__LAYER_CREATE(dt_upsample_layer, dt_upsample_nearest_create(ctx, o->factor, o
 
 DT__LAYER_TYPE(upsample_nearest, "images or signals enlarged by repeating pixels",
                dt_upsample_layer, layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_upsample_nearest_create(ctx, 2, out))
 DT__MAKE(make_none, dt_upsample_nearest_create(ctx, 0, out))

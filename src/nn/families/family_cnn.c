@@ -15,8 +15,6 @@ enum { HEAD_FLATTEN, HEAD_AVERAGE };
 static const char *const pool_names[] = { "none", "max", "avg", NULL };
 static const char *const head_names[] = { "flatten", "average", NULL };
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_cnn_block, field)
 
 static const dt_key block_keys[] = {
@@ -56,8 +54,6 @@ const dt_key dt_cnn_keys[] = {
     DT__NORM_KEYS(dt_cnn_options),
     { 0 },
 };
-
-/* ---- a block -------------------------------------------------------------------------------- */
 
 typedef struct block {
     dt__unit unit;
@@ -103,8 +99,6 @@ static dt_status build_block(dt_module *m, const dt_cnn_block *b, const dt_norm_
     const dt_conv_layer window = dt__square_conv(b->out, b->out, 2, 2, 0);
     return dt__frame_windows(ctx, "cnn: pool", &window, image);
 }
-
-/* ---- the model ------------------------------------------------------------------------------ */
 
 typedef struct cnn {
     dt_module *blocks, *dropout, *head; /* dropout or NULL */

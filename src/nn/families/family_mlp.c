@@ -72,8 +72,6 @@ DT__FORWARD(forward)
 
 static const dt_module_type mlp_type = { .name = "mlp", .forward = forward };
 
-/* ---- building -------------------------------------------------------------------------------- */
-
 static dt_status norm_create(dt_ctx *ctx, const dt_mlp_options *o, int64_t width, dt_module **out)
 {
     if (o->norm == NORM_LAYER) return dt_layer_norm_create(ctx, width, o->eps, out);

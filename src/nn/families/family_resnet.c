@@ -20,8 +20,6 @@ static const char *const shortcut_names[] = { "pad", "conv", NULL };
 
 #define RELU 0 /* in dt_activation_names */
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_resnet_options, field)
 
 const dt_key dt_resnet_keys[] = {
@@ -39,8 +37,6 @@ const dt_key dt_resnet_keys[] = {
     DT__NORM_KEYS(dt_resnet_options),
     { 0 },
 };
-
-/* ---- a block -------------------------------------------------------------------------------- */
 
 typedef struct block {
     dt__unit first, second;
@@ -77,8 +73,6 @@ static void block_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_
 static const dt_module_type block_type = { .name = "resnet_block",
                                            .forward = block_forward,
                                            .block = true };
-
-/* ---- building ------------------------------------------------------------------------------- */
 
 typedef struct resnet {
     dt_module *stem, *blocks, *head;
@@ -153,8 +147,6 @@ static dt_status build(dt_module *m, const dt_resnet_options *o)
     const dt_status made = dt_linear_create(ctx, b.image.channels, o->outputs, true, &head);
     return dt__add_made(m, "head", made, head, &s->head);
 }
-
-/* ---- the model ------------------------------------------------------------------------------ */
 
 DT__FORWARD(forward)
 {

@@ -13,8 +13,6 @@
 
 enum { KERNEL, STRIDE, PADDING, OUTPUT_PADDING, UP_NUMBERS };
 
-/* ---- keys ----------------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_unet_options, field)
 
 const dt_key dt_unet_keys[] = {
@@ -32,8 +30,6 @@ const dt_key dt_unet_keys[] = {
     DT__NORM_KEYS(dt_unet_options),
     { 0 },
 };
-
-/* ---- a level of the decoder ----------------------------------------------------------------- */
 
 typedef struct upward {
     dt_module *tconv;
@@ -53,8 +49,6 @@ static void up_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
 }
 
 static const dt_module_type up_type = { .name = "unet_up", .forward = up_forward };
-
-/* ---- building ------------------------------------------------------------------------------- */
 
 typedef struct unet {
     dt_module *down, *up, *out;
@@ -119,8 +113,6 @@ static dt_status build(dt_module *m, const dt_unet_options *o)
     const dt_status made = dt_conv2d_create(dt_module_ctx(m), &layer, &out);
     return dt__add_made(m, "out", made, out, &s->out);
 }
-
-/* ---- the model ------------------------------------------------------------------------------ */
 
 static dt_tensor *decode(dt_tape *t, dt_module *m, dt_tensor *x, dt_tensor *skip)
 {

@@ -10,8 +10,6 @@ dt_token_loss_options dt_token_loss_defaults(void)
     return (dt_token_loss_options){ .head = dt_linear_cross_entropy_defaults() };
 }
 
-/* ---- the loss ------------------------------------------------------------------------------- */
-
 static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
                        const dt_tensor *ids, const dt_tensor *labels)
 {
@@ -52,8 +50,6 @@ static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_te
     }
     return dt_add(t, loss, extra);
 }
-
-/* ---- two models up to their heads ----------------------------------------------------------- */
 
 /* The operands of a head's product. */
 typedef struct operands {

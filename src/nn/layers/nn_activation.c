@@ -84,8 +84,6 @@ dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out)
     return DT_OK;
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 #define LAYER(name, apply, after)                                                                  \
     static const dt_key name##_keys[] = { DT__LAYER_HEAD(#name, dt_plain_layer), { 0 } };          \
     static dt_status layer_##name(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,  \
@@ -109,8 +107,6 @@ const dt_layer_type *dt__activation_layer_at(int i)
 {
     return i >= 0 && i < DT__COUNT_OF(layer_types) ? &layer_types[i] : NULL;
 }
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 #define MAKE(name, apply, after)                                                                   \
     static dt_status make_##name(dt_ctx *ctx, dt_module **out)                                     \

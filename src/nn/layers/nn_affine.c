@@ -67,8 +67,6 @@ dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_mod
     return dt__layer_done(build(m, options), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_affine_layer, affine.field)
 
 static const dt_key layer_keys[] = {
@@ -92,8 +90,6 @@ DT__LAYER_CREATE(dt_affine_layer, dt_affine_create(ctx, &o->affine, out))
 
 DT__LAYER_TYPE(affine, "y = x scale + bias, for each element or channel", dt_affine_layer,
                layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 #define MAKE(name, ...)                                                                            \
     static dt_status make_##name(dt_ctx *ctx, dt_module **out)                                     \

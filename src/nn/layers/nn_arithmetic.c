@@ -2,8 +2,6 @@
  * and the product of matrices. */
 #include "nn/layers/op_layer.h"
 
-/* ---- functions ------------------------------------------------------------------------------- */
-
 typedef dt_tensor *two_function(dt_tape *t, dt_tensor *a, dt_tensor *b);
 
 /* f(f(x0, x1), x2) ... */
@@ -60,8 +58,6 @@ static dt_tensor *matmul_of(dt_tape *t, const void *options, dt_tensor *const *i
     dt_tape_fail(t, DT_ERR_SHAPE, "matmul: an example must be a matrix, not one row");
     return NULL;
 }
-
-/* ---- kinds ----------------------------------------------------------------------------------- */
 
 #define AT(field) .offset = offsetof(dt_operands_layer, field)
 #define CONSTANT(field, which)                                                                     \
@@ -132,8 +128,6 @@ dt_status dt_mul_create(dt_ctx *ctx, dt_module **out)
     DT__NEED2(ctx, ctx, out);
     return dt__op_layer_create(ctx, &mul_op, &plain, out);
 }
-
-/* ---- cases ----------------------------------------------------------------------------------- */
 
 #define OPERATION(name, kind, ...) DT__OP_MAKE(name, kind, dt_operands_layer, __VA_ARGS__)
 #define EQUAL .equal = true

@@ -26,8 +26,6 @@ dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out)
     return DT_OK;
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("dropout", dt_dropout_layer),
     { "p", DT_KEY_REAL, offsetof(dt_dropout_layer, p), .most = 0.9999, .fallback = "0.5",
@@ -39,8 +37,6 @@ DT__LAYER_CREATE(dt_dropout_layer, dt_dropout_create(ctx, o->p, out))
 
 DT__LAYER_TYPE(dropout, "in training, values become 0 with probability p", dt_dropout_layer,
                layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_dropout_create(ctx, 0.5, out))
 DT__MAKE(make_idle, dt_dropout_create(ctx, 0, out))

@@ -30,8 +30,6 @@ dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_modu
     return dt__layer_done(build(m, count, width), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_embedding_layer, field)
 
 static const dt_key layer_keys[] = {
@@ -47,8 +45,6 @@ DT__LAYER_CREATE(dt_embedding_layer, dt_embedding_create(ctx, o->count, o->width
 
 DT__LAYER_TYPE(embedding, "the row of a table for each element, a whole number", dt_embedding_layer,
                layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_embedding_create(ctx, 4, 2, out))
 DT__MAKE(make_large, dt_embedding_create(ctx, 100, 50, out))

@@ -48,8 +48,6 @@ dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point, dt
     return DT_OK;
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("fake_quant", dt_fake_quant_layer),
     { "scale", DT_KEY_REAL, offsetof(dt_fake_quant_layer, scale), .least = 0x1p-126,
@@ -70,8 +68,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(fake_quant, "values as int8 codes of one scale and zero point hold them",
                dt_fake_quant_layer, layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make(dt_ctx *ctx, dt_module **out)
 {

@@ -194,8 +194,6 @@ static const dt_key pow_keys[] = {
 DT__OP_LAYER(pow, "x to a power", dt_pow_layer, pow_keys, 1, 1, .apply = pow_of, .check = check_pow,
              .operands = 1);
 
-/* ---- cases ----------------------------------------------------------------------------------- */
-
 #define MADE(kind, function, about) DT__OP_MAKE(plain, kind, dt_plain_layer, .head.name = NULL)
 FUNCTIONS(MADE)
 #define POWER(name, p) DT__OP_MAKE(name, pow, dt_pow_layer, .exponent = p)

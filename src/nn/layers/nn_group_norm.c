@@ -35,8 +35,6 @@ dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, do
     return dt__layer_done(build(m, channels), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("group_norm", dt_norm_layer),
     DT__LAYER_GROUPS(dt_norm_layer, norms),
@@ -50,8 +48,6 @@ DT__LAYER_CREATE(dt_norm_layer, in->rank < 1 ? dt__want_example_rank(ctx, "group
 
 DT__LAYER_TYPE(group_norm, "group norm over groups of channels", dt_norm_layer, layer_keys, 1, 1,
                .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_group_norm_create(ctx, 1, 2, 0.0, out))
 DT__MAKE(make_two, dt_group_norm_create(ctx, 2, 6, 1e-5, out))

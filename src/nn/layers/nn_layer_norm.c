@@ -38,8 +38,6 @@ dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module
     return dt__layer_done(build(m, width), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("layer_norm", dt_norm_layer),
     DT__LAYER_EPS(dt_norm_layer, norms),
@@ -52,8 +50,6 @@ DT__LAYER_CREATE(dt_norm_layer, in->rank < 1 ? dt__want_example_rank(ctx, "layer
 
 DT__LAYER_TYPE(layer_norm, "layer norm over the last dimension", dt_norm_layer, layer_keys, 1, 1,
                .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_layer_norm_create(ctx, 2, 0.0, out))
 DT__MAKE(make_wide, dt_layer_norm_create(ctx, 33, 1e-5, out))

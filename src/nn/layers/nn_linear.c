@@ -98,8 +98,6 @@ dt_status dt_linear_create(dt_ctx *ctx, int64_t in, int64_t out_features, bool b
     return dt__layer_done(build(m, in, out_features, bias), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("linear", dt_linear_layer),
     { "out", DT_KEY_INT, offsetof(dt_linear_layer, out), .least = 1, .most = 1 << 24,
@@ -120,8 +118,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(linear, "y = x W^T + b over the last dimension", dt_linear_layer, layer_keys, 1, 1,
                .create = layer_create, .after = offsetof(dt_linear_layer, after), .part = "linear");
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_linear_create(ctx, 3, 2, true, out))
 DT__MAKE(make_plain, dt_linear_create(ctx, 40, 9, false, out))

@@ -46,8 +46,6 @@ dt_status dt_mix_create(dt_ctx *ctx, const dt_mix_options *options, dt_module **
     return dt__layer_done(build(m, options), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("mix", dt_mix_layer),
     { "dim", DT_KEY_INT, offsetof(dt_mix_layer, dim), .least = -DT_MAX_RANK,
@@ -74,8 +72,6 @@ static dt_status layer_create(dt_ctx *ctx, const void *options, const dt_shape *
 
 DT__LAYER_TYPE(mix, "sums along a dimension with constant weights, which a file has", dt_mix_layer,
                layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 static dt_status make(dt_ctx *ctx, dt_module **out)
 {

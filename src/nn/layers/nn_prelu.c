@@ -30,8 +30,6 @@ dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module 
     return dt__layer_done(build(m, channels, init), m, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("prelu", dt_prelu_layer),
     { "shared", DT_KEY_BOOL, offsetof(dt_prelu_layer, shared), .fallback = "false",
@@ -46,8 +44,6 @@ DT__LAYER_CREATE(dt_prelu_layer,
 
 DT__LAYER_TYPE(prelu, "relu with a learned slope below 0 for each channel", dt_prelu_layer,
                layer_keys, 1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_prelu_create(ctx, 3, 0.25, out))
 DT__MAKE(make_one, dt_prelu_create(ctx, 1, 0.5, out))

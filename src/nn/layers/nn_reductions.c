@@ -199,8 +199,6 @@ dt_status dt_log_softmax_create(dt_ctx *ctx, int64_t dim, dt_module **out)
     return dt__op_layer_create(ctx, &log_softmax_op, &(const dt_dim_layer){ .dim = dim }, out);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------- */
-
 #define REDUCED(name, kind, keep, ...)                                                             \
     DT__OP_MAKE(name, kind, dt_reduce_layer, .reduce = { .dims = { __VA_ARGS__ }, .keepdim = keep })
 REDUCED(sum, sum, false, 1, { -1 })

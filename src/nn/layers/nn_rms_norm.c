@@ -50,8 +50,6 @@ dt_status dt__rms_norm_create_plus_one(dt_ctx *ctx, int64_t width, double eps, d
     return create(ctx, width, &(rms_norm){ .eps = eps, .plus_one = true }, out);
 }
 
-/* ---- in recipes ----------------------------------------------------------------------------- */
-
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("rms_norm", dt_norm_layer),
     DT__LAYER_EPS(dt_norm_layer, norms),
@@ -64,8 +62,6 @@ DT__LAYER_CREATE(dt_norm_layer,
 
 DT__LAYER_TYPE(rms_norm, "root mean square norm over the last dimension", dt_norm_layer, layer_keys,
                1, 1, .create = layer_create);
-
-/* ---- cases ---------------------------------------------------------------------------------- */
 
 DT__MAKE(make, dt_rms_norm_create(ctx, 2, 0.0, out))
 DT__MAKE(make_wide, dt_rms_norm_create(ctx, 33, 1e-5, out))

@@ -205,8 +205,6 @@ dt_status dt_concat_create(dt_ctx *ctx, int64_t dim, dt_module **out)
     return CREATE(concat, dt_concat_layer, .dim = dim);
 }
 
-/* ---- cases ----------------------------------------------------------------------------------- */
-
 DT__OP_MAKE(reshape, reshape, dt_dims_layer, .dims = { 2, { -1, 2 } })
 DT__OP_MAKE(long, reshape, dt_dims_layer, .dims = { DT_MAX_RANK, { 1, 1, 1, 1, 1, 1, 1, 1 } })
 DT__OP_MAKE(permute, permute, dt_dims_layer, .dims = { 3, { 0, 2, 1 } })

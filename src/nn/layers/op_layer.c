@@ -19,8 +19,6 @@ static const dt_operands *constants_of(const dt__op_layer *op, const void *optio
     return (const void *)((const char *)options + op->constants);
 }
 
-/* ---- forward --------------------------------------------------------------------------------- */
-
 /* The constant in an operand's place; NULL: an input is there. */
 static dt_tensor *constant_at(const dt_module *m, const dt__op_layer *op, int i)
 {
@@ -81,8 +79,6 @@ void dt__op_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 }
 
 const dt_module_type dt__op_module = { .name = "op", .forward = dt__op_forward };
-
-/* ---- create ---------------------------------------------------------------------------------- */
 
 static const dt_ints *shape_of(const dt_operands *c, int i)
 {

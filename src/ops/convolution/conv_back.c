@@ -164,11 +164,7 @@ typedef struct making {
     const float *dy;
 } making;
 
-static void encode_channels(const void *args, const dt__share *s)
-{
-    const making *v = args;
-    for (int64_t i = s->first; i < s->past; i++) encode_channel(v->e, v->r, i);
-}
+DT__LOOP(encode_channels, making, v, i) { encode_channel(v->e, v->r, i); }
 
 static void make_weight(const dt_call *c, const extents *e, room_x *r)
 {

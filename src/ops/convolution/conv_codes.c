@@ -27,8 +27,6 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
            codes->map.groups == (dt__conv_is_transposed(c) ? groups : 0);
 }
 
-/* ---- integers -------------------------------------------------------------------------------- */
-
 /* Bytes at the front of scratch into which packed codes of x are unpacked, a slice of the batch at
  * a time. */
 static size_t unpacked_bytes(const dt_call *c)
@@ -55,8 +53,6 @@ static bool is_integer_product(const dt_call *c)
 {
     return dt__codes_multiply(c->codes[X], c->codes[WEIGHT]);
 }
-
-/* ---- dequantized values ---------------------------------------------------------------------- */
 
 /* Parts of scratch, in floats: w^; its rows before reordering, if needed; then the kernel's own. */
 typedef struct room {
@@ -139,8 +135,6 @@ dt_status dt__conv_codes_backward_plan(const dt_call *c, size_t *bytes)
     return DT_OK;
 }
 
-/* ---- forward --------------------------------------------------------------------------------- */
-
 dt_status dt__conv_codes_plan(dt_call *c)
 {
     size_t later;
@@ -185,8 +179,6 @@ void dt__conv_forward_codes(const dt_call *c)
     }
     run_integer_product(c);
 }
-
-/* ---- backward -------------------------------------------------------------------------------- */
 
 size_t dt__conv_codes_backward_scratch(const dt_call *c)
 {

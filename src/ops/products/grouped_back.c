@@ -67,8 +67,6 @@ size_t dt__grouped_integer_room(const dt__grouped *g)
     return room_of(g, NULL).bytes + dt__q7_scratch(&l);
 }
 
-/* ---- rows by place --------------------------------------------------------------------------- */
-
 typedef struct moving {
     const dt__grouped_integers *b;
     const room *r;
@@ -100,8 +98,6 @@ static void scatter(const void *args, const dt__share *s)
         memcpy(v->b->dx + assignment[p] * k, v->r->dx + p * k, (size_t)k * sizeof(float));
     }
 }
-
-/* ---- experts --------------------------------------------------------------------------------- */
 
 static void run_expert(const dt__grouped_integers *b, const room *r, int64_t e)
 {

@@ -81,8 +81,6 @@ void dt__adam_run(const dt_call *c, bool decoupled)
     dt__step_run(c, adam_part, &step);
 }
 
-/* ---- the loop over a parameter --------------------------------------------------------------- */
-
 void *dt__part_of(const dt_call *c, int i, const dt__part *part)
 {
     const size_t size = dt_dtype_size(c->arg[i]->dtype);
@@ -98,23 +96,13 @@ static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
     return (dt__part){ row * l->columns, (dt__panel_row(l, end) - row) * l->columns };
 }
 
-typedef struct step_run_args {
-    const dt_call *c;
-    dt__step_part *run;
-    const void *step;
-    const dt__panel_layout *l;
-    int64_t blocks, step_blocks;
-} step_run_args;
-
-static void step_run_share(const void *args, const dt__share *share)
+DT__EACH(step_run, i, const dt_call *c; dt__step_part *const run; const void *step;
+         const dt__panel_layout *l; int64_t blocks, step_blocks;)
 {
-    const step_run_args a = *(const step_run_args *)args;
-    for (int64_t i = share->first; i < share->past; i++) {
-        const int64_t first = i * a.step_blocks, end = dt__min_i64(first + a.step_blocks, a.blocks);
-        const dt__part part = part_of(a.l, first, end);
-        a.run(a.c, a.step, &part);
-        if (a.l != NULL) dt__written(a.c, 0, first, end);
-    }
+    const int64_t first = i * a.step_blocks, end = dt__min_i64(first + a.step_blocks, a.blocks);
+    const dt__part part = part_of(a.l, first, end);
+    a.run(a.c, a.step, &part);
+    if (a.l != NULL) dt__written(a.c, 0, first, end);
 }
 
 /* A part is a chunk of elements, or, if dt__write_begin returns a layout, the rows of some

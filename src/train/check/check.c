@@ -6,8 +6,6 @@
  * already. */
 #include "train/recipe/recipe.h"
 
-/* ---- helpers ------------------------------------------------------------------------------ */
-
 dt__node *dt__given(const dt_recipe *r, const char *path)
 {
     dt__node *node = dt__node_at(r, path, NULL);
@@ -28,8 +26,6 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
     return child != NULL;
 }
 
-/* ---- the family ------------------------------------------------------------------------------ */
-
 /* Adds a fault in the options of the family at its key. */
 static void add_fault(void *user, const char *path, const char *text)
 {
@@ -48,8 +44,6 @@ static void check_family(dt_recipe *r)
         return;
     if (m->family->check(r->ctx, m->options, add_fault, r) != DT_OK) r->out_of_memory = true;
 }
-
-/* ---- between blocks -------------------------------------------------------------------------- */
 
 /* Without a file the teacher is the model itself at qat.start_step. */
 static void check_distill(dt_recipe *r)

@@ -129,8 +129,6 @@ static dt_example example_of(const dt_dataset *d)
     return e;
 }
 
-/* ---- tokens --------------------------------------------------------------------------------- */
-
 static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_example *model)
 {
     const int64_t vocab = dt_dataset_classes(d), context = dt_dataset_context(d);
@@ -165,8 +163,6 @@ static dt_status refuse_tokens(dt_ctx *ctx, const char *path, const dt_example *
         path, (long long)model->dims[1], (long long)model->dims[0],
         (long long)dt_dataset_context(d), (long long)dt_dataset_classes(d));
 }
-
-/* ---- both ----------------------------------------------------------------------------------- */
 
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d)

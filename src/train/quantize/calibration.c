@@ -55,8 +55,6 @@ dt_status dt__calibration_hash(dt__calibration *c, char digits[DT__HASH_DIGITS +
     return DT_OK;
 }
 
-/* ---- static ranges -------------------------------------------------------------------------- */
-
 /* The logits of a language model are not needed and may be large: the head runs chunk by chunk as
  * in training, with arbitrary labels. */
 static dt_tensor *forward(dt_tape *t, dt_module *m, dt_tensor *x)

@@ -35,8 +35,6 @@ dt_status dt__partial_hash(dt_ctx *ctx, const char *path, char digits[DT__HASH_D
     return status;
 }
 
-/* ---- saving --------------------------------------------------------------------------------- */
-
 dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,
                            const dt_quantize_summary *s)
 {
@@ -59,8 +57,6 @@ void dt__partial_remove(dt_ctx *ctx, const char *path)
     dt__file_fail(ctx, "delete", path, errno);
     dt__say(ctx, "warning: %s; the result is whole", dt_error(ctx));
 }
-
-/* ---- loading -------------------------------------------------------------------------------- */
 
 /* FORMAT, with what differs, if it has another origin. */
 static dt_status check_origin(const dt__partial *p, const dt_file *file)

@@ -8,8 +8,6 @@
 
 #include <string.h>
 
-/* ---- tables --------------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt_quantized_weight, field)
 #define OF(field) .offset = offsetof(dt_quantized_weight, report.field)
 
@@ -75,8 +73,6 @@ static const dt_key total_keys[] = {
     { 0 },
 };
 
-/* ---- the list ------------------------------------------------------------------------------- */
-
 static void free_strings(dt_quantize_summary *s, const dt_quantized_weight *w)
 {
     DT__RELEASE(s->ctx, (void *)(uintptr_t)w->name, (void *)(uintptr_t)w->scheme,
@@ -141,8 +137,6 @@ void dt__report_total(dt_quantize_summary *s)
     }
     s->total = all;
 }
-
-/* ---- JSON ----------------------------------------------------------------------------------- */
 
 void dt__report_put(dt__chars *t, const dt_quantize_summary *s, bool lines)
 {

@@ -14,8 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- output paths -------------------------------------------------------------------------- */
-
 /* The output and its partial file must not be files that are read. */
 static dt_status check_same(const dt__tensors_run *r, const char *to)
 {
@@ -45,8 +43,6 @@ static dt_status check_output(const dt__tensors_run *r)
     dt__release(r->ctx, folder);
     return s;
 }
-
-/* ---- the new file --------------------------------------------------------------------------- */
 
 /* Copies the source's metadata, except detent's own keys. */
 static dt_status copy_meta(const dt__tensors_run *r, dt_writer *w)
@@ -84,8 +80,6 @@ static dt_status write_output(const dt__tensors_run *r)
     if (s == DT_OK) dt__partial_remove(r->ctx, r->partial_path);
     return s;
 }
-
-/* ---- the work ------------------------------------------------------------------------------- */
 
 static dt_status count_tensors(dt__tensors_run *r)
 {

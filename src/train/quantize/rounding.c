@@ -14,8 +14,6 @@
 #define SAMPLES 512 /* the default */
 #define BATCH_SIZE 32
 
-/* ---- what a recipe says --------------------------------------------------------------------- */
-
 static dt__rounding rounding_of(const dt_recipe_options *o, bool converts)
 {
     const dt_calibration_options *data = &o->quantize.calibration;
@@ -44,8 +42,6 @@ dt__rounding dt__rounding_of(const dt_recipe_options *o, bool converts, int64_t 
     p.choice.samples = dt__min_i64(p.choice.samples, samples);
     return p;
 }
-
-/* ---- whether they suit ---------------------------------------------------------------------- */
 
 /* Bounds of accumulators hold for input codes of b bits in either form that devices use: signed, or
  * unsigned with an offset of 2^(b-1). */
@@ -82,8 +78,6 @@ dt_status dt__rounding_suits(const dt__rounding *p, dt_recipe *r, dt_module *m)
     return dt__recipe_blame(r, p->key, DT_ERR_CONFIG, s);
 }
 
-/* ---- as text -------------------------------------------------------------------------------- */
-
 #define AT(field) .offset = offsetof(dt__calibration_choice, field)
 
 static const dt_key choice_keys[] = {
@@ -118,8 +112,6 @@ dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_
     dt__release(ctx, text);
     return s;
 }
-
-/* ---- rounding ------------------------------------------------------------------------------- */
 
 dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
                            dt_ptq_report *report)

@@ -12,8 +12,6 @@
 #define INDEX_SUFFIX ".index"
 #define OFFSETS_SUFFIX ".offsets"
 
-/* ---- which inputs belong to which weight ---------------------------------------------------- */
-
 static dt__tensor_plan *plan_named(const dt__tensors_run *r, const char *name, size_t bytes)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -64,8 +62,6 @@ static dt_status give_all(const dt__tensors_run *r)
                    " behind",
                    r->inputs->path, names);
 }
-
-/* ---- shapes --------------------------------------------------------------------------------- */
 
 static dt_status refuse(const dt__tensors_run *r, const dt_file_entry *e, const char *words)
 {
@@ -141,8 +137,6 @@ static dt_status check_inputs(const dt__tensors_run *r, const dt__tensor_plan *p
     }
     return refuse(r, x, "of another shape than those of the quantized model");
 }
-
-/* ---- all inputs ------------------------------------------------------------------------------ */
 
 static dt_status check_missing(const dt__tensors_run *r)
 {

@@ -11,8 +11,6 @@
 
 #define BATCH_BYTES ((int64_t)64 << 20)
 
-/* ---- statistics ----------------------------------------------------------------------------- */
-
 /* Examples `first` ... first+count-1 of inputs, as floats. */
 static dt_status load_part(const dt__tensors_run *r, const dt_file_entry *e, int64_t first,
                            int64_t count, dt_tensor **out)
@@ -144,8 +142,6 @@ static dt_status collect(const dt__tensors_run *r, const dt__tensor_plan *p, dt_
     *out = NULL;
     return status;
 }
-
-/* ---- codes ---------------------------------------------------------------------------------- */
 
 /* Makes the tensors of the file from the rounded rows; frees unpacked codes. */
 static dt_status pack(const dt__tensors_run *r, dt__tensor_plan *p)

@@ -6,8 +6,6 @@
 
 #define MOST_PARTS 2
 
-/* ---- maps ------------------------------------------------------------------------------------ */
-
 static bool reads(const dt_key *key, dt__node_kind kind)
 {
     const bool one = key->type == DT_KEY_REALS || key->type == DT_KEY_PAIR;
@@ -164,8 +162,6 @@ void dt__fill_map(dt_recipe *r, dt__fill_place at, const dt__fill_part *parts, i
         }
     }
 }
-
-/* ---- recipe ---------------------------------------------------------------------------------- */
 
 static void check_family(dt_recipe *r)
 {

@@ -13,8 +13,6 @@
 
 #define PATH_MOST 4096
 
-/* ---- merging --------------------------------------------------------------------------------- */
-
 /* Adds those children of `from` that `to` lacks; recurses into maps. */
 static void merge(dt__node *to, dt__node *from)
 {
@@ -129,8 +127,6 @@ dt_status dt__recipe_take_init(dt_recipe *r)
     dt__complain(r, init, "'model.init': %s", dt_error(r->ctx));
     return DT_OK;
 }
-
-/* ---- comparing ------------------------------------------------------------------------------ */
 
 /* One option as text, in the recipe's memory. */
 static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)

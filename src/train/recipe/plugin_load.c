@@ -12,8 +12,6 @@
 #define PATH 4096
 #define PIN "@xxh3:"
 
-/* ---- the file ------------------------------------------------------------------------------- */
-
 static dt_status hash_of(dt_ctx *ctx, const char *path, char digits[DT_PLUGIN_HASH])
 {
     int file;
@@ -78,8 +76,6 @@ static dt_status check(dt_ctx *ctx, const char *path, const dt_plugin *p)
     if (p->name != NULL && *p->name != 0 && p->start != NULL) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "plugin %s: no name, or nothing to start", path);
 }
-
-/* ---- in a context --------------------------------------------------------------------------- */
 
 static const dt_plugin_info *with_hash(const dt_ctx *ctx, const char *hash)
 {

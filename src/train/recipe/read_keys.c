@@ -72,8 +72,6 @@ static bool stays(dt_recipe *r, const char *path, dt__node *node)
     return reads || node->first != NULL || is_typed(node);
 }
 
-/* ---- data of another format ----------------------------------------------------------------- */
-
 static int choice_of(const char *name, const dt__node *node)
 {
     const dt_key *key = dt_data_keys;

@@ -27,8 +27,6 @@ static const dt_key *find(const dt_recipe *r, const dt_key *keys, const char *na
     return family == NULL ? NULL : find_in(family->keys, name, bytes);
 }
 
-/* ---- a tree --------------------------------------------------------------------------------- */
-
 static void rename_map(dt_recipe *r, dt__node *map, const dt_key *keys, const char *path);
 
 static void rename_choice(dt_recipe *r, dt__node *node, const dt_key *key, const char *path)
@@ -94,8 +92,6 @@ void dt__recipe_rename(dt_recipe *r)
 {
     if (r->root->kind == DT__MAP) rename_map(r, r->root, dt_recipe_keys, "");
 }
-
-/* ---- a path --------------------------------------------------------------------------------- */
 
 const char *dt__recipe_path_now(dt_recipe *r, const char *path)
 {

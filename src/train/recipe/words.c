@@ -4,8 +4,6 @@
 
 #include <string.h>
 
-/* ---- suggestions -------------------------------------------------------------------------- */
-
 /* The largest distance at which a word is suggested. */
 static int tolerance(const char *word)
 {

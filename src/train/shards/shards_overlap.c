@@ -36,8 +36,6 @@ dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to)
     return DT_OK;
 }
 
-/* ---- learning -------------------------------------------------------------------------------- */
-
 static void learn(void *shards)
 {
     dt__shards *s = shards;
@@ -50,8 +48,6 @@ static void learn(void *shards)
         *p = (dt__param_state){ grad, version, s->records };
     }
 }
-
-/* ---- sending --------------------------------------------------------------------------------- */
 
 static void send_full(dt__shards *s)
 {
@@ -81,8 +77,6 @@ dt_status dt__shards_check_sent(const dt__shards *s)
     }
     return DT_OK;
 }
-
-/* ---- the tape's function --------------------------------------------------------------------- */
 
 /* Before backward; the number of records is known then. */
 static void begin(void *shards)

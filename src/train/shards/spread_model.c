@@ -10,8 +10,6 @@
 
 #include <string.h>
 
-/* ---- which tensors --------------------------------------------------------------------------- */
-
 int dt__spread_tensors(const dt_module *m, dt_tensor *to[4])
 {
     int n = 0;
@@ -37,8 +35,6 @@ int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p)
     }
     return 0;
 }
-
-/* ---- other rows for a handle ----------------------------------------------------------------- */
 
 static size_t bytes_of(const dt_tensor *x, int64_t rows)
 {
@@ -71,8 +67,6 @@ static void give_all(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t s
     give(x, storage, rows, spread);
     dt__storage_release(storage);
 }
-
-/* ---- cutting --------------------------------------------------------------------------------- */
 
 bool dt__is_cut(dt_module *m)
 {
@@ -119,8 +113,6 @@ dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m)
     dt__module_changed(m);
     return status;
 }
-
-/* ---- joining --------------------------------------------------------------------------------- */
 
 /* part: [ranks] */
 static dt_status join(const dt__spreading *s, dt_tensor *x, dt__segment *part)

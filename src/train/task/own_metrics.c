@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- losses --------------------------------------------------------------------------------- */
-
 /* What a loss or a metric of a program's own can compare with. */
 static bool compares(dt_target target)
 {
@@ -106,8 +104,6 @@ dt_tensor *dt__loss(const dt__task *task, const dt__pass *p)
     }
     return NULL;
 }
-
-/* ---- metrics -------------------------------------------------------------------------------- */
 
 const dt_own_metric *dt_metric_named(const dt_ctx *ctx, const char *name)
 {

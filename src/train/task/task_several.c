@@ -62,8 +62,6 @@ dt_status dt__arrange(const dt_module *m, const dt_dataset *d)
                    order.n_out, d->joined->n_inputs, d->joined->n_outputs);
 }
 
-/* ---- the loss ------------------------------------------------------------------------------- */
-
 /* A constant. */
 static dt_tensor *scalar(dt_ctx *ctx, double value, dt_status *status)
 {
@@ -124,8 +122,6 @@ static dt_tensor *loss(const dt__pass *p)
     return sum;
 }
 
-/* ---- evaluation ----------------------------------------------------------------------------- */
-
 static dt_status add(dt__tally *s, dt_tensor *const *of)
 {
     place at[DT_MAX_JOINED];
@@ -163,8 +159,6 @@ const dt__task dt__task_several = {
     .run = dt__run_outputs,
     .add = add,
 };
-
-/* ---- names of metrics ----------------------------------------------------------------------- */
 
 /* A metric with its texts behind it. */
 typedef struct named {

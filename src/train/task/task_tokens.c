@@ -69,8 +69,6 @@ static dt_status add(dt__tally *s, dt_tensor *const *of)
 
 static dt_tensor *outputs(const dt__pass *p) { return dt_forward(p->t, p->m, p->x); }
 
-/* ---- measures ------------------------------------------------------------------------------- */
-
 static double mean_loss(const dt__tally *s) { return s->sum[COST] / (double)s->labels; }
 
 static double perplexity(const dt__tally *s) { return exp(mean_loss(s)); }

@@ -68,8 +68,6 @@ static int bits_of(const work *w, int operand)
     return quant == NULL ? 0 : quant->bits > 4 ? 8 : 4;
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
-
 /* The geometry of a product: outputs of `columns` products each, gathered at `positions`. */
 typedef struct product {
     double outputs, columns, positions;
@@ -138,8 +136,6 @@ static void add_product(work *w)
     w->count[GROUPED] += r.outputs * groups_of(w, r.columns);
     if (r.conv) w->count[GATHER] += r.positions;
 }
-
-/* ---- other ops ------------------------------------------------------------------------------- */
 
 static void add_pool(work *w)
 {

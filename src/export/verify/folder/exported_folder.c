@@ -100,8 +100,6 @@ static dt_status open_folder(dt__exported *e, const char *path)
     return find_functions(e);
 }
 
-/* ---- running --------------------------------------------------------------------------------- */
-
 /* The channels of what has them last; else 1. */
 static int64_t channels_of(const dt__folder_end *end)
 {

@@ -29,8 +29,6 @@ const char *dt__verify_type_name(dt__verify_type type)
     return dt__verify_size(type) == 0 ? "a type that is not read" : types[type].name;
 }
 
-/* ---- elements -------------------------------------------------------------------------------- */
-
 #define LOAD(type, element)                                                                        \
     for (int64_t i = 0; i < n; i++) to[i] = (element)((const type *)x->data)[from + i * step];     \
     break
@@ -99,8 +97,6 @@ void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const in
     default: STORE(uint8_t, from[i] != 0);
     }
 }
-
-/* ---- tensors of the file --------------------------------------------------------------------- */
 
 /* How many bytes, or numbers, the typed field of a tensor holds. */
 static size_t typed_count(const dt__onnx_tensor *t, dt__verify_type type)
@@ -214,8 +210,6 @@ bool dt__verify_fits(int rank, const int64_t *dims, int64_t *count)
     }
     return true;
 }
-
-/* ---- walks ----------------------------------------------------------------------------------- */
 
 void dt__verify_strides(const dt__verify_value *x, int64_t stride[DT_MAX_RANK])
 {

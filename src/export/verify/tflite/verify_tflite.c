@@ -98,8 +98,6 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
     return coded ? give_codes(k, i, t, floats) : dt__vlite_give(k->file, i, floats);
 }
 
-/* ---- comparison ------------------------------------------------------------------------------ */
-
 static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t example,
                          dt_export_difference *d, double *largest)
 {

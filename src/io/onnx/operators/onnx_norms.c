@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- over a batch, and over channels --------------------------------------------------------- */
-
 /* Weighs a norm with the inputs behind the first, one number for each channel, and adds it; its
  * result gets a shape. */
 static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *x,
@@ -101,8 +99,6 @@ dt_status dt__onnx_group_norm(dt__onnx *g)
     return dt__onnx_image_result(g, 0, l);
 }
 
-/* ---- over the last dimensions ---------------------------------------------------------------- */
-
 /* Weight i of the node, of the shape of the dimensions from `axis` on, or one that broadcasts. */
 static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, int axis, int i,
                             const char *path)
@@ -150,8 +146,6 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
 }
 
 dt_status dt__onnx_rms_norm(dt__onnx *g) { return last_norm(g, "rms_norm", false); }
-
-/* ---- over neighbouring channels -------------------------------------------------------------- */
 
 /* The mean of `size` channels around each, with zeros beyond the first and the last. */
 static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,

@@ -157,8 +157,6 @@ dt_status dt__onnx_lp_norm(dt__onnx *g)
     return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ "div", false }, v, 2, &y), &y);
 }
 
-/* ---- norms ----------------------------------------------------------------------------------- */
-
 /* 1 / sqrt(the mean of x^2 over some dimensions + epsilon) */
 static dt_status inverse_size(dt__onnx *g, const dt__onnx_value *x, const bool over[DT_MAX_RANK],
                               dt__onnx_value *out)

@@ -33,8 +33,6 @@ dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
     return DT_OK;
 }
 
-/* ---- where the batch is behind nodes of constants -------------------------------------------- */
-
 static bool is_one_of(const dt__onnx *g, const char *const *ops, int n)
 {
     for (int i = 0; i < n; i++) {

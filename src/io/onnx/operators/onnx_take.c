@@ -20,8 +20,6 @@ dt_status dt__onnx_mixed(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t row
     return dt__onnx_add(g, l);
 }
 
-/* ---- elements at indices --------------------------------------------------------------------- */
-
 /* How many indices from `at` on are at equal distances above 0, so that a slice has them. */
 static int64_t run_of(const int64_t *index, int64_t at, int64_t n)
 {
@@ -72,8 +70,6 @@ dt_status dt__onnx_taken(dt__onnx *g, dt__onnx_layer *from, int dim, const int64
     for (int64_t i = 0; i < n; i++) weight[i * extent + index[i]] = 1;
     return dt__onnx_mixed(g, from, dim, n, weight, out);
 }
-
-/* ---- constants ------------------------------------------------------------------------------- */
 
 dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t before, int64_t after,
                           double value, dt__onnx_layer **out)
@@ -131,8 +127,6 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
     *out = l;
     return dt__onnx_add(g, l);
 }
-
-/* ---- images ---------------------------------------------------------------------------------- */
 
 dt_status dt__onnx_image(dt__onnx *g, int i, dt__onnx_layer **out)
 {

@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-/* ---- range ---------------------------------------------------------------------------------- */
-
 /* The maxima of eight lanes each, as bits. */
 DT__INLINE void reduce(extent e, uint32_t *low, uint32_t *high)
 {
@@ -55,8 +53,6 @@ int64_t dt__range__avx2(int64_t n, int64_t group, const float *x, float *lo, flo
     }
     return -1;
 }
-
-/* ---- encode --------------------------------------------------------------------------------- */
 
 typedef struct target {
     __m256i to_byte; /* zero point + 128, as 16 bits */
@@ -163,8 +159,6 @@ int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes,
     _mm256_storeu_si256((__m256i *)(void *)part, e.unclipped);
     return filled - (part[0] + part[1] + part[2] + part[3]);
 }
-
-/* ---- decode, pass --------------------------------------------------------------------------- */
 
 DT__INLINE __m256 dequantized(__m128i bytes, __m256i zero, __m256 scale)
 {
