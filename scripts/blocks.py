@@ -107,6 +107,45 @@ def ggml():
         report("ternary", back + 0, got + 0, f"gguf, values through {kind.name}")
 
 
+def reference_mx(w, up):
+    """MXFP4 as torchao computes it (torchao.prototype.mx_formats), of blocks of 32."""
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.mx_tensor import to_mx, MXTensor
+    mode = ScaleCalculationMode.RCEIL if up else ScaleCalculationMode.FLOOR
+    x = torch.from_numpy(w)
+    scale, data = to_mx(x, torch.float4_e2m1fn_x2, 32, mode)
+    e = scale.view(torch.uint8).numpy().astype(np.int32).reshape(w.shape[0], -1)
+    data = data.view(torch.uint8).numpy().reshape(w.shape[0], -1)
+    code = np.stack([data & 15, data >> 4], -1).reshape(w.shape)
+    half = np.array([0, .5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    value = np.concatenate([half, -half])[code]
+    return np.ldexp(value, np.repeat(e - 127, 32, axis=1)).astype(np.float32)
+
+
+def mx():
+    w = drawn()
+    w[4] = 0  # blocks below 2^-123, which have scales of their own
+    half = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)
+    six = np.array([*range(17), *range(18, 33, 2), *range(36, 61, 4)], np.float32)
+    LEVELS["mxfp4"] = LEVELS["mxfp4_up"] = [*-half[:0:-1], *half]
+    LEVELS["mxfp6"] = [*-six[:0:-1], *six]
+    for scheme in "mxfp4", "mxfp4_up":
+        got, _ = values(quantized(w, {"scheme": scheme}), scheme, 4, 512)
+        report(scheme, reference_mx(w, scheme == "mxfp4_up") + 0, got + 0, "torchao's to_mx")
+        kind = gguf.GGMLQuantizationType.MXFP4
+        back = gguf.quants.dequantize(gguf.quants.quantize(got, kind), kind).reshape(got.shape)
+        report(scheme, back + 0, got + 0, "gguf, values through MXFP4")
+    got, s = values(quantized(w, {"scheme": "mxfp6"}), "mxfp6", 8, 512)
+    a = np.abs(w.reshape(w.shape[0], -1, 32)).max(-1)
+    e = np.floor(np.log2(np.where(a > 0, a, 1).astype(np.float64))) - 2
+    unit = np.repeat(np.exp2(e - 3), 32, axis=1)
+    v = np.clip(w / unit, -60, 60)
+    step = np.maximum(1, np.exp2(np.floor(np.log2(np.maximum(np.abs(v), 1))) - 3))
+    report("mxfp6", (np.clip(np.rint(v / step) * step, -60, 60) * unit).astype(np.float32) + 0,
+           got + 0, "OCP MX, E2M3 in numpy")
+
+
 def exported(scheme, types):
     """A small Llama, trained for some steps and exported as each type; tensors by name."""
     shutil.rmtree("run", ignore_errors=True)
@@ -127,9 +166,10 @@ def exported(scheme, types):
 def models():
     """Files that detent writes, as gguf reads them."""
     keys = {"granularity": "group", "group_size": 256, "scale_dtype": "f16"}
-    for scheme, types in (("ternary", ["tq1_0", "tq2_0"]), ("half_levels", ["trained"])):
+    for scheme, types in (("ternary", ["tq1_0", "tq2_0"]), ("half_levels", ["trained"]),
+                          ("mxfp4", ["trained"]), ("mxfp4_up", ["trained"])):
         for kind in types:
-            files = exported({"scheme": scheme, **keys}, ["f32", kind])
+            files = exported({"scheme": scheme, **({} if "mx" in scheme else keys)}, ["f32", kind])
             pairs = [(files["f32"][n].data, gguf.quants.dequantize(x.data, x.tensor_type))
                      for n, x in files[kind].items() if len(x.shape) > 1]
             names = {x.tensor_type.name for x in files[kind].values()} - {"F32"}
@@ -142,5 +182,6 @@ if __name__ == "__main__":
     print(f"{'scheme':44} {'against':34} {'values':>8} {'differ':>8}")
     levels()
     ggml()
+    mx()
     models()
     sys.exit(failed > 0)

@@ -108,7 +108,8 @@ static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
         patch_scheme(w, (int)(learned ? plain_schemes() + pick(s, 0, few - 1)
                                       : pick(s, 0, weight_schemes() - 1)));
     }
-    if (w->has_bits && !w->has_scheme) w->has_scheme = true; /* symmetric, which has any bits */
+    w->has_scheme = true; /* else symmetric, which has any bits and groups */
+    if (dt__scheme_of(w->quant.scheme)->bits == 0) w->has_bits = true;
     if (learned) return;
     w->quant.group_size = groups[pick(s, 0, 4)];
     w->has_group_size = chance(s, 0.6);
@@ -121,6 +122,8 @@ static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
     if (preset == DT_INT8_BLOCK_INT4_WEIGHT) {
         w->has_granularity = w->has_scheme = false;
         if (w->quant.bits < 2) w->has_bits = false; /* of scheme binary */
+    } else if (chance(s, 0.06)) {
+        patch_blocks(w, (int)pick(s, 0, 2));
     }
     if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) *w = (dt_quant_patch){ 0 };
 }

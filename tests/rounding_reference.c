@@ -31,6 +31,14 @@ static void *zeros(int64_t n, size_t size) { return calloc((size_t)dt__max_i64(n
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
+/* The power of two of a block whose largest magnitude is `most`. */
+static float power_of(int scheme, float most)
+{
+    if (most == 0) return 0;
+    if (scheme == DT_SCHEME_MXFP4_UP) return ldexpf(1, (int)ceil(log2((double)(most / 6))) - 1);
+    return ldexpf(1, (int)floor(log2((double)most)) - (scheme == DT_SCHEME_MXFP6 ? 5 : 3));
+}
+
 /* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and
  * binary the mean of its magnitudes. */
 static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *scale,
@@ -54,6 +62,10 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     case DT_SCHEME_ASYMMETRIC: *scale = (hi - lo) / (qmax - qmin); break;
     case DT_SCHEME_DEVICE: *scale = hi == lo ? 1 : (float)step; break;
     case DT_SCHEME_HALF_LEVELS: *scale = most / 4; break;
+    case DT_SCHEME_POWER_OF_TWO: *scale = most / 64; break;
+    case DT_SCHEME_MXFP4:
+    case DT_SCHEME_MXFP4_UP:
+    case DT_SCHEME_MXFP6: *scale = power_of(q->scheme, most); break;
     case DT_SCHEME_TERNARY:
     case DT_SCHEME_BINARY: *scale = e; break;
     case DT_SCHEME_NARROW: *scale = most > 0 ? most / qmax : 1; break;
@@ -274,6 +286,32 @@ static double distance(double t, double low, double high)
 
 static double clip(double x, double a, double b) { return fmin(fmax(x, fmin(a, b)), fmax(a, b)); }
 
+/* The nearest of 0 and the magnitudes of a scheme; of two equally near ones the one at an even
+ * place, of power_of_two the larger one. *margin is the distance to where another is nearest. */
+static double nearest_level(int scheme, double t, double *margin)
+{
+    double list[40] = { 0 }, distance_to = INFINITY;
+    int n = 1, best = 0;
+    for (int m = 0; scheme == DT_SCHEME_POWER_OF_TWO && m < 7; m++) list[n++] = ldexp(1, m);
+    const int mantissas = scheme == DT_SCHEME_MXFP6 ? 8 : 2;
+    for (int e = 0; scheme != DT_SCHEME_POWER_OF_TWO && e < 4; e++) {
+        for (int m = e == 0; m < mantissas; m++) {
+            list[n++] = e == 0 ? m : ldexp(mantissas + m, e - 1);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        const double d = fabs(fabs(t) - list[i]);
+        const bool wins = scheme == DT_SCHEME_POWER_OF_TWO || i % 2 == 0;
+        if (d < distance_to || (d == distance_to && wins)) best = i;
+        distance_to = fmin(distance_to, d);
+    }
+    *margin = 0.5;
+    for (int i = 1; i < n; i++) {
+        *margin = fmin(*margin, fabs(fabs(t) - (list[i - 1] + list[i]) / 2));
+    }
+    return copysign(list[best], t) + 0;
+}
+
 static choice choose(run *u, int64_t row, int64_t k, double v)
 {
     const int64_t at = row * u->K + k, group = row * u->scales + u->group_of[k];
@@ -299,6 +337,8 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
         q = clip(2 * rint(((double)t - 1) / 2) + 1, -3, 3);
         u->margin[at] = 2 * distance(((double)t - 1) / 2, -2, 1);
     }
+    if (u->quant->scheme >= DT_SCHEME_POWER_OF_TWO)
+        q = nearest_level(u->quant->scheme, (double)t, &u->margin[at]);
     if (u->quant->scheme == DT_SCHEME_BINARY) {
         q = t < 0 ? -1 : 1;
         u->margin[at] = fmin(0.5, fabs((double)t));

@@ -40,12 +40,17 @@ static inline int plain_scheme(int i)
     return scheme;
 }
 
+static inline bool has_levels(int scheme)
+{
+    return dt__scheme_of(scheme)->levels != NULL && dt__scheme_of(scheme)->group == 0;
+}
+
 /* The schemes that any weight can have: plain ones, and those of a number of bits of their own. */
 static inline int weight_schemes(void)
 {
     int n = plain_schemes();
     for (int scheme = 0; scheme < DT__SCHEMES; scheme++) {
-        n += dt__scheme_of(scheme)->levels != NULL;
+        n += has_levels(scheme);
     }
     return n;
 }
@@ -56,8 +61,8 @@ static inline int weight_scheme(int i)
     int scheme = 0;
     i %= weight_schemes();
     if (i < plain) return plain_scheme(i);
-    for (i -= plain; dt__scheme_of(scheme)->levels == NULL || i > 0; scheme++) {
-        i -= dt__scheme_of(scheme)->levels != NULL;
+    for (i -= plain; !has_levels(scheme) || i > 0; scheme++) {
+        i -= has_levels(scheme);
     }
     return scheme;
 }
@@ -70,6 +75,12 @@ static inline void patch_scheme(dt_quant_patch *w, int i)
     if (dt__scheme_of(w->quant.scheme)->bits == 0) return;
     w->quant.bits = dt__scheme_of(w->quant.scheme)->bits;
     w->has_bits = true;
+}
+
+/* A scheme of blocks of a size of their own by a patch. */
+static inline void patch_blocks(dt_quant_patch *w, int i)
+{
+    *w = (dt_quant_patch){ .quant.scheme = DT_SCHEME_MXFP4 + i % 3, .has_scheme = true };
 }
 
 #endif

@@ -307,6 +307,10 @@ static const struct {
     { "half levels",
       RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: half_levels, range: learned}}'", false },
     { "ternary", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: ternary}}'", false },
+    { "power of two", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: power_of_two}}'", false },
+    { "mxfp4", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp4}}'", false },
+    { "mxfp4 up", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp4_up}}'", false },
+    { "mxfp6", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp6}}'", false },
     { "binary", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: binary}}'", false },
     { "exact",
       RANKS_DIGITS "'qat={preset: int4-int4, start_step: 2, activation: {save: exact}}' "
@@ -424,7 +428,7 @@ END_TEST
 
 /* ---- what the table covers ------------------------------------------------------------------- */
 
-enum { MOST_CHOICES = 400 };
+enum { MOST_CHOICES = 500 };
 
 /* A choice of a key, and whether a case has it. */
 typedef struct choice {
@@ -555,6 +559,8 @@ static bool is_left_out(const char *path)
         "activation.scheme: half_levels",
         "activation.scheme: ternary",
         "activation.scheme: binary",
+        "activation.scheme: power_of_two",
+        "activation.scheme: mxfp",
         "activation.granularity: channel",
     };
     for (size_t i = 0; i < sizeof out / sizeof out[0]; i++) {

@@ -44,10 +44,8 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
     *w = (dt_quant_patch){ 0 };
     w->quant.group_size = groups[pick(s, 0, 4)];
     w->has_group_size = true;
-    if (chance(s, 0.3)) {
-        w->quant.bits = pick(s, 2, 8);
-        w->has_bits = true;
-    }
+    w->quant.bits = pick(s, 2, 8);
+    w->has_bits = chance(s, 0.3);
     if (chance(s, 0.3)) {
         w->quant.scale_dtype = (int)pick(s, DT_SCALE_F32, DT_SCALE_BF16);
         w->has_scale_dtype = true;
@@ -59,7 +57,9 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
     if (chance(s, 0.3)) {
         patch_scheme(w, (int)pick(s, 0, 2 * DT__SCHEMES));
     }
-    if (w->has_bits && !w->has_scheme) w->has_scheme = true; /* symmetric, which has any bits */
+    if (chance(s, 0.08)) patch_blocks(w, (int)pick(s, 0, 2));
+    w->has_scheme = true; /* else symmetric, which has any bits and groups */
+    if (dt__scheme_of(w->quant.scheme)->bits == 0) w->has_bits = true;
     if (chance(s, 0.2)) {
         w->quant.ste = DT_STE_CLIPPED;
         w->has_ste = true;

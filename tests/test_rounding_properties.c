@@ -28,14 +28,22 @@ static int64_t draw(dt__stream *s, int64_t least, int64_t most)
 
 /* ---- random settings ------------------------------------------------------------------------ */
 
+/* Whether sums of the codes of a scheme can be bounded. */
+static bool has_gaps(const dt_quant_spec *q)
+{
+    const dt__levels *levels = dt__levels_of(q);
+    return levels != NULL && levels->n <= dt__qmax(q) - dt__qmin(q);
+}
+
 /* Every scheme of schemes.inc with a code 0, with settings that it takes. */
-static dt_quant_spec draw_quant(dt__stream *s)
+static dt_quant_spec draw_quant(dt__stream *s, bool bounded)
 {
     static const int64_t bits[] = { 2, 3, 4, 8 };
     dt_quant_spec q = dt_weight_quant_defaults();
     dt__quant_fault fault = { .text = "" };
     q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
-    while (!dt__has_code_zero(&q)) q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
+    while (!dt__has_code_zero(&q) || (bounded && has_gaps(&q)))
+        q.scheme = (int)draw(s, 0, DT__SCHEMES - 1);
     for (int i = 0; i < 1000; i++) {
         q.bits = bits[draw(s, 0, 3)];
         if (dt__scheme_of(q.scheme)->bits != 0) q.bits = dt__scheme_of(q.scheme)->bits;
@@ -113,7 +121,7 @@ static trial begin(dt_ctx *ctx, int seed, int rounder, const layer_wish *wish)
     trial t = { .ctx = ctx, .random = dt__stream_of((uint64_t)seed + 1, DT__FOR_USER) };
     const layer_wish drawn = draw_wish(&t.random);
     layer_create(ctx, &t.random, wish == NULL ? &drawn : wish, &t.l);
-    t.q = draw_quant(&t.random);
+    t.q = draw_quant(&t.random, dt__method_of(rounder)->bounded);
     t.o = draw_options(&t.random, rounder, &t.q);
     return t;
 }

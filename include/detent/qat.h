@@ -29,7 +29,12 @@ enum {
     /* weights without a code for every integer: 2 bits without 0, and -1, 0, 1, and -1, 1 */
     DT_SCHEME_HALF_LEVELS,
     DT_SCHEME_TERNARY,
-    DT_SCHEME_BINARY
+    DT_SCHEME_BINARY,
+    DT_SCHEME_POWER_OF_TWO, /* 0 and powers of two, 4 bits */
+    /* blocks of 32 with a power of two [OCP MX]: FP4, rounded down and up, and FP6 (E2M3) */
+    DT_SCHEME_MXFP4,
+    DT_SCHEME_MXFP4_UP,
+    DT_SCHEME_MXFP6
 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };

@@ -248,10 +248,13 @@ static dt_status check_accumulator(dt_ctx *ctx, const dt__method *method, const 
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: rounder %s does not bound sums; %s do",
                        method->name, dt__methods_that_read(DT__READS_ACCUMULATOR, text));
     }
-    if (!dt__has_code_zero(q)) {
-        return dt_fail(ctx, DT_ERR_CONFIG,
-                       "accumulator: scheme %s has no code 0, without which %s cannot bound sums",
-                       dt__scheme_of(q->scheme)->name, method->name);
+    const dt__levels *levels = dt__levels_of(q);
+    if (levels != NULL && levels->n <= dt__qmax(q) - dt__qmin(q)) {
+        return dt_fail(
+            ctx, DT_ERR_CONFIG,
+            "accumulator: scheme %s lacks codes between its ends, without which %s cannot "
+            "bound sums",
+            dt__scheme_of(q->scheme)->name, method->name);
     }
     if (a->bits < 2 || a->bits > 32) {
         return dt_fail(ctx, DT_ERR_CONFIG, "accumulator: bits is %lld; %s requires 2 to 32",

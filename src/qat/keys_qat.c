@@ -277,15 +277,23 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
     if (patch->has_high) base->high = q->high;
 }
 
+/* Sets the scheme, and what it requires. */
+static void take_scheme(dt_quant_spec *base, int scheme)
+{
+    const dt__scheme *s = dt__scheme_of(scheme);
+    base->scheme = scheme;
+    if (s->bits != 0) base->bits = s->bits;
+    if (s->group == 0) return;
+    base->granularity = DT_PER_GROUP;
+    base->group_size = s->group;
+}
+
 void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)
 {
     if (patch == NULL) return;
     const dt_quant_spec *q = &patch->quant;
     apply_range(base, patch);
-    if (patch->has_scheme) base->scheme = q->scheme;
-    if (patch->has_scheme && dt__scheme_of(q->scheme)->bits != 0) {
-        base->bits = dt__scheme_of(q->scheme)->bits;
-    }
+    if (patch->has_scheme) take_scheme(base, q->scheme);
     if (patch->has_bits) base->bits = q->bits;
     if (patch->has_granularity) base->granularity = q->granularity;
     if (patch->has_group_size) base->group_size = q->group_size;

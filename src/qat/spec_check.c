@@ -73,6 +73,11 @@ static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fa
     if (!q->activation && (g == DT_PER_TOKEN || g == DT_PER_SAMPLE)) {
         return fail(f, KEYS("granularity"), "weights are quantized by tensor, channel or group");
     }
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    if (scheme->group != 0 && (g != DT_PER_GROUP || q->group_size != scheme->group)) {
+        return fail(f, KEYS("granularity", "group_size", "scheme"), "scheme %s is for groups of %d",
+                    scheme->name, scheme->group);
+    }
     if (g != DT_PER_GROUP) return true;
     const long long size = q->group_size;
     if (in_model && (size < 8 || size % 8 != 0)) {
@@ -121,8 +126,8 @@ static bool check_learned(const dt_quant_spec *q, dt__quant_fault *f)
 {
     if (!dt__is_learnable(q->scheme) && (q->scheme != DT_SCHEME_DEVICE || !q->activation)) {
         return fail(f, KEYS("scheme", "range"),
-                    "a learned range requires scheme symmetric, half_levels, ternary or binary, "
-                    "not %s",
+                    "a learned range requires scheme symmetric, half_levels, ternary, binary or "
+                    "power_of_two, not %s",
                     dt__scheme_of(q->scheme)->name);
     }
     if (q->scale_dtype != DT_SCALE_F32) {

@@ -6,6 +6,8 @@
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static unsigned char *put_half(unsigned char *to, float scale)
@@ -80,6 +82,21 @@ static void put_tq1_0(const int8_t *code, float scale, unsigned char *to)
     put_half(to + 52, scale);
 }
 
+/* The scale is half of a power of two (scheme mxfp4). */
+static void put_mxfp4(const int8_t *code, float scale, unsigned char *to)
+{
+    static const int8_t values[] = { 0, 1, 2, 3, 4, 6, 8, 12 };
+    const int half = DT__GGUF_BLOCK / 2;
+    int exponent, place[DT__GGUF_BLOCK];
+    (void)frexpf(scale, &exponent);
+    to[0] = (unsigned char)(exponent + 127);
+    for (int e = 0; e < DT__GGUF_BLOCK; e++) {
+        for (place[e] = 0; values[place[e]] != abs(code[e]);) place[e]++;
+        if (code[e] < 0) place[e] |= 8;
+    }
+    for (int j = 0; j < half; j++) to[1 + j] = (unsigned char)(place[j] | place[j + half] << 4);
+}
+
 typedef void put_block(const int8_t *code, float scale, unsigned char *to);
 
 static const struct {
@@ -87,7 +104,8 @@ static const struct {
     put_block *put;
 } blocks[] = { { DT__GGUF_Q8_0, put_q8_0 },   { DT__GGUF_Q4_0, put_q4_0 },
                { DT__GGUF_Q2_K, put_q2_k },   { DT__GGUF_Q3_K, put_q3_k },
-               { DT__GGUF_TQ1_0, put_tq1_0 }, { DT__GGUF_TQ2_0, put_tq2_0 } };
+               { DT__GGUF_TQ1_0, put_tq1_0 }, { DT__GGUF_TQ2_0, put_tq2_0 },
+               { DT__GGUF_MXFP4, put_mxfp4 } };
 
 void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
                         unsigned char *to)

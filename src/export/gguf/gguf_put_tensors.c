@@ -39,10 +39,17 @@ static bool is_lengthy(const dt_quant_spec *q, int64_t columns)
     return whole && columns % DT__GGUF_LONG_BLOCK == 0;
 }
 
+/* Blocks of FP4 with an exponent; --type f32 or f16 holds their values, too. */
+static bool is_mxfp4(const dt_quant_spec *q)
+{
+    return q->scheme == DT_SCHEME_MXFP4 || q->scheme == DT_SCHEME_MXFP4_UP;
+}
+
 /* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */
 static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
 {
-    if (wanted == DT_GGUF_Q8_0 || q->bits > 4) return DT__GGUF_Q8_0;
+    if (is_mxfp4(q)) return DT__GGUF_MXFP4;
+    if (wanted == DT_GGUF_Q8_0 || dt__code_bits(q) > 4) return DT__GGUF_Q8_0;
     if (wanted == DT_GGUF_TQ1_0) return DT__GGUF_TQ1_0;
     if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !is_lengthy(q, columns)) return DT__GGUF_Q4_0;
     if (wanted == DT_GGUF_TQ2_0 || q->scheme == DT_SCHEME_TERNARY) return DT__GGUF_TQ2_0;
@@ -65,13 +72,16 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
     } else if (dt__has_zero(q)) {
         snprintf(why, sizeof why, "scheme %s has zero points; blocks of llama.cpp here have none",
                  dt__scheme_of(q->scheme)->name);
-    } else if (dt__scale_dtype(q) != DT_SCALE_F16) {
+    } else if (is_mxfp4(q) && wanted != DT_GGUF_TRAINED) {
+        snprintf(why, sizeof why, "scheme %s; --type trained holds it as MXFP4",
+                 dt__scheme_of(q->scheme)->name);
+    } else if (!is_mxfp4(q) && dt__scale_dtype(q) != DT_SCALE_F16) {
         snprintf(
             why, sizeof why,
             "scales of blocks are f16 (scale_dtype: f16, or scheme: q4_0, in training); --type "
             "f16 or f32 holds any");
-    } else if (wanted == DT_GGUF_Q4_0 && q->bits > 4) {
-        snprintf(why, sizeof why, "%d bits; Q4_0 has 4", (int)q->bits);
+    } else if (wanted == DT_GGUF_Q4_0 && dt__code_bits(q) > 4) {
+        snprintf(why, sizeof why, "%d bits; Q4_0 has 4", dt__code_bits(q));
     } else if ((wanted == DT_GGUF_TQ1_0 || wanted == DT_GGUF_TQ2_0) &&
                q->scheme != DT_SCHEME_TERNARY) {
         snprintf(why, sizeof why, "scheme %s; TQ1_0 and TQ2_0 hold scheme ternary",

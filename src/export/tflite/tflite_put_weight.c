@@ -87,10 +87,9 @@ static bool takes_groups(const dt_quant_spec *q, bool linear, char *why, size_t 
                  (long long)q->group_size, BLOCK);
         return false;
     }
-    if (q->bits > 4) {
-        snprintf(why, size,
-                 "groups with %lld bits; LiteRT has groups with 4 (granularity: channel)",
-                 (long long)q->bits);
+    if (dt__code_bits(q) > 4) {
+        snprintf(why, size, "groups with %d bits; LiteRT has groups with 4 (granularity: channel)",
+                 dt__code_bits(q));
         return false;
     }
     if (dt__scale_dtype(q) == DT_SCALE_BF16) return true;

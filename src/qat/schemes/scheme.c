@@ -68,7 +68,8 @@ int dt__scale_dtype(const dt_quant_spec *q)
 
 bool dt__is_learnable(int scheme)
 {
-    return scheme == DT_SCHEME_SYMMETRIC || dt__scheme_of(scheme)->levels != NULL;
+    const dt__scheme *s = dt__scheme_of(scheme);
+    return scheme == DT_SCHEME_SYMMETRIC || (s->levels != NULL && s->group == 0);
 }
 
 bool dt__ste_clipped(const dt_quant_spec *q)

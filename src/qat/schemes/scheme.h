@@ -43,6 +43,7 @@ typedef struct dt__scheme {
     bool extremum;    /* likewise */
     bool mean;        /* likewise */
     int bits;         /* the only number of bits; 0: 2 to 8 */
+    int group;        /* the only size of groups, and no other granularity; 0: any */
     /* The codes, where they are not all integers of `bits` bits; of weights without a zero point.
      * Files hold their places. */
     const dt__levels *levels;
