@@ -70,6 +70,7 @@ typedef struct dt_checkpoint_options {
 /* Evaluations on the validation data while a run trains. */
 typedef struct dt_evaluate_options {
     int64_t every_steps; /* 0: at the end of each epoch */
+    int64_t samples;     /* examples that are written with what the model makes of them */
 } dt_evaluate_options;
 
 typedef struct dt_early_stopping_options {

@@ -507,6 +507,10 @@ dt_status dt__run_write_layers(dt__run *r, const char *name);
 dt_status dt__run_write_sensitivity(dt__run *r);
 /* `outputs`: answers of m for all evaluated examples. */
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
+/* train.evaluate.samples: CONFIG where the data have none to show; the line of metrics.jsonl of an
+ * evaluation. */
+dt_status dt__run_check_samples(dt__run *r);
+dt_status dt__run_log_samples(dt__run *r);
 /* The typed columns of a table. */
 dt_status dt__run_write_columns(dt__run *r);
 /* `seconds`: of this call so far. */
