@@ -180,6 +180,12 @@ static bool evaluates_the_end(const dt__run *r)
            looks_for_best(r);
 }
 
+int64_t dt__run_validations(const dt__run *r, int64_t step)
+{
+    const int64_t period = period_of(r);
+    return step / period + (step == r->steps && evaluates_the_end(r) && step % period != 0);
+}
+
 dt_status dt__run_validate(dt__run *r)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
