@@ -20,10 +20,11 @@ static void put_mistake(dt__chars *t, const dt__branch *m)
     if (dt__children(dt__field(m, "picture")) != NULL) {
         dt__put_image(t, dt__field(m, "picture"), dt__field_text(m, "label"));
     }
-    dt__page(t,
-             "<figcaption><b>%s</b> for %s<small>%p · example %d</small></figcaption></figure>\n",
-             dt__field_text(m, "found"), dt__field_text(m, "label"), dt__field_number(m, "share"),
-             whole(m, "index"));
+    const char *found = dt__field_text(m, "found"), *label = dt__field_text(m, "label");
+    if (strcmp(found, label) == 0) dt__page(t, "<figcaption>%s, right", label);
+    else dt__page(t, "<figcaption><b>%s</b> for %s", found, label);
+    dt__page(t, "<small>%p · example %d</small></figcaption></figure>\n",
+             dt__field_number(m, "share"), whole(m, "index"));
 }
 
 static void put_mistakes(dt__chars *t, const dt__branch *root)
@@ -94,7 +95,7 @@ static void put_sample(dt__chars *t, const dt__branch *v)
     dt__page(t, "<pre class=\"sample\"><span>%s</span>", dt__field_text(v, "prompt"));
     dt__page(t, prompted && strcmp(made, wanted) == 0 ? "<b class=\"good\">%s</b>" : "<b>%s</b>",
              made);
-    if (prompted && strcmp(made, wanted) != 0) dt__page(t, "\n<i>wanted: %s</i>", wanted);
+    if (prompted && strcmp(made, wanted) != 0) dt__page(t, "\n<i>expected: %s</i>", wanted);
     dt__put_text(t, "</pre>\n");
 }
 

@@ -41,7 +41,9 @@ static void put(line *l, const char *format, ...)
 static void put_metric_of(line *l, const dt_metric *m, double value)
 {
     const char *unit = m->unit != NULL ? m->unit : "";
-    put(l, "%s %.*f%s%s", m->title, m->decimals, m->scale * value, *unit != 0 ? " " : "", unit);
+    if (isnan(value)) put(l, "%s -", m->title);
+    else
+        put(l, "%s %.*f%s%s", m->title, m->decimals, m->scale * value, *unit != 0 ? " " : "", unit);
 }
 
 static void fill(line *l, const watch *w, const dt_progress *p)
@@ -147,6 +149,10 @@ static void put_metric(cli_table *t, const dt_metric *metric, double value)
 {
     char text[64];
     const char *unit = metric->unit != NULL ? metric->unit : "";
+    if (isnan(value)) { /* such as recall where nothing is to be found */
+        cli_table_put(t, "-");
+        return;
+    }
     snprintf(text, sizeof text, "%.*f%s%s", metric->decimals, metric->scale * value,
              *unit != 0 ? " " : "", unit);
     cli_table_put(t, text);

@@ -263,6 +263,8 @@ static dt_status read_quant(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_quants++;
+    dt__find_scheme(meta->ctx, &q->weight.scheme);
+    dt__find_scheme(meta->ctx, &q->input.scheme);
     return check_quant(j, q);
 }
 
@@ -345,6 +347,7 @@ static dt_status read_device_range(dt__json *j, dt__model_meta *meta)
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_ranges++;
+    dt__find_scheme(meta->ctx, &q->input.scheme);
     if (!q->has_input || !q->input.has_range || q->has_weight) {
         return dt__json_fail(j, "range '%s' must have settings of a range, and nothing else",
                              dt__shown(q->path, shown));
