@@ -170,7 +170,8 @@ dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metric
 void dt__run_time_rounding(dt__run *r, const char *path, double *before)
 {
     const double now = dt__seconds(), all = cost_of_rounding(r, NULL);
-    const double share = all > 0 ? cost_of_rounding(r, path) / all : 0;
+    const double by_shape = all > 0 ? cost_of_rounding(r, path) / all : 0;
+    const double share = (by_shape + 1 / (double)dt__max_i64(layers_of(r), 1)) / 2;
     dt__work_did(&r->work[DT__ROUND], share * r->work[DT__ROUND].planned, now - *before);
     *before = now;
     tell(r, "rounding");
