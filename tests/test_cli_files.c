@@ -194,7 +194,7 @@ START_TEST(options_of_exports_go_together)
     static const struct {
         const char *words, *says;
     } wrong[] = {
-        { "--format c --verify", "--verify is an option of --format onnx, not of c" },
+        { "--format c --verify", "--verify is an option of --format onnx, tflite, not of c" },
         { "--format c --ops qdq", "--ops is an option of --format onnx, not of c" },
         { "--format onnx --text", "--text is an option of --format c, not of onnx" },
         { "--format onnx --ops int4", "--ops must be one of plain, nbits, qdq, not 'int4'" },

@@ -81,7 +81,7 @@ static const line lines[] = {
     { 4, "rows.csv", "check rows.csv" },
     { 4, "adapter", "merge run -o new.st" },
     { 0, "23 layers", "import cnn.onnx -o new.st --check onnx/cnn.safetensors" },
-    { 4, "no ONNX file", "import rows.csv -o new.st" },
+    { 4, "not an ONNX file", "import rows.csv -o new.st" },
     { 4, "nowhere", "import cnn.onnx -o new.st --check nowhere" },
     /* exports */
     { 2, "there are", "export run --format zebra -o new" },

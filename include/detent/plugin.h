@@ -1,5 +1,6 @@
 /* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models,
- * optimizers, quantization schemes and sources of data to a context, so that recipes and files may name them.
+ * optimizers, quantization schemes and sources of data to a context, so that recipes and files may
+ * name them.
  * dt_plugin_at of io.h lists them.
  *
  *     #include <detent/plugin.h>

@@ -3,7 +3,8 @@
  * beside those that were:
  *
  *     left = sum over kinds of (planned - done) * rate
- *     rate = seconds / timed, else weight * sum of seconds / sum of timed * weight */
+ *     rate = (seconds + doubt * guess) / (timed + doubt)
+ *     guess = weight * sum of seconds / sum of timed * weight */
 #ifndef DT__CORE_ESTIMATE_H
 #define DT__CORE_ESTIMATE_H
 
@@ -11,6 +12,7 @@ typedef struct dt__work_kind {
     double weight; /* of a unit, beside those of other kinds */
     double planned, done;
     double timed, seconds; /* amounts of which the time is known */
+    double doubt;          /* an amount up to which the guess counts, too, where units are uneven */
 } dt__work_kind;
 
 /* `seconds` below 0: the time is not typical, and not counted. */
@@ -32,7 +34,8 @@ static inline double dt__work_left(const dt__work_kind *kind, int n)
     }
     for (int i = 0; i < n && units > 0; i++) {
         const dt__work_kind *k = &kind[i];
-        const double rate = k->timed > 0 ? k->seconds / k->timed : k->weight * seconds / units;
+        const double guess = k->weight * seconds / units, known = k->timed + k->doubt;
+        const double rate = known > 0 ? (k->seconds + k->doubt * guess) / known : guess;
         if (k->planned > k->done) left += (k->planned - k->done) * rate;
     }
     return left;

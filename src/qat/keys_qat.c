@@ -42,7 +42,7 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 #define SCHEME                                                                                     \
     { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
       .was = "rule",                                                                               \
-      .text = "how scale and zero point are computed from the values that share them; own: by a "   \
+      .text = "how scale and zero point are computed from the values that share them; own: by a "  \
               "scheme that a plugin or a program has registered" },                                \
     { "own", DT_KEY_STRING, PATCH(quant.own, has_own), .text = "with scheme own: its name" }
 #define BITS                                                                                       \

@@ -133,7 +133,7 @@ static dt_status scan_string(dt__json *j, bool zero, const char **out, size_t *b
             continue;
         }
         const int n = dt__utf8_length(j->at, j->end);
-        if (n == 0) return dt__json_fail(j, "text that is not UTF-8");
+        if (n == 0) return dt__json_fail(j, "no UTF-8");
         if (*j->at < 0x20) return dt__json_fail(j, "a bare control character within a string");
         memcpy(to, j->at, (size_t)n);
         to += n;

@@ -79,6 +79,7 @@ static void plan_rounding(dt__run *r)
     const int64_t each = dt__max_i64(1, r->summary->multiply_adds);
     if (!dt__needs_data(dt__method_of(r->o->convert.rounding.rounder))) return;
     plan(r, DT__ROUND, cost_of_rounding(r, NULL) / (double)each);
+    r->work[DT__ROUND].doubt = r->work[DT__ROUND].planned / 4;
 }
 
 static void plan_end(dt__run *r)
