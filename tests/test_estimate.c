@@ -1,5 +1,6 @@
 /* The time that work still takes (core/estimate.h), by a clock of the test: it is near the truth
- * from a tenth of the work on, in whatever order the kinds come, and although one was not timed yet. */
+ * from a tenth of the work on, in whatever order the kinds come, and although one was not timed
+ * yet. */
 #include "core/estimate.h"
 #include "testing.h"
 
