@@ -179,7 +179,7 @@ START_TEST(replaced_files_are_named)
     expect(4, "adapter", "merge float.safetensors -o x");
     expect(4, "x: File exists", "cp digits-mlp x");
     test_shell(&said, "cd %s && " DETENT " export run --format c -o x 2>&1", folder);
-    ck_assert_msg(strstr(said, "x: is there and no folder") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "x: is there, and is not a folder") != NULL, "%s", said);
     ck_assert_msg(strstr(said, "will be replaced") == NULL, "%s", said);
     free(said);
     char *text = test_read_file(path, NULL);
@@ -194,7 +194,7 @@ START_TEST(options_of_exports_go_together)
     static const struct {
         const char *words, *says;
     } wrong[] = {
-        { "--format c --verify", "--verify is an option of --format onnx, not of c" },
+        { "--format c --verify", "--verify is an option of --format onnx, tflite, not of c" },
         { "--format c --ops qdq", "--ops is an option of --format onnx, not of c" },
         { "--format onnx --text", "--text is an option of --format c, not of onnx" },
         { "--format onnx --ops int4", "--ops must be one of plain, nbits, qdq, not 'int4'" },
@@ -235,7 +235,7 @@ START_TEST(wrong_files_are_named)
     test_write_file(path, "PK\x03\x04\0\0\x08\x08\0\0", 10);
     expect(4, "looks like text, a recipe perhaps; give a model's .safetensors",
            "inspect other.yaml");
-    expect(4, "net.pt: no safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
+    expect(4, "net.pt: not a safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
     expect(2, "looks like a .pt file of PyTorch", "train net.pt");
     expect(2, "float.safetensors:1:1: error: it looks like a safetensors file: a model",
            "train float.safetensors");

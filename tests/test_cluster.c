@@ -83,7 +83,7 @@ static const struct {
     { "bf16 experts", EXPERTS "train.float=bf16", true },
     { "baseline",
       RANKS_DIGITS "train.float_baseline=true data.validation=0.2 train.finish_with=best "
-                   "train.evaluate.every_steps=3",
+                   "'train.evaluate={every_steps: 3, samples: 2}'",
       false },
     { "gpfq", RANKS_DIGITS "'convert={rounder: gpfq, calibration: {samples: 40, batch_size: 3}}'",
       false },

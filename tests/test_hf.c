@@ -717,7 +717,7 @@ START_TEST(test_links)
     test_join(path, folder, "evil");
     TEST_FAILS(ctx, DT_ERR_FORMAT, "out of the folder", dt_hf_load(ctx, path, &m, NULL));
     test_join(path, folder, "none");
-    TEST_FAILS(ctx, DT_ERR_IO, "no folder", dt_hf_load(ctx, path, &m, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a folder", dt_hf_load(ctx, path, &m, NULL));
     free_context(ctx);
 }
 END_TEST

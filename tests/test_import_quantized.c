@@ -485,7 +485,8 @@ START_TEST(lite_refusals)
     ck_assert_int_eq(assert_looks_alike(DT_ERR_UNSUPPORTED), 2);
     dt_module_free(m);
     test_write_text(path, "no model");
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no TFLite model", dt_tflite_import(ctx, path, &imported, NULL));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "not a TFLite model",
+               dt_tflite_import(ctx, path, &imported, NULL));
     TEST_FAILS(ctx, DT_ERR_IO, "not a regular file",
                dt_tflite_import(ctx, folder, &imported, NULL));
     test_join(path, folder, "missing.tflite");

@@ -135,6 +135,74 @@ START_TEST(an_optimizer_is_trained_with)
 }
 END_TEST
 
+/* Its scales are powers of two, and the converted model has the bits of the trained one, in memory,
+ * from its file and in ONNX; without its plugin the file and the recipe are refused. */
+START_TEST(a_scheme_is_trained_and_converted)
+{
+    char path[TEST_PATH];
+    dt_module *m;
+    dt_model_info info;
+    copy_plugin("power_of_two.so");
+    check_runs("train " SOURCES "power_of_two.yaml run.plugins=[./power_of_two.so] run.dir=run "
+               "qat.start_step=2 train.checkpoint.every_steps=2 " SHORT);
+    test_join(path, folder, "run/summary.json");
+    char *summary = test_read_file(path, NULL);
+    ck_assert_ptr_nonnull(strstr(summary, "\"same_bits_as_qat\": true"));
+    free(summary);
+    check_runs("eval run");
+    check_runs("train run --resume --quiet");
+    check_runs("inspect run");
+    ck_assert_ptr_nonnull(strstr(said, "power_of_two"));
+    check_runs("export run --format onnx --verify -o out.onnx --quiet");
+    check_runs("export run --format c -o out --quiet");
+    check_fails("inspect run/model.safetensors --layers", "needs plugin 'power_of_two' of XXH3 ");
+    test_join(path, folder, "power_of_two.so");
+    TEST_OK(ctx, dt_plugin_load(ctx, path));
+    test_join(path, folder, "run/model.safetensors");
+    TEST_OK(ctx, dt_model_load(ctx, path, &m, &info));
+    dt_tensor *values;
+    TEST_OK(ctx, dt_dequantize(dt_param(m, "fc1.weight"), &values));
+    const int64_t columns = dt_dim(values, 1);
+    for (int64_t i = 0; i < dt_count(values); i += columns) {
+        int exponent;
+        float largest = 0;
+        for (int64_t k = i; k < i + columns; k++) {
+            largest = fmaxf(largest, fabsf(((const float *)dt_data(values))[k]));
+        }
+        const float part = frexpf(largest, &exponent) * 16; /* a code of at most 4 bits */
+        ck_assert_msg(part == rintf(part), "%g", (double)largest);
+    }
+    dt_tensor_free(values);
+    dt_module_free(m);
+    dt_model_info_free(ctx, &info);
+}
+END_TEST
+
+START_TEST(schemes_are_checked)
+{
+#define RECIPE "config validate " SOURCES "power_of_two.yaml "
+#define LOADED RECIPE "--plugin " EXAMPLES "power_of_two.so "
+    check_runs(LOADED);
+    check_fails(RECIPE, "'qat.weight.own': there is no scheme 'power_of_two': a plugin has it");
+    check_fails(LOADED "qat.weight.own=other", "'qat.weight.own': there is no scheme 'other'");
+    check_fails(LOADED "'~qat.weight.own'", "scheme own requires 'own'");
+    check_fails(LOADED "qat.activation.range=dynamic", "activations with range static");
+    check_fails(LOADED "qat.weight.range=learned", "own");
+    static const dt_own_scheme nameless = { .text = "none" };
+    TEST_FAILS(ctx, DT_ERR_ARG, "a name and a function", dt_scheme_register(ctx, &nameless));
+    TEST_OK(ctx, dt_plugin_load(ctx, EXAMPLES "power_of_two.so"));
+    const dt_own_scheme *it = dt_scheme_named(ctx, "power_of_two");
+    ck_assert_ptr_nonnull(it);
+    TEST_FAILS(ctx, DT_ERR_ARG, "already", dt_scheme_register(ctx, it));
+    const dt_own_scheme taken = { .name = "symmetric", .scale = it->scale };
+    TEST_FAILS(ctx, DT_ERR_ARG, "already", dt_scheme_register(ctx, &taken));
+    const float lo[] = { 0, -7, -7.5f, -1 }, hi[] = { 0, 3, 14, 1 };
+    float scale[4];
+    it->scale(4, lo, hi, -8, 7, scale);
+    ck_assert(scale[0] == 0x1p-126f && scale[1] == 1 && scale[2] == 2 && scale[3] == 0.25f);
+}
+END_TEST
+
 /* ---- what is no plugin ---------------------------------------------------------------------- */
 
 static const struct {
@@ -196,6 +264,8 @@ Suite *test_plugins_suite(void)
     tcase_add_test(c, a_layer_is_trained_and_converted);
     tcase_add_test(c, another_file_or_none_is_refused);
     tcase_add_test(c, an_optimizer_is_trained_with);
+    tcase_add_test(c, a_scheme_is_trained_and_converted);
+    tcase_add_test(c, schemes_are_checked);
     tcase_add_loop_test(c, no_plugin, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(c, names_without_their_plugin);
     tcase_add_test(c, a_context_loads_once);

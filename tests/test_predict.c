@@ -554,7 +554,7 @@ START_TEST(bad_inputs_are_named)
         { 2, "--top is '99'", "predict digits-2bit 1.png --top 99" },
         { 2, "usage: detent predict", "predict digits-2bit" },
         { 4, "nothere", "predict nothere 1.png" },
-        { 4, "no safetensors file", "predict 1.png 1.png" },
+        { 4, "not a safetensors file", "predict 1.png 1.png" },
         { 4, "the model reads examples of [2,12,10], no images", "predict bare.st 1.png" },
     };
     float x[PIXELS] = { NAN };
@@ -673,10 +673,15 @@ START_TEST(new_says_what_is_missing)
     test_folder(folder);
     write_bytes("t.csv", table, sizeof table - 1);
     expect(2, "--data PATH is missing", "new a.yaml </dev/null");
-    expect(4, "zebra: no data that are known", "new a.yaml --data zebra </dev/null");
+    expect(4, "zebra: not data of a known kind", "new a.yaml --data zebra </dev/null");
     expect(2, "did you mean 'regression'", "new a.yaml --data table --task regresion </dev/null");
     expect(2, "--task language: table is", "new a.yaml --data table --task language </dev/null");
     expect(2, "--target is missing", "new a.yaml --data t.csv </dev/null");
+    write_bytes("a.npz", "PK", 2);
+    expect(2, "--target: 'y' is not a file; array 'y' of a.npz is written a.npz:y",
+           "new a.yaml --data a.npz --target y </dev/null");
+    expect(2, "array 'y' of a.npz is written a.npz:y",
+           "new a.yaml --data a.npz:x --target y </dev/null");
     expect(2, "--bits is '5'", "new a.yaml --data table --bits 5 </dev/null");
     expect(2, "zebra", "new a.yaml --data t.csv --target zebra </dev/null");
     write_bytes("a.yaml", table, 1);

@@ -896,7 +896,7 @@ START_TEST(bad_files_are_refused)
     write_samples(weights, w, DT__COUNT_OF(w), 1);
     TEST_FAILS(ctx, DT_ERR_FORMAT, "'a.weight.scale': the codes of other tensors would be named so",
                run((call){ .summary = NULL }));
-    test_write_text(weights, "no safetensors file");
+    test_write_text(weights, "not a safetensors file");
     TEST_FAILS(ctx, DT_ERR_FORMAT, "w.safetensors", run((call){ .summary = NULL }));
 }
 END_TEST

@@ -293,7 +293,7 @@ START_TEST(texts_of_models_are_no_markup)
                           "\"}]}");
     char *page = page_of(run);
     check_lacks(page, "<script>alert");
-    check_has(page, "wanted: &lt;/pre&gt;");
+    check_has(page, "expected: &lt;/pre&gt;");
     free(page);
 }
 END_TEST

@@ -623,9 +623,9 @@ START_TEST(files_that_cannot_be_read)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     dt_ctx *ctx = make_context();
     dt_file *file;
-    TEST_FAILS(ctx, DT_ERR_IO, "no regular file", dt_file_open(ctx, path, &file));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a regular file", dt_file_open(ctx, path, &file));
     TEST_FAILS(ctx, DT_ERR_IO, "neither a run", dt_file_open(ctx, folder, &file));
-    TEST_FAILS(ctx, DT_ERR_IO, "no regular file", dt_file_open(ctx, "/dev/null", &file));
+    TEST_FAILS(ctx, DT_ERR_IO, "not a regular file", dt_file_open(ctx, "/dev/null", &file));
     test_join(path, folder, "none");
     TEST_FAILS(ctx, DT_ERR_IO, "No such file", dt_file_open(ctx, path, &file));
     TEST_FAILS(ctx, DT_ERR_IO, "No such file", dt_file_open(ctx, "", &file));

@@ -406,11 +406,9 @@ static bool stop(void *user)
     return ++k->calls == k->stop_at;
 }
 
-static void begins(void *user, const char *dir, int64_t i, int64_t n)
+static void begins(void *user, const dt_sweep_turn *turn)
 {
-    (void)dir;
-    (void)i;
-    (void)n;
+    ck_assert(turn->done >= 0 && turn->own > 0 && turn->done + turn->own <= 1 + 1e-9);
     ((stopper *)user)->begun++;
 }
 
@@ -554,13 +552,11 @@ START_TEST(a_damaged_summary_is_written_again)
 }
 END_TEST
 
-static void sweep_there_too(void *user, const char *dir, int64_t i, int64_t n)
+static void sweep_there_too(void *user, const dt_sweep_turn *turn)
 {
     dt_ctx *other;
     dt_sweep *s;
-    (void)dir;
-    (void)i;
-    (void)n;
+    (void)turn;
     TEST_OK(NULL, dt_ctx_create(&other, NULL));
     TEST_OK(other, read_sweep(other, "locked", halved, &s));
     TEST_FAILS(other, DT_ERR_STATE, "another process works in", dt_sweep_run(s, NULL));

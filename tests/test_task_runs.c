@@ -143,6 +143,34 @@ START_TEST(a_task_has_its_metrics)
 }
 END_TEST
 
+/* The lines of metrics.jsonl with samples, of which there must be `wanted`, each with examples 0, 4
+ * and 8 of the 12 of validation. */
+static char *samples_in(const char *dir, int64_t wanted)
+{
+    char path[TEST_PATH];
+    char *lines = test_read_file(in(path, dir, "metrics.jsonl"), NULL), *to = lines;
+    int64_t found = 0;
+    for (char *line = lines, *end; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        *end = 0;
+        if (strstr(line, "\"samples\": ") == NULL) continue;
+        json_t *root = json_loads(line, 0, NULL);
+        const json_t *shown = json_object_get(json_object_get(root, "samples"), "shown");
+        ck_assert_uint_eq(json_array_size(shown), 3);
+        for (size_t i = 0; i < 3; i++) {
+            const json_t *index = json_object_get(json_array_get(shown, i), "index");
+            ck_assert_int_eq(json_integer_value(index), (json_int_t)(4 * i));
+        }
+        json_decref(root);
+        found++;
+        const size_t n = strlen(line);
+        memmove(to, line, n);
+        to += n;
+    }
+    *to = 0;
+    ck_assert_int_eq(found, wanted);
+    return lines;
+}
+
 START_TEST(an_interrupted_run_resumes_bit_for_bit)
 {
     char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], path[TEST_PATH];
@@ -160,6 +188,44 @@ START_TEST(an_interrupted_run_resumes_bit_for_bit)
     ck_assert_double_eq(loss_of(&whole), loss_of(&second));
     free(x);
     free(y);
+}
+END_TEST
+
+/* Samples of evaluations leave no trace in the model, go on where a run resumes, and are in order:
+ * the same examples each time. */
+START_TEST(samples_change_nothing_and_resume)
+{
+    char folder[TEST_PATH], straight[TEST_PATH], cut[TEST_PATH], none[TEST_PATH], path[TEST_PATH];
+    size_t n, m;
+    test_folder(folder);
+#define SAMPLES                                                                                    \
+    "data.validation=0.3", "train.evaluate={every_steps: 1, samples: 3}", "qat.start_step=2"
+    job off = { .dir = in(none, folder, "off"),
+                .overrides = { "data.validation=0.3", "train.evaluate.every_steps=1",
+                               "qat.start_step=2" } };
+    job on = { .dir = in(straight, folder, "on"), .overrides = { SAMPLES } };
+    job first = { .dir = in(cut, folder, "cut"),
+                  .overrides = { SAMPLES },
+                  .stop_at = 3,
+                  .wanted = DT_ERR_INTERRUPTED };
+    job second = { .dir = cut, .overrides = { SAMPLES }, .resume = true };
+    run(&off, _i);
+    run(&on, _i);
+    run(&first, _i);
+    run(&second, _i);
+    char *x = test_read_file(in(path, none, "model.safetensors"), &n);
+    char *y = test_read_file(in(path, straight, "model.safetensors"), &m);
+    ck_assert(n == m && memcmp(x, y, n) == 0);
+    free(x);
+    free(y);
+    x = samples_in(straight, on.summary.steps);
+    y = samples_in(cut, on.summary.steps);
+    ck_assert_str_eq(x, y);
+    free(x);
+    free(y);
+    x = test_read_file(in(path, straight, "report.html"), NULL);
+    ck_assert_ptr_nonnull(strstr(x, "<section id=\"samples\">"));
+    free(x);
 }
 END_TEST
 
@@ -287,6 +353,7 @@ static const struct {
       "[1,28,28]" },
     { DT_TARGET_IMAGE, { "train.label_smoothing=0.1" }, "is for labels" },
     { DT_TARGET_IMAGE, { "data.task=classification" }, "the targets are labels: it must give 10" },
+    { DT_TARGET_MASK, { "train.evaluate.samples=2" }, "requires data to evaluate on" },
     { DT_TARGET_MASK, { "model.outputs=10" }, "is 10, but the masks have 11 classes, 0 to 10" },
     { DT_TARGET_MASK, { "model.widths=[4, 4, 4, 4]" }, "7 pixels are halved to 3 at level 3" },
 };
@@ -310,6 +377,7 @@ Suite *test_task_runs_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, a_task_has_its_metrics, 0, TASKS);
     tcase_add_loop_test(c, an_interrupted_run_resumes_bit_for_bit, 0, TASKS);
+    tcase_add_loop_test(c, samples_change_nothing_and_resume, 0, TASKS);
     tcase_add_loop_test(c, a_run_can_end_with_its_best_evaluation, 0, TASKS);
     tcase_add_loop_test(c, folded_norms_resume, 0, 3);
     tcase_add_loop_test(c, accumulated_halves_equal_the_whole_batch, 0, TASKS);

@@ -251,6 +251,50 @@ START_TEST(adapters_beside_packed_weights)
 }
 END_TEST
 
+/* Texts while it trains: those of the evaluations that a resumed run did before and after, and the
+ * model of a run without them. */
+START_TEST(texts_while_it_trains)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    write_data(folder);
+    job off = job_of(recipes[_i], folder, "off"), on = job_of(recipes[_i], folder, "on"),
+        cut = job_of(recipes[_i], folder, "cut");
+    off.overrides[0] = on.overrides[0] = cut.overrides[0] = "data.validation=0.2";
+    off.overrides[1] = "train.evaluate.every_steps=2";
+    on.overrides[1] = cut.overrides[1] = "train.evaluate={every_steps: 2, samples: 2}";
+    cut.stop_at = 3;
+    cut.wanted = DT_ERR_INTERRUPTED;
+    run(&off);
+    run(&on);
+    run(&cut);
+    cut.stop_at = 0;
+    cut.wanted = DT_OK;
+    cut.resume = true;
+    run(&cut);
+    assert_same_file(off.dir, on.dir, "model.safetensors");
+    assert_same_file(off.dir, cut.dir, "model.safetensors");
+    char *text[2];
+    for (int i = 0; i < 2; i++) {
+        test_join(path, i == 0 ? on.dir : cut.dir, "metrics.jsonl");
+        text[i] = test_read_file(path, NULL);
+    }
+    const char *a = text[0], *b = text[1];
+    int found = 0;
+    while ((a = strstr(a, "\"samples\": {\"kind\": \"tokens\"")) != NULL) {
+        b = strstr(b, "\"samples\": {");
+        ck_assert_ptr_nonnull(b);
+        const size_t n = strcspn(a, "\n");
+        ck_assert(n == strcspn(b, "\n") && memcmp(a, b, n) == 0);
+        a += n;
+        b += n;
+        found++;
+    }
+    ck_assert_int_ge(found, 3);
+    free(text[0]);
+    free(text[1]);
+}
+END_TEST
+
 /* All labels have the same weight, however long the examples of a batch are. */
 #define BEST_KEYS                                                                                  \
     "data.validation=0.2", "train.evaluate.every_steps=1", "train.finish_with=best",               \
@@ -676,6 +720,7 @@ Suite *test_token_runs_suite(void)
     tcase_add_test(runs, adapters_beside_packed_weights);
     tcase_add_loop_test(runs, experts_work_with_all_other_settings, 0, REST);
     tcase_add_loop_test(runs, a_run_ends_early_with_its_best, 0, RECIPES);
+    tcase_add_loop_test(runs, texts_while_it_trains, 0, RECIPES);
     tcase_add_test(runs, updates_weigh_by_labels);
     tcase_add_test(runs, files_carry_their_tokenizer);
     tcase_add_test(runs, a_damaged_tokenizer_is_found);

@@ -1,5 +1,6 @@
 /* plugin.h: shared objects that add losses, metrics, kinds of layers, families of models,
- * optimizers and sources of data to a context, so that recipes and files may name them.
+ * optimizers, quantization schemes and sources of data to a context, so that recipes and files may
+ * name them.
  * dt_plugin_at of io.h lists them.
  *
  *     #include <detent/plugin.h>
@@ -36,7 +37,8 @@ extern "C" {
       sizeof(dt_family)) *                                                                         \
          31 +                                                                                      \
      sizeof(dt_layer_type) * 961 + sizeof(dt_data_source) * 29791 + sizeof(dt_module_type) * 17 +  \
-     sizeof(dt_own_optimizer) * 13 + sizeof(dt_data_options))
+     sizeof(dt_own_optimizer) * 13 + sizeof(dt_own_scheme) * 7 + sizeof(dt_quant_spec) * 5 +       \
+     sizeof(dt_data_options))
 
 typedef struct dt_plugin {
     int abi;         /* DT_PLUGIN_ABI of the headers that it was compiled with */

@@ -34,7 +34,8 @@ enum {
     /* blocks of 32 with a power of two [OCP MX]: FP4, rounded down and up, and FP6 (E2M3) */
     DT_SCHEME_MXFP4,
     DT_SCHEME_MXFP4_UP,
-    DT_SCHEME_MXFP6
+    DT_SCHEME_MXFP6,
+    DT_SCHEME_OWN /* a registered one (dt_own_scheme) */
 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };
 enum { DT_SCALE_F32, DT_SCALE_F16, DT_SCALE_BF16 };
@@ -43,6 +44,22 @@ enum { DT_STE_DEFAULT, DT_STE_IDENTITY, DT_STE_CLIPPED };
 enum { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED, DT_RANGE_FIXED };
 enum { DT_SAVED_COMPACT, DT_SAVED_EXACT };
 enum { DT_OBSERVER_MINMAX, DT_OBSERVER_MOVING_AVERAGE, DT_OBSERVER_PERCENTILE, DT_OBSERVER_MSE };
+
+/* A scheme of a program's own. `scale` sets the scale of each of n blocks from its least and its
+ * greatest value, lo[i] <= 0 <= hi[i]; codes are qmin ... qmax, the zero point is 0. It gives the
+ * same scales for the same ranges, on any thread; they are then limited and rounded to the spec's
+ * scale_dtype. Weights have it, and activations whose range is static. */
+typedef struct dt_own_scheme {
+    const char *name;
+    const char *text; /* one sentence */
+    void (*scale)(int64_t n, const float *lo, const float *hi, int qmin, int qmax, float *scale);
+} dt_own_scheme;
+
+/* Makes it known to the context by its name; lent for as long as the context and its modules live.
+ * Errors: ARG (no name or function, or the name is taken), NOMEM. */
+DT_API dt_status dt_scheme_register(dt_ctx *ctx, const dt_own_scheme *scheme);
+/* NULL: there is none of this name. */
+DT_API const dt_own_scheme *dt_scheme_named(const dt_ctx *ctx, const char *name);
 
 /* A quantization spec: how a tensor becomes integers. The formulas are in docs/numerics.md. */
 typedef struct dt_quant_spec {
@@ -64,6 +81,9 @@ typedef struct dt_quant_spec {
     int64_t samples;   /* likewise: values it keeps, at random where it saw more */
     double averaging;  /* weight of a new batch in a moving average; above 0, at most 1 */
     double low, high;  /* of DT_RANGE_FIXED, which presets `device-...` have: low <= 0 <= high */
+    const char *own;   /* of DT_SCHEME_OWN: its name, by which dt_prepare and files find `of` */
+    const dt_own_scheme *of; /* likewise the scheme; NULL: none is registered */
+    bool is_own;             /* likewise; set with `of` */
 } dt_quant_spec;
 
 DT_API dt_quant_spec dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -139,7 +159,7 @@ typedef struct dt_quant_patch {
     dt_quant_spec quant;
     bool has_scheme, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
         has_unsigned, has_range, has_observer, has_percentile, has_samples, has_averaging,
-        has_shift, has_save, has_low, has_high;
+        has_shift, has_save, has_low, has_high, has_own;
     bool quantize, has_quantize; /* false: this operand stays float */
 } dt_quant_patch;
 

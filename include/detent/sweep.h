@@ -10,12 +10,20 @@
 extern "C" {
 #endif
 
+/* A run that begins: number i of n, which may shrink, in the folder `dir`. Of the work of all runs
+ * `done` is behind it, and it has `own`; both are shares, by the updates of the runs. */
+typedef struct dt_sweep_turn {
+    const char *dir;
+    int64_t i, n;
+    double done, own;
+} dt_sweep_turn;
+
 /* How both report what they do; zeros: nothing, and never stop. */
 typedef struct dt_sweep_control {
     bool (*stop)(void *user); /* as of dt_run_control */
     void (*progress)(void *user, const dt_progress *p);
-    /* Before run i of n, in the folder `dir`; `n` may shrink. */
-    void (*begins)(void *user, const char *dir, int64_t i, int64_t n);
+    void (*doing)(void *user, const dt_progress *p);
+    void (*begins)(void *user, const dt_sweep_turn *turn); /* before a run */
     void *user;
 } dt_sweep_control;
 

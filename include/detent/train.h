@@ -70,6 +70,7 @@ typedef struct dt_checkpoint_options {
 /* Evaluations on the validation data while a run trains. */
 typedef struct dt_evaluate_options {
     int64_t every_steps; /* 0: at the end of each epoch */
+    int64_t samples;     /* examples that are written with what the model makes of them */
 } dt_evaluate_options;
 
 typedef struct dt_early_stopping_options {
@@ -540,7 +541,8 @@ typedef struct dt_progress {
     double busiest_expert, idlest_expert;
     double samples_per_s; /* mean of this call */
     double tokens_per_s;  /* 0 for images */
-    double seconds_left;  /* until the last update of the run */
+    double seconds_left;  /* until the end of the run, as far as it can be told */
+    const char *doing;    /* besides updates: "evaluating", "rounding"; NULL: nothing */
     size_t memory;        /* bytes allocated by the context */
     /* Of several ranks, a mean over this call's updates: milliseconds in which messages about
      * gradients and weights were on their way, those of them in which this rank could do nothing
@@ -556,6 +558,8 @@ typedef struct dt_run_control {
     bool check_only;          /* open the data, check everything, and return: all errors at once */
     bool (*stop)(void *user); /* called before each update: true saves and ends; NULL: never */
     void (*progress)(void *user, const dt_progress *p); /* after each update; NULL: none */
+    /* While it evaluates or rounds, which p->doing says; NULL: none. */
+    void (*doing)(void *user, const dt_progress *p);
     /* After each evaluation on the validation data, at update p->step; NULL: none. */
     void (*evaluated)(void *user, const dt_progress *p, const dt_metrics *m);
     void *user;
@@ -651,6 +655,7 @@ typedef struct dt_quantize_summary {
     dt_ctx *ctx;
     dt_quantized_weight *weight; /* in the order of rounding */
     int64_t n, wanted;           /* weights rounded so far, and in all */
+    double share;                /* of the work that this call has done, as far as it can be told */
     int64_t resumed;             /* how many of them, the first, an earlier call rounded */
     int64_t samples;             /* calibration samples used; for a file the most of any weight */
     dt_ptq_report total;         /* of all weights, with those of earlier calls */

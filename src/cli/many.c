@@ -6,27 +6,47 @@
 
 #include <stdio.h>
 
-static void begins(void *user, const char *dir, int64_t i, int64_t n)
+static void begins(void *user, const dt_sweep_turn *turn)
 {
     many *m = user;
+    const double now = cli_seconds();
+    if (m->n > 0) { /* the run before has ended */
+        m->seconds += now - m->began;
+        m->share += m->turn.own;
+    }
+    m->began = now;
+    m->turn = *turn;
+    m->n++;
     if (m->quiet) return;
     meter_keep();
-    cli_tell(stderr, "run %lld of %lld: %s", (long long)i + 1, (long long)n, dir);
+    cli_tell(stderr, "run %lld of %lld: %s", (long long)turn->i + 1, (long long)turn->n, turn->dir);
     m->w = watch_begin(false);
+}
+
+/* Until the end of all runs: those that follow take as long as those before, the first as long as
+ * this one. */
+static double left_of_all(const many *m, const dt_progress *p)
+{
+    const double behind = 1 - m->turn.done - m->turn.own;
+    const double own = cli_seconds() - m->began + p->seconds_left;
+    const double each = m->share > 0 ? m->seconds / m->share : own / m->turn.own;
+    return p->seconds_left + (behind > 0 ? behind * each : 0);
 }
 
 static void progress(void *user, const dt_progress *p)
 {
     many *m = user;
+    m->w.all_left = left_of_all(m, p);
     watch_step(&m->w, p);
 }
 
 dt_sweep_control many_begin(many *m, bool quiet)
 {
-    *m = (many){ watch_begin(quiet), quiet };
+    *m = (many){ .w = watch_begin(quiet), .quiet = quiet };
     cli_catch_signals();
-    return (
-        dt_sweep_control){ .stop = cli_stopped, .progress = progress, .begins = begins, .user = m };
+    return (dt_sweep_control){
+        .stop = cli_stopped, .progress = progress, .doing = progress, .begins = begins, .user = m
+    };
 }
 
 void many_put_spread(cli_table *t, const dt_sweep_metric *m, dt_spread s)

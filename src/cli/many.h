@@ -10,6 +10,10 @@
 typedef struct many {
     watch w;
     bool quiet;
+    int64_t n;             /* runs of this process */
+    dt_sweep_turn turn;    /* the latest of them */
+    double began;          /* when it began */
+    double seconds, share; /* of those before it: their time, and their share of all work */
 } many;
 
 /* A control that draws the progress of every run and stops on a signal. `m` must outlive it. */

@@ -160,8 +160,8 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 typedef struct dt__team dt__team; /* core/threads.h */
 
 /* What a program has registered: families, losses, metrics, sources of data, kinds of layers,
- * optimizers; and what the library owns: metrics of several outputs, which it has named, and loaded
- * plugins. Each struct begins with its name. */
+ * optimizers, quantization schemes; and what the library owns: metrics of several outputs, which it
+ * has named, and loaded plugins. Each struct begins with its name. */
 typedef enum dt__registered {
     DT__FAMILIES,
     DT__LOSSES,
@@ -169,6 +169,7 @@ typedef enum dt__registered {
     DT__SOURCES,
     DT__LAYERS,
     DT__OPTIMIZERS,
+    DT__SCHEMES_OWN,
     DT__NAMED_METRICS,
     DT__PLUGINS, /* dt_plugin_info, owned */
     DT__REGISTRIES

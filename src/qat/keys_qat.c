@@ -4,11 +4,13 @@
 
 #include <float.h>
 
-static const char *const scheme_names[DT__SCHEMES + 1] = {
+static const char *const scheme_names[DT__SCHEMES + 2] = {
 #define DT__SCHEME(name, number) [number] = #name,
 #include "qat/schemes/schemes.inc"
 #undef DT__SCHEME
+    [DT_SCHEME_OWN] = "own",
 };
+_Static_assert((int)DT_SCHEME_OWN == DT__SCHEMES, "own is behind the schemes of the list");
 static const char *const granularity_names[] = { "tensor", "channel", "group",
                                                  "token",  "sample",  NULL };
 static const char *const scale_names[] = { "f32", "f16", "bf16", NULL };
@@ -40,7 +42,9 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 #define SCHEME                                                                                     \
     { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
       .was = "rule",                                                                               \
-      .text = "how scale and zero point are computed from the values that share them" }
+      .text = "how scale and zero point are computed from the values that share them; own: by a "  \
+              "scheme that a plugin or a program has registered" },                                \
+    { "own", DT_KEY_STRING, PATCH(quant.own, has_own), .text = "with scheme own: its name" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 1, .most = 8,                      \
       .text = "bits of a code; 1 of scheme binary alone" }
@@ -140,6 +144,7 @@ const dt_key dt__quant_keys[] = {
     { "scale_dtype", DT_KEY_CHOICE, OF_QUANT(scale_dtype), .choices = scale_names },
     { "ste", DT_KEY_CHOICE, OF_QUANT(ste), .choices = ste_names },
     { "unsigned", DT_KEY_BOOL, OF_QUANT(is_unsigned) },
+    { "own", DT_KEY_STRING, OF_QUANT(own), .given = offsetof(dt_quant_spec, is_own) },
     { 0 },
 };
 
@@ -294,6 +299,8 @@ void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)
     const dt_quant_spec *q = &patch->quant;
     apply_range(base, patch);
     if (patch->has_scheme) take_scheme(base, q->scheme);
+    if (patch->has_own) base->own = q->own;
+    if (patch->has_own) base->of = q->of;
     if (patch->has_bits) base->bits = q->bits;
     if (patch->has_granularity) base->granularity = q->granularity;
     if (patch->has_group_size) base->group_size = q->group_size;

@@ -4,6 +4,7 @@
 #include "nn/convolution/conv_layers.h"
 #include "nn/module.h"
 #include "qat/prepare_plan.h"
+#include "qat/schemes/scheme.h"
 
 /* Keys that a patch gave. */
 typedef struct given {
@@ -77,6 +78,8 @@ static void decide(dt__plan *p, dt__plan_line *l)
     l->weight_quant.activation = false;
     l->input_quant.activation = true;
     if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* results have ranges */
+    dt__find_scheme(p->ctx, &l->weight_quant);
+    dt__find_scheme(p->ctx, &l->input_quant);
 }
 
 static dt_status add_line(dt__plan *p, const char *path, dt_module *m)

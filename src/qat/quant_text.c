@@ -22,7 +22,8 @@ static bool same_ends(const dt_quant_spec *a, const dt_quant_spec *b)
 
 bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b)
 {
-    return a->scheme == b->scheme && a->bits == b->bits && a->granularity == b->granularity &&
+    return a->scheme == b->scheme && (a->scheme != DT_SCHEME_OWN || a->of == b->of) &&
+           a->bits == b->bits && a->granularity == b->granularity &&
            (a->granularity != DT_PER_GROUP || a->group_size == b->group_size) &&
            a->scale_dtype == b->scale_dtype && a->ste == b->ste &&
            a->is_unsigned == b->is_unsigned && a->activation == b->activation &&
@@ -41,7 +42,8 @@ char *dt__quant_text(const dt_quant_spec *quant, char *text, size_t size)
                                             ", static percentile", ", static mse" };
     const int used =
         snprintf(text, size, "%sint%d %s %s", quant->is_unsigned ? "u" : "", (int)quant->bits,
-                 dt__scheme_of(quant->scheme)->name, granularity[quant->granularity]);
+                 quant->scheme == DT_SCHEME_OWN ? quant->own : dt__scheme_of(quant->scheme)->name,
+                 granularity[quant->granularity]);
     if (used < 0 || (size_t)used >= size) return text;
     const char *const range = quant->range == DT_RANGE_STATIC    ? observer[quant->observer]
                               : quant->range == DT_RANGE_LEARNED ? ", learned"

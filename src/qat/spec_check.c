@@ -29,6 +29,20 @@ static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
     if (dt__scheme_of(q->scheme) == NULL) {
         return fail(f, KEYS("scheme"), "%d is not a quantization scheme", q->scheme);
     }
+    if (q->scheme == DT_SCHEME_OWN && q->of == NULL) {
+        if (q->own == NULL) {
+            return fail(f, KEYS("own", "scheme"),
+                        "scheme own requires 'own', the name of a scheme");
+        }
+        return fail(
+            f, KEYS("own", "scheme"),
+            "there is no scheme '%.32s': a plugin has it that is not loaded (--plugin FILE)",
+            q->own);
+    }
+    if (q->scheme == DT_SCHEME_OWN && q->activation && q->range != DT_RANGE_STATIC) {
+        return fail(f, KEYS("range", "scheme"),
+                    "scheme own is of weights, and of activations with range static");
+    }
     const dt__scheme *scheme = dt__scheme_of(q->scheme);
     if (scheme->bits != 0 && q->bits != scheme->bits) {
         return fail(f, KEYS("bits", "scheme"),

@@ -34,6 +34,7 @@ static void put_parts(dt__chars *t, const dt__page_run *r)
     dt__part_sensitivity(t, r);
     dt__part_histograms(t, r);
     dt__part_examples(t, r);
+    dt__part_samples(t, r);
     dt__part_confusion(t, r);
     dt__part_recipe(t, r);
 }

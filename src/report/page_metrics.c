@@ -1,6 +1,7 @@
 /* Metrics by their names in files (docs/run.md has their formulas). */
 #include "report/parts.h"
 
+#include <math.h>
 #include <string.h>
 
 static const dt__page_metric metrics[] = {
@@ -57,5 +58,5 @@ dt__page_metric dt__page_first_metric(const dt__page_run *r)
 void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value)
 {
     dt__page_fixed(t, value * m->scale, m->decimals);
-    if (*m->unit != 0) dt__page(t, " %s", m->unit);
+    if (*m->unit != 0 && isfinite(value)) dt__page(t, " %s", m->unit);
 }

@@ -160,6 +160,11 @@ static dt_status read_line(dt__page_run *r, const char *line, size_t n, bool who
     }
     if (s == DT_OK) s = add_line(r, t.root);
     r->lines++;
+    if (s == DT_OK && dt__children(dt__field(t.root, "samples")) != NULL) {
+        s = DT__RESERVE(r->ctx, r->samples, r->n_samples, r->room_samples);
+        if (s == DT_OK) r->samples[r->n_samples++] = t;
+        if (s == DT_OK) return DT_OK;
+    }
     dt__tree_free(&t);
     return s;
 }
@@ -240,7 +245,8 @@ void dt__page_run_close(dt__page_run *r)
     for (int64_t i = 0; i < r->n_series; i++) {
         DT__RELEASE(r->ctx, r->series[i].layer, r->series[i].x, r->series[i].y);
     }
-    DT__RELEASE(r->ctx, r->series, r->key, r->recipe);
+    for (int64_t i = 0; i < r->n_samples; i++) dt__tree_free(&r->samples[i]);
+    DT__RELEASE(r->ctx, r->samples, r->series, r->key, r->recipe);
     *r = (dt__page_run){ .ctx = r->ctx };
 }
 

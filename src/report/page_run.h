@@ -35,6 +35,8 @@ typedef struct dt__page_run {
     int64_t n_keys, room_keys;
     dt__series *series;
     int64_t n_series, room_series;
+    dt__tree *samples; /* lines of metrics.jsonl with samples */
+    int64_t n_samples, room_samples;
     int64_t lines, bad_lines; /* of metrics.jsonl */
     double last_step;         /* of the latest line */
     dt__page_phase phase;     /* likewise */

@@ -18,10 +18,11 @@ static void put_mistake(dt__chars *t, const dt__branch *m)
     if (dt__children(dt__field(m, "picture")) != NULL) {
         dt__put_image(t, dt__field(m, "picture"), dt__field_text(m, "label"));
     }
-    dt__page(t,
-             "<figcaption><b>%s</b> for %s<small>%p · example %d</small></figcaption></figure>\n",
-             dt__field_text(m, "found"), dt__field_text(m, "label"), dt__field_number(m, "share"),
-             whole(m, "index"));
+    const char *found = dt__field_text(m, "found"), *label = dt__field_text(m, "label");
+    if (strcmp(found, label) == 0) dt__page(t, "<figcaption>%s, right", label);
+    else dt__page(t, "<figcaption><b>%s</b> for %s", found, label);
+    dt__page(t, "<small>%p · example %d</small></figcaption></figure>\n",
+             dt__field_number(m, "share"), whole(m, "index"));
 }
 
 static void put_mistakes(dt__chars *t, const dt__branch *root)
@@ -58,6 +59,7 @@ static void put_triple(dt__chars *t, const dt__branch *v, bool masks)
     static const char *const names[] = { "input", "output", "target" };
     dt__put_text(t, "<figure class=\"triple\"><div>");
     for (int i = 0; i < 3; i++) {
+        if (dt__field(v, names[i]) == NULL) continue;
         dt__put_text(t, "<div>");
         dt__put_image(t, dt__field(v, names[i]), names[i]);
         dt__page(t, "<small>%r</small></div>", names[i]);
@@ -87,7 +89,7 @@ static void put_sample(dt__chars *t, const dt__branch *v)
     dt__page(t, "<pre class=\"sample\"><span>%s</span>", dt__field_text(v, "prompt"));
     dt__page(t, prompted && strcmp(made, wanted) == 0 ? "<b class=\"good\">%s</b>" : "<b>%s</b>",
              made);
-    if (prompted && strcmp(made, wanted) != 0) dt__page(t, "\n<i>wanted: %s</i>", wanted);
+    if (prompted && strcmp(made, wanted) != 0) dt__page(t, "\n<i>expected: %s</i>", wanted);
     dt__put_text(t, "</pre>\n");
 }
 
@@ -185,4 +187,45 @@ void dt__part_examples(dt__chars *t, const dt__page_run *r)
     if (strcmp(dt__field_text(root, "kind"), "several") != 0) put_kind(t, root);
     else
         for (; output != NULL; output = output->next) put_kind(t, output);
+}
+
+/* ---- samples while it trained --------------------------------------------------------------- */
+
+#define MOST_SHOWN 12 /* evaluations */
+
+static void put_sampled(dt__chars *t, const dt__branch *samples)
+{
+    const char *kind = dt__field_text(samples, "kind");
+    const dt__branch *text = dt__children(dt__field(samples, "texts"));
+    const dt__branch *shown = dt__children(dt__field(samples, "shown"));
+    const bool classes = strcmp(kind, "classes") == 0;
+    dt__put_text(t, text != NULL ? "<div class=\"samples\">\n"
+                    : classes    ? "<div class=\"examples\">\n"
+                                 : "<div class=\"triples\">\n");
+    for (; text != NULL; text = text->next) put_sample(t, text);
+    for (; shown != NULL; shown = shown->next) {
+        if (classes) put_mistake(t, shown);
+        else put_triple(t, shown, strcmp(kind, "masks") == 0);
+    }
+    dt__put_text(t, "</div>\n");
+}
+
+void dt__part_samples(dt__chars *t, const dt__page_run *r)
+{
+    const int64_t n = r->n_samples, shown = n < MOST_SHOWN ? n : MOST_SHOWN;
+    if (n == 0) return;
+    dt__part_begin(t, "samples", "While it trained");
+    dt__page(t,
+             "<p>What the model made of the same validation examples at %i of %i evaluations, "
+             "the latest first.</p>\n",
+             shown, n);
+    for (int64_t i = 0; i < shown; i++) {
+        const dt__branch *line =
+            r->samples[n - 1 - (shown > 1 ? i * (n - 1) / (shown - 1) : 0)].root;
+        dt__page(t, "<details%r><summary>after update %i (%s)</summary>\n", i == 0 ? " open" : "",
+                 whole(line, "step"), dt__field_text(line, "phase"));
+        put_sampled(t, dt__field(line, "samples"));
+        dt__put_text(t, "</details>\n");
+    }
+    dt__put_text(t, "</section>\n");
 }

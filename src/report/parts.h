@@ -46,6 +46,8 @@ void dt__part_sensitivity(dt__chars *t, const dt__page_run *r);
 void dt__part_confusion(dt__chars *t, const dt__page_run *r);
 /* Mistakes, images, texts or points, by the kind of targets. */
 void dt__part_examples(dt__chars *t, const dt__page_run *r);
+/* Those of the evaluations during training. */
+void dt__part_samples(dt__chars *t, const dt__page_run *r);
 /* The scatter of regression. */
 void dt__put_scatter(dt__chars *t, const dt__branch *examples);
 /* Recipe, machine, versions, files. */

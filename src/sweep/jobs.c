@@ -93,10 +93,13 @@ dt_status dt__job_do(dt_ctx *ctx, dt_recipe *recipe, dt__job *job)
     bool unbegun;
     DT__TRY(dt__run_is_unbegun(ctx, dir, &unbegun));
     const bool resume = unbegun || holds(ctx, dir, "recipe.yaml");
-    if (c->begins != NULL) c->begins(c->user, dir, job->i, job->n);
-    const dt_run_control control = {
-        .resume = resume, .stop = c->stop, .progress = c->progress, .user = c->user
-    };
+    const dt_sweep_turn turn = { dir, job->i, job->n, job->done / job->all, job->own / job->all };
+    if (c->begins != NULL) c->begins(c->user, &turn);
+    const dt_run_control control = { .resume = resume,
+                                     .stop = c->stop,
+                                     .progress = c->progress,
+                                     .doing = c->doing,
+                                     .user = c->user };
     const dt_status s = dt_run(ctx, recipe, &control, NULL);
     return s == DT_OK ? s : note_failure(ctx, dir, s, job);
 }

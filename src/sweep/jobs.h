@@ -14,6 +14,7 @@
 typedef struct dt__job {
     const dt_sweep_control *control; /* may be NULL */
     int64_t i, n;                    /* its number, of all */
+    double done, own, all;           /* work behind it, its own, and of all, in any unit */
     char error[256];                 /* "": none */
 } dt__job;
 

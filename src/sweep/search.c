@@ -19,7 +19,10 @@ static dt_status do_run(dt__searching *a, dt__search_form which, int64_t seed, d
     dt__job_result r = { .result = (double)NAN };
     dt__job job = { .control = a->control,
                     .i = seed + (which == DT__AUTOMATIC ? a->seeds : 0),
-                    .n = 2 * a->seeds };
+                    .n = 2 * a->seeds,
+                    .own = 1,
+                    .all = 2 * (double)a->seeds };
+    job.done = (double)job.i;
     dt__search_name(a, which, seed, name);
     DT__TRY(dt__job_path(a->s.ctx, out->dir, name, dir));
     DT__TRY(dt__search_recipe(a, which, seed, name, &recipe));

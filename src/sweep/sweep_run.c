@@ -100,6 +100,7 @@ static dt_status do_run(dt_sweep *s, dt__trial *t, const dt__trial_run *run, dt_
     }
     dt_recipe_free(recipe);
     job->i++;
+    job->done += job->own;
     return status;
 }
 
@@ -203,13 +204,26 @@ static dt_status check_metric(const dt_sweep *s)
     return DT_OK;
 }
 
+/* The work of a run of a rung: its updates, as a share of those of the recipe. */
+static double work_of(const dt_sweep *s, int64_t rung)
+{
+    return pow((double)s->o.reduce, (double)(rung + 1 - dt__rung_count(s)));
+}
+
 /* A recipe without a result enters no further rung. */
 static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 {
     dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
+        job.all += (double)dt__rung_size(s, rung) * (double)s->o.seeds * work_of(s, rung);
+    }
+    for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
         int64_t n = dt__rung_size(s, rung);
-        for (; rung > 0 && n > 0 && s->order[n - 1]->row.chosen.n == 0; n--) job.n -= s->o.seeds;
+        job.own = work_of(s, rung);
+        for (; rung > 0 && n > 0 && s->order[n - 1]->row.chosen.n == 0; n--) {
+            job.n -= s->o.seeds;
+            job.all -= job.own * (double)s->o.seeds;
+        }
         for (int64_t i = 0; i < n; i++) DT__TRY(do_trial(s, s->order[i], rung, &job));
         DT__TRY(check_metric(s));
         sort(s);

@@ -110,7 +110,8 @@ static void print_metrics(const dt_metrics *m, const class_rows *c)
     const bool tokens = m->tokens_per_s > 0;
     cli_text l = { .used = 0 };
     for (int i = 0; i < m->n; i++) {
-        cli_text_add(&l, "%s %.5f  ", m->metric[i]->name, m->value[i]);
+        if (isnan(m->value[i])) cli_text_add(&l, "%s -  ", m->metric[i]->name);
+        else cli_text_add(&l, "%s %.5f  ", m->metric[i]->name, m->value[i]);
     }
     cli_text_add(&l, "examples %lld  %s/s %.0f", (long long)m->examples,
                  tokens ? "tokens" : "samples", tokens ? m->tokens_per_s : m->samples_per_s);

@@ -108,8 +108,15 @@ static int check_belongs(const cli_args *args, const dt_exporter *e)
     for (size_t i = 0; i < sizeof belongs / sizeof belongs[0]; i++) {
         if (args->option[belongs[i].option] == NULL) continue;
         if (is_of(belongs[i].option, e->name)) continue;
+        char formats[120] = "";
+        for (size_t k = 0; k < sizeof belongs / sizeof belongs[0]; k++) {
+            const size_t used = strlen(formats);
+            if (belongs[k].option != belongs[i].option) continue;
+            snprintf(formats + used, sizeof formats - used, "%s%s", used > 0 ? ", " : "",
+                     belongs[k].format);
+        }
         return cli_fail(args, CLI_USAGE, "%s is an option of --format %s, not of %s",
-                        belongs[i].name, belongs[i].format, e->name);
+                        belongs[i].name, formats, e->name);
     }
     return CLI_DONE;
 }

@@ -206,8 +206,16 @@ static int check_folder(const cli_args *args)
     struct stat about;
     const char *from = args->words[0];
     if (stat(from, &about) != 0 || !S_ISDIR(about.st_mode)) return CLI_DONE;
+    cli_text recipe = { .used = 0 };
+    cli_text_add(&recipe, "%s/recipe.yaml", from);
+    if (stat(recipe.text, &about) == 0) {
+        return cli_fail(args, CLI_BAD_FILE,
+                        "%s: a run of detent, not an ONNX file: other commands read it as it is "
+                        "(detent eval %s, model.init=%s)",
+                        from, from, from);
+    }
     return cli_fail(args, CLI_BAD_FILE,
-                    "%s: a folder, and no ONNX file. A Hugging Face folder needs no import: other "
+                    "%s: a folder, not an ONNX file. A Hugging Face folder needs no import: other "
                     "commands read it as it is (model.init of a recipe, detent eval, detent "
                     "sample); 'detent export %s --format stacked -o FILE' writes it as one file",
                     from, from);

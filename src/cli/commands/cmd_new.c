@@ -56,6 +56,18 @@ static bool ask(const char *given, const char *question, const char *usual, char
     return answer[0] != 0;
 }
 
+/* An array of a file of several is FILE:NAME, of which NAME alone is easily written. */
+static int check_target(const cli_args *args, const new_data *d, const char *target)
+{
+    const char *end = strstr(d->path, ".npz");
+    if (end == NULL) end = strstr(d->path, ".safetensors");
+    if (end == NULL || strpbrk(target, ".:/") != NULL || access(target, F_OK) == 0) return CLI_DONE;
+    const int n = (int)(end - d->path) + (int)strcspn(end, ":");
+    return cli_fail(args, CLI_USAGE,
+                    "--target: '%s' is not a file; array '%s' of %.*s is written %.*s:%s", target,
+                    target, n, d->path, n, d->path, target);
+}
+
 static int read_task(const cli_args *args, const new_data *d, const char *usual, answers *a)
 {
     static const char *const tasks[] = { "classification", "regression", "multi_label", "anomaly",
@@ -87,9 +99,9 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
     };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s: no data that are known: folders train/CLASS/ or CLASS/ of .png or "
-                        ".jpg, CLASS/*.wav or .flac, files .csv or a folder of them, .db, "
-                        ".db:TABLE, .npy, .npz, "
+                        "%s: not data of a known kind; these are known: folders train/CLASS/ or "
+                        "CLASS/ of .png or .jpg, CLASS/*.wav or .flac, files .csv or a folder of "
+                        "them, .db, .db:TABLE, .npy, .npz, "
                         ".npz:NAME, .safetensors, "
                         ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
                         a->data);
@@ -103,6 +115,7 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
         return cli_fail(args, CLI_USAGE, "--target: %s is %s, which has no columns", d->path,
                         d->kind);
     }
+    if (d->columns && check_target(args, d, a->target) != CLI_DONE) return CLI_USAGE;
     d->target = d->columns ? a->target : NULL;
     d->order = d->columns ? "drawn" : NULL;
     return CLI_DONE;

@@ -127,6 +127,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
                                      .cluster = true,
                                      .stop = cli_stopped,
                                      .progress = progress,
+                                     .doing = progress,
                                      .user = &w };
     dt_run_summary summary;
     cli_catch_signals();

@@ -11,6 +11,7 @@
 
 #define FIRST_SECONDS 0.5
 #define EVERY_SECONDS 0.1
+#define FIRST_LINE 5.0 /* seconds until a line, where none can move; then always twice as long */
 #define DETAIL 96
 #define LINE 1024
 
@@ -25,7 +26,9 @@ static struct {
     const char *what;
     char detail[DETAIL];
     int64_t done, all;
-    double began, spent; /* when it began, and seconds until `done` was told */
+    double share;        /* of the work that is done */
+    double began, spent; /* when it began, and seconds until `share` was told */
+    double next;         /* seconds until the next line, where none can move */
     int turn;            /* of the sign that shows that time goes on */
 } meter;
 
@@ -74,9 +77,8 @@ static void put_left(char text[48])
 {
     char time[32];
     text[0] = 0;
-    if (meter.done <= 0 || meter.done < meter.all / 10) return;
-    const double whole = meter.spent / (double)meter.done * (double)meter.all;
-    const double more = whole - (cli_seconds() - meter.began);
+    if (meter.share < 0.1) return;
+    const double more = meter.spent / meter.share - (cli_seconds() - meter.began);
     screen_time(time, more > 0 ? more : 0);
     snprintf(text, 48, ", %s left", time);
 }
@@ -84,18 +86,25 @@ static void put_left(char text[48])
 static void draw_work(void)
 {
     static const char signs[] = "|/-\\";
+    const bool moves = meter_can_move();
     char bar[SCREEN_BAR] = "", time[32], line[LINE], share[SCREEN_BAR + 64] = "";
     char left[48];
     screen_time(time, cli_seconds() - meter.began);
     if (meter.all > 0) {
-        screen_bar(bar, screen_width(stderr) / 5, (double)meter.done / (double)meter.all);
-        snprintf(share, sizeof share, "%s %lld/%lld  ", bar, (long long)meter.done,
-                 (long long)meter.all);
+        if (moves) screen_bar(bar, screen_width(stderr) / 5, meter.share);
+        snprintf(share, sizeof share, "%s%s%lld/%lld  ", bar, moves ? " " : "",
+                 (long long)meter.done, (long long)meter.all);
     }
     put_left(left);
-    snprintf(line, sizeof line, "%c %s  %s%s%s  %.*s", signs[meter.turn++ % 4], meter.what, share,
-             time, left, DETAIL - 1, meter.detail);
-    draw(line);
+    snprintf(line, sizeof line, "%s  %s%s%s  %.*s", meter.what, share, time, left, DETAIL - 1,
+             meter.detail);
+    if (!moves) {
+        fprintf(stderr, "%s\n", line);
+        return;
+    }
+    char moving[LINE + 2];
+    snprintf(moving, sizeof moving, "%c %s", signs[meter.turn++ % 4], line);
+    draw(moving);
 }
 
 /* Until meter_end. */
@@ -110,7 +119,10 @@ static void *redraw(void *unused)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&ended, &lock, &until);
-        if (meter.running && cli_seconds() - meter.began >= FIRST_SECONDS) draw_work();
+        const double since = cli_seconds() - meter.began;
+        if (!meter.running || since < meter.next) continue;
+        draw_work();
+        meter.next = meter_can_move() ? 0 : 2 * since;
     }
     pthread_mutex_unlock(&lock);
     return NULL;
@@ -118,24 +130,32 @@ static void *redraw(void *unused)
 
 void meter_begin(const char *what, bool quiet)
 {
-    if (quiet || !meter_can_move()) return;
+    if (quiet) return;
     pthread_mutex_lock(&lock);
     meter.what = what;
     meter.detail[0] = 0;
     meter.done = meter.all = 0;
+    meter.share = 0;
+    meter.next = meter_can_move() ? FIRST_SECONDS : FIRST_LINE;
     meter.began = cli_seconds();
     meter.running = pthread_create(&meter.thread, NULL, redraw, NULL) == 0;
     pthread_mutex_unlock(&lock);
 }
 
-void meter_at(int64_t done, int64_t all, const char *detail)
+void meter_share(int64_t done, int64_t all, double share, const char *detail)
 {
     pthread_mutex_lock(&lock);
-    if (done != meter.done) meter.spent = cli_seconds() - meter.began;
+    if (share != meter.share) meter.spent = cli_seconds() - meter.began;
     meter.done = done;
     meter.all = all;
+    meter.share = share;
     snprintf(meter.detail, DETAIL, "%s", detail == NULL ? "" : detail);
     pthread_mutex_unlock(&lock);
+}
+
+void meter_at(int64_t done, int64_t all, const char *detail)
+{
+    meter_share(done, all, all > 0 ? (double)done / (double)all : 0, detail);
 }
 
 void meter_end(void)

@@ -1,5 +1,6 @@
-/* The line at the bottom of the terminal that moves while a command works. It is written to stderr,
- * and only if that is a terminal. The program has one. */
+/* The line at the bottom of the terminal that moves while a command works. It is written to stderr.
+ * Where that is no terminal, work that takes long has lines: after 5 seconds, then each time that
+ * it has taken twice as long. The program has one. */
 #ifndef METER_H
 #define METER_H
 
@@ -20,6 +21,8 @@ void meter_remove(void);
 void meter_begin(const char *what, bool quiet);
 /* How much of it is done, of `all` (0: unknown), and what comes now (copied; NULL: nothing). */
 void meter_at(int64_t done, int64_t all, const char *detail);
+/* The same where `done` of `all` do not take equal times: `share` of the work is done. */
+void meter_share(int64_t done, int64_t all, double share, const char *detail);
 void meter_end(void);
 
 #endif

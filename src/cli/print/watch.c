@@ -19,7 +19,7 @@
 
 watch watch_begin(bool quiet) { return (watch){ .quiet = quiet, .moving = meter_can_move() }; }
 
-enum { FIELD = 64, FIELDS = 9, LINE = 1536, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
+enum { FIELD = 64, FIELDS = 11, LINE = 1536, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
 
 /* What the line shows, the most important first: a field that does not fit is left out. */
 typedef struct line {
@@ -41,10 +41,12 @@ static void put(line *l, const char *format, ...)
 static void put_metric_of(line *l, const dt_metric *m, double value)
 {
     const char *unit = m->unit != NULL ? m->unit : "";
-    put(l, "%s %.*f%s%s", m->title, m->decimals, m->scale * value, *unit != 0 ? " " : "", unit);
+    if (isnan(value)) put(l, "%s -", m->title);
+    else
+        put(l, "%s %.*f%s%s", m->title, m->decimals, m->scale * value, *unit != 0 ? " " : "", unit);
 }
 
-static void fill(line *l, const dt_progress *p)
+static void fill(line *l, const watch *w, const dt_progress *p)
 {
     const bool tokens = p->tokens_per_s > 0;
     char time[32];
@@ -52,6 +54,9 @@ static void fill(line *l, const dt_progress *p)
     put(l, "%s %lld/%lld", p->phase, (long long)p->step, (long long)p->steps);
     put(l, "loss %.4f", p->loss);
     put(l, "%s left", time);
+    screen_time(time, w->all_left);
+    if (w->all_left > 0) put(l, "all %s left", time);
+    if (p->doing != NULL) put(l, "%s", p->doing);
     if (p->metric != NULL) put_metric_of(l, p->metric, p->metric_value);
     else if (!isnan(p->validation_loss)) put(l, "validation %.4f", p->validation_loss);
     put(l, "%.0f %s/s", tokens ? p->tokens_per_s : p->samples_per_s, tokens ? "tokens" : "samples");
@@ -100,7 +105,7 @@ static void show(watch *w, const dt_progress *p)
 {
     line l = { .n = 0 };
     char text[LINE];
-    fill(&l, p);
+    fill(&l, w, p);
     w->shown = cli_seconds();
     w->stale = false;
     if (w->moving) {
@@ -121,7 +126,7 @@ void watch_step(watch *w, const dt_progress *p)
     w->phase = p->phase;
     w->latest = *p;
     w->stale = true;
-    if (changed || due || p->step == p->steps) show(w, p);
+    if (changed || due || (p->step == p->steps && p->doing == NULL)) show(w, p);
 }
 
 /* ---- results -------------------------------------------------------------------------------- */
@@ -144,6 +149,10 @@ static void put_metric(cli_table *t, const dt_metric *metric, double value)
 {
     char text[64];
     const char *unit = metric->unit != NULL ? metric->unit : "";
+    if (isnan(value)) { /* such as recall where nothing is to be found */
+        cli_table_put(t, "-");
+        return;
+    }
     snprintf(text, sizeof text, "%.*f%s%s", metric->decimals, metric->scale * value,
              *unit != 0 ? " " : "", unit);
     cli_table_put(t, text);

@@ -9,7 +9,8 @@ typedef struct watch {
     double shown;       /* time of the latest display; 0: never */
     const char *phase;  /* of the latest step */
     dt_progress latest;
-    bool stale; /* it is not shown */
+    double all_left; /* seconds, of several runs; 0: there is one */
+    bool stale;      /* it is not shown */
 } watch;
 
 watch watch_begin(bool quiet);

@@ -160,11 +160,11 @@ static dt_status take_entry(dt__array_file *a, const entry *e, size_t data_at)
 dt_status dt__safetensors_open(dt__array_file *a)
 {
     if (a->size < 8)
-        return dt__array_fail(a, DT_ERR_FORMAT, "no safetensors file: %zu bytes", a->size);
+        return dt__array_fail(a, DT_ERR_FORMAT, "not a safetensors file: %zu bytes", a->size);
     const uint64_t length = dt__u64_at(a->bytes);
     if (length > HEADER_MOST || length > a->size - 8) {
         return dt__array_fail(a, DT_ERR_FORMAT,
-                              "no safetensors file, or cut short: a header of %llu bytes in %zu",
+                              "not a safetensors file, or cut short: a header of %llu bytes in %zu",
                               (unsigned long long)length, a->size);
     }
     char *strings = dt__alloc(a->ctx, (size_t)length + 1);

@@ -244,6 +244,19 @@ static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__ch
     return s;
 }
 
+/* `done` numbers of a table are written. */
+static void tell(const dt__c_about *a, const dt__c_table *t, int64_t done)
+{
+    const dt_export_options *o = a->call->options;
+    int64_t all = 0;
+    if (o->progress == NULL) return;
+    for (int64_t i = 0; i < a->p->n_tables; i++) {
+        if (&a->p->table[i] < t) done += a->p->table[i].n;
+        all += a->p->table[i].n;
+    }
+    o->progress(o->user, done, all);
+}
+
 /* The rows of a table, a piece at a time: they may be gigabytes. */
 static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_table *t)
 {
@@ -253,6 +266,7 @@ static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_
         piece.used = 0;
         i = dt__c_put_rows(t, i, PIECE, &piece);
         s = write_text(a, to, &piece);
+        tell(a, t, i);
     }
     dt__release(a->call->ctx, piece.bytes);
     return s;

@@ -81,7 +81,7 @@ static dt_status read_descriptor(dt_ctx *ctx, int descriptor, size_t most, dt__h
     struct stat about;
     if (fstat(descriptor, &about) != 0) return dt__file_fail(ctx, "read", out->path, errno);
     if (!S_ISREG(about.st_mode)) {
-        return dt_fail(ctx, DT_ERR_IO, "%s: cannot read: no regular file",
+        return dt_fail(ctx, DT_ERR_IO, "%s: cannot read: not a regular file",
                        dt__path_tail(out->path));
     }
     if (about.st_size < 0 || (unsigned long long)about.st_size > most) {

@@ -182,7 +182,7 @@ dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_
     *out = NULL;
     if (info != NULL) *info = (dt_model_info){ .family = NULL };
     if (dt__is_folder(folder)) return dt_model_load(ctx, folder, out, info);
-    return dt_fail(ctx, DT_ERR_IO, "%s: no folder", dt__path_tail(folder));
+    return dt_fail(ctx, DT_ERR_IO, "%s: not a folder", dt__path_tail(folder));
 }
 
 static dt_status restore(dt_module *m, const char *path, bool quantized)

@@ -272,6 +272,8 @@ static dt_status read_quant(dt__json *j, dt__model_meta *meta)
     DT__TRY(read_path(j, "module ", meta->quant, meta->n_quants, sizeof *q, &q->path));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_quants++;
+    dt__find_scheme(meta->ctx, &q->weight.scheme);
+    dt__find_scheme(meta->ctx, &q->input.scheme);
     return check_quant(j, q);
 }
 
@@ -335,6 +337,7 @@ static dt_status read_device_range(dt__json *j, dt__model_meta *meta)
     DT__TRY(read_path(j, "range ", meta->range, meta->n_ranges, sizeof *q, &q->path));
     DT__TRY(dt__json_options(j, module_keys, q));
     meta->n_ranges++;
+    dt__find_scheme(meta->ctx, &q->input.scheme);
     if (!q->has_input || !q->input.has_range || q->has_weight) {
         return dt__json_fail(j, "range '%s' must have settings of a range, and nothing else",
                              dt__shown(q->path, shown));

@@ -57,7 +57,7 @@ static dt_status resolve(dt__new_folder *f)
         return dt__file_fail(f->ctx, "follow the link", f->path, errno);
     if (stat(f->target, &about) != 0) return dt__file_fail(f->ctx, "write", f->path, errno);
     if (S_ISDIR(about.st_mode)) return check_empty(f);
-    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there and no folder", dt__path_tail(f->path));
+    return dt_fail(f->ctx, DT_ERR_IO, "%s: is there, and is not a folder", dt__path_tail(f->path));
 }
 
 /* Opens the folder and locks it; -1 if a program is filling it, or it is none of ours. */

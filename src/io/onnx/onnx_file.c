@@ -79,7 +79,7 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     const char *looks = dt__looks_like(bytes, n);
     const bool of_pytorch = looks != NULL && strstr(looks, "PyTorch") != NULL;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: no ONNX file, or a damaged one%s%s: it is not a message of protobuf%s",
+                   "%s: not an ONNX file, or a damaged one%s%s: it is not a message of protobuf%s",
                    f->path, looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks,
                    of_pytorch ? ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', "
                                 "dynamo=False, opset_version=17), with an input x"
@@ -91,10 +91,10 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     struct stat about;
     if (fstat(descriptor, &about) != 0) return dt__file_fail(f->ctx, "read", f->path, errno);
     if (!S_ISREG(about.st_mode)) {
-        return dt_fail(f->ctx, DT_ERR_IO, "%s: cannot read: no regular file", f->path);
+        return dt_fail(f->ctx, DT_ERR_IO, "%s: cannot read: not a regular file", f->path);
     }
     if (about.st_size == 0) {
-        return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: no ONNX file: it is empty", f->path);
+        return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: not an ONNX file: it is empty", f->path);
     }
     DT__TRY(dt__whole_size(f->ctx, f->path, about.st_size, &f->size));
     const size_t n = f->size;

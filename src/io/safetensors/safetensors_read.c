@@ -22,15 +22,15 @@ static dt_status map_descriptor(dt_file *file, int descriptor)
     struct stat about;
     if (fstat(descriptor, &about) != 0) return dt__file_fail(file->ctx, "read", file->path, errno);
     if (!S_ISREG(about.st_mode)) {
-        return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: no regular file", file->path);
+        return dt_fail(file->ctx, DT_ERR_IO, "%s: cannot read: not a regular file", file->path);
     }
     if (about.st_size == 0) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no safetensors file: it is empty, 0 bytes",
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: not a safetensors file: it is empty, 0 bytes",
                        file->path);
     }
     if (about.st_size < (off_t)sizeof(uint64_t)) {
         return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: no safetensors file: %lld bytes, and the header's length takes 8",
+                       "%s: not a safetensors file: %lld bytes, and the header's length takes 8",
                        file->path, (long long)about.st_size);
     }
     size_t size;
@@ -59,13 +59,13 @@ static dt_status find_data(dt_file *file)
     if (looks != NULL) {
         return dt_fail(
             file->ctx, DT_ERR_FORMAT,
-            "%s: no safetensors file: it looks like %s; give a model's .safetensors file",
+            "%s: not a safetensors file: it looks like %s; give a model's .safetensors file",
             file->path, looks);
     }
     if (length > DT__HEADER_MOST) {
         return dt_fail(
             file->ctx, DT_ERR_FORMAT,
-            "%s: no safetensors file, nor one of a kind that is known: its first 8 bytes "
+            "%s: not a safetensors file, nor one of a kind that is known: its first 8 bytes "
             "would be a header of %llu bytes, %d are the most",
             file->path, (unsigned long long)length, DT__HEADER_MOST);
     }

@@ -134,6 +134,7 @@ static dt_status read_weight(dt__json *j, dt__tensors *all)
     DT__TRY(dt__json_string(j, &w->name));
     DT__TRY(dt__json_expect(j, ':'));
     DT__TRY(dt__json_options(j, weight_keys, w));
+    dt__find_scheme(j->ctx, &w->scheme);
     all->n++;
     return check_weight(j, w);
 }

@@ -42,8 +42,8 @@ int dt__vlite_newest(int64_t code)
 
 dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i)
 {
-    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or no TFLite model: %s %lld", v->path, what,
-                   (long long)i);
+    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or not a TFLite model: %s %lld", v->path,
+                   what, (long long)i);
 }
 
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size)

@@ -28,7 +28,7 @@ const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
 int dt__vlite_newest(int64_t code);
 /* Memory for a tensor's values. */
 dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);
-/* FORMAT: "<path>: damaged, or no TFLite model: <what> <i>" */
+/* FORMAT: "<path>: damaged, or not a TFLite model: <what> <i>" */
 dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i);
 /* Reads v->f. */
 dt_status dt__vlite_read(dt__vlite *v);

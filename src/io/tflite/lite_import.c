@@ -94,7 +94,7 @@ dt_status dt__lite_open_with(dt_ctx *ctx, const char *path, dt__lite_work *work,
     DT__TRY(dt__map_file(ctx, path, &map, &f.size));
     const dt__span whole = { map, f.size };
     dt_status s = map == NULL
-                      ? dt_fail(ctx, DT_ERR_FORMAT, "%s: no TFLite model: it is empty", f.path)
+                      ? dt_fail(ctx, DT_ERR_FORMAT, "%s: not a TFLite model: it is empty", f.path)
                       : dt__vlite_open(ctx, f.path, &whole, &limits, &v);
     if (s == DT_OK) s = dt__lite_fold(v);
     if (s == DT_OK) s = work(user, v, &f);

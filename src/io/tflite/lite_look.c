@@ -120,7 +120,7 @@ static dt_status take_file(dt__look *l, lite_file *t)
     }
     count_parameters(l, t);
     if (t->f.fault == NULL) return DT_OK;
-    return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: damaged, or no TFLite model: %s, at byte %zu",
+    return dt_fail(l->ctx, DT_ERR_FORMAT, "%s: damaged, or not a TFLite model: %s, at byte %zu",
                    t->path, t->f.fault, t->f.at);
 }
 

@@ -297,7 +297,7 @@ dt_status dt__vlite_read(dt__vlite *v)
     const dt__vtable graph = dt__vflat_element(f, &graphs, 0);
     if (f->fault == NULL) DT__TRY(read_graph(v, &model, &graph));
     if (f->fault == NULL) return DT_OK;
-    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or no TFLite model: %s, at byte %zu",
+    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: damaged, or not a TFLite model: %s, at byte %zu",
                    v->path, f->fault, f->at);
 }
 

@@ -20,6 +20,7 @@ static const dt__scheme *const schemes[DT__SCHEMES] = {
 
 const dt__scheme *dt__scheme_of(int scheme)
 {
+    if (scheme == DT_SCHEME_OWN) return &dt__scheme_own;
     return scheme < 0 || scheme >= DT__SCHEMES ? NULL : schemes[scheme];
 }
 
@@ -161,7 +162,8 @@ bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const d
 {
     const dt__scale_limits limits = limits_of(scheme, q);
     const int qmin = dt__qmin(q), qmax = dt__qmax(q);
-    scheme->scale(qmin, qmax, b);
+    if (scheme->scale != NULL) scheme->scale(qmin, qmax, b);
+    else q->of->scale(b->n, b->lo, b->hi, qmin, qmax, b->scale);
     int bad = 0;
     for (int64_t i = 0; i < b->n; i++) bad |= !(fabsf(b->scale[i]) <= FLT_MAX);
     if (bad != 0) return false;

@@ -47,7 +47,7 @@ typedef struct dt__scheme {
     /* The codes, where they are not all integers of `bits` bits; of weights without a zero point.
      * Files hold their places. */
     const dt__levels *levels;
-    /* The scale of every block, before limits and rounding. */
+    /* The scale of every block, before limits and rounding. NULL: that of dt_quant_spec.of. */
     void (*scale)(int qmin, int qmax, const dt__blocks *b);
     /* The zero points that go with the scales. NULL: 0. */
     void (*zero)(int qmin, int qmax, const dt__blocks *b);
@@ -69,6 +69,9 @@ enum {
     DT__SCHEMES /* how many */
 };
 
+extern const dt__scheme dt__scheme_own; /* its scales are those of dt_quant_spec.of */
+/* Finds the registered scheme of a spec by its name; of no other spec is anything left of one. */
+void dt__find_scheme(const dt_ctx *ctx, dt_quant_spec *q);
 /* The scheme of a DT_SCHEME_...; NULL for any other number. */
 const dt__scheme *dt__scheme_of(int scheme);
 

@@ -43,7 +43,9 @@ static void check_spec(dt_recipe *r, const operand *o)
     dt__node *first = NULL;
     const char *name = NULL;
     bool all = true;
-    if (dt__quant_is_valid(&o->quant, o->use, &fault)) return;
+    dt_quant_spec quant = o->quant;
+    dt__find_scheme(r->ctx, &quant);
+    if (dt__quant_is_valid(&quant, o->use, &fault)) return;
     for (int i = 0; i < DT__FAULT_KEYS && fault.keys[i] != NULL; i++) {
         dt__node *node = dt__given(r, dt__recipe_join(r, o->path, fault.keys[i]));
         all = all && node != NULL;

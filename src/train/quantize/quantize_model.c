@@ -21,6 +21,9 @@
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
 
+#include <math.h>
+#include <string.h>
+
 typedef struct work {
     dt_ctx *ctx;
     dt_recipe *recipe;
@@ -162,6 +165,33 @@ static dt_status keep(work *w)
     return dt__partial_save(&w->partial, w->m, &w->info, w->summary);
 }
 
+/* The share of the work that this call has done, by the shapes of the weights; with convolutions,
+ * whose shapes do not say how many positions an example has, half of it by their number. */
+static double share_of(const work *w)
+{
+    const dt_quantize_summary *s = w->summary;
+    const int64_t context = w->train != NULL ? dt_dataset_context(w->train) : 0;
+    double all = 0, before = 0, done = 0;
+    bool convolutions = false;
+    DT__EACH_ENTRY(m, e, w->m) {
+        const bool derived = strcmp(e->name, "weight") == 0 && dt__derived_quant(m) != NULL;
+        const bool codes = dt_is_fake_quant(e->x) || dt_is_packed(e->x) || derived;
+        if (e->kind != DT_PARAM || !codes || !dt__entry_is_first(w->m, e)) continue;
+        all += dt__rounding_cost(e->x->rank, e->x->dims, s->samples, context);
+        convolutions = convolutions || e->x->rank > 3;
+    }
+    for (int64_t i = 0; i < s->n; i++) {
+        const dt_ints *shape = &s->weight[i].shape;
+        const double cost = dt__rounding_cost(shape->n, shape->v, s->samples, context);
+        if (i < s->resumed) before += cost;
+        done += cost;
+    }
+    const double by_shape = all > before ? fmin((done - before) / (all - before), 1) : 1;
+    const double rest = (double)dt__max_i64(s->wanted - s->resumed, 1);
+    const double by_number = (double)(s->n - s->resumed) / rest;
+    return convolutions ? (by_shape + by_number) / 2 : by_shape;
+}
+
 static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
 {
     work *w = user;
@@ -169,6 +199,7 @@ static dt_status weight_done(void *user, const char *path, const dt_round_report
     const dt_quantize_summary *s = w->summary;
     DT__TRY(dt__report_add(w->summary, w->m, path, report));
     DT__TRY(keep(w));
+    w->summary->share = share_of(w);
     if (job->weight != NULL && writes(w)) job->weight(job->user, s);
     if (job->stop == NULL || s->n == s->wanted || !job->stop(job->user)) return DT_OK;
     return dt_fail(

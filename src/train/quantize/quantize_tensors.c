@@ -1,5 +1,6 @@
 /* dt_quantize_tensors: quantizes a file of weights without a model. Checks all settings, names and
  * shapes first, then rounds one weight after the other, and writes the whole file at the end. */
+#include "train/quantize/rounding.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "io/safetensors/file_apart.h"
@@ -132,12 +133,25 @@ static dt_status keep(dt__tensors_run *r)
     return DT_OK;
 }
 
+static double cost_of(const dt__tensors_run *r, const dt__tensor_plan *p)
+{
+    const int64_t given = r->o->calibration.samples,
+                  have = p->input != NULL ? p->input->dims[0] : 0;
+    const int64_t samples = given > 0 ? dt__min_i64(given, have) : have;
+    return p->rounds && !p->done ? dt__rounding_cost(p->entry->rank, p->entry->dims, samples, 0)
+                                 : 0;
+}
+
 static dt_status round_all(dt__tensors_run *r)
 {
+    double all = 0, done = 0;
+    for (int64_t i = 0; i < r->n; i++) all += cost_of(r, &r->plan[i]);
     for (int64_t i = 0; i < r->n; i++) {
         dt__tensor_plan *p = &r->plan[i];
         if (!p->rounds || p->done) continue;
+        done += cost_of(r, p);
         DT__TRY(dt__tensors_round(r, p));
+        r->summary->share = all > 0 ? done / all : 1;
         if (r->job->weight != NULL) r->job->weight(r->job->user, r->summary);
         DT__TRY(keep(r));
     }

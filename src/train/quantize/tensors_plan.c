@@ -111,6 +111,7 @@ static void decide(const dt__tensors_run *r, dt__tensor_plan *p)
         if (rule->has_rounder) rounder = rule->rounder;
         dt_quant_apply(&p->meta.scheme, &rule->weight);
     }
+    dt__find_scheme(r->ctx, &p->meta.scheme);
     decide_op(r, p);
     p->rounds &= !p->skipped;
     p->options = dt__settings_of(&o->rounding, rounder);

@@ -127,6 +127,10 @@ static const dt_key evaluate_keys[] = {
       .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates between two evaluations; 0: at the end of each epoch, of language models as "
               "often as costs a tenth of the time" },
+    { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
+      .fallback = "0",
+      .text = "validation examples that each evaluation adds to metrics.jsonl with what the model "
+              "makes of them: texts, classes, images, masks or reconstructions; 0: none" },
     { 0 },
 };
 

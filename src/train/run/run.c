@@ -135,6 +135,7 @@ static dt_status train(dt__run *r)
     DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
     DT__TRY(dt__run_begin_mirror(r));
+    dt__run_plan(r);
     r->began = r->line_clock = r->saved_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);

@@ -34,6 +34,7 @@
 #define DT__TRAIN_RUN_H
 
 #include "cluster/cluster.h"
+#include "core/estimate.h"
 #include "core/text/json.h"
 #include "train/recipe/recipe.h"
 #include "train/task/task.h"
@@ -41,6 +42,16 @@
 #include <detent/io.h>
 
 /* A run has one stage or two: with train.float_baseline the baseline is trained first. */
+/* Kinds of work, for the time that is left. */
+typedef enum dt__run_work {
+    DT__TRAIN_FLOAT,
+    DT__TRAIN_QAT,
+    DT__EVAL_FLOAT,
+    DT__EVAL_QAT,
+    DT__ROUND,
+    DT__RUN_WORKS
+} dt__run_work;
+
 typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
 
 /* Counters and values that a checkpoint saves. */
@@ -171,22 +182,21 @@ typedef struct dt__run {
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
     /* progress */
-    double opened;                 /* time at which dt_run was called */
-    double began;                  /* time at which this process began to train */
-    int64_t trained;               /* updates made by this process */
-    const char *timed_phase;       /* the phase of the next two; NULL: no update yet */
-    double phase_began;            /* the end of its first update by this process */
-    int64_t phase_trained;         /* its updates after that one */
-    int64_t samples;               /* examples in them */
-    double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
-    double saved_clock;            /* time of the latest checkpoint */
-    double line_clock;             /* time of the latest line of metrics */
-    int64_t line_samples;          /* examples since then */
-    int64_t line_trained;          /* `trained` then */
-    dt__cluster_costs line_costs;  /* what communication had cost then */
-    double validated;              /* the latest validation loss of this process; NaN: none */
-    double first_metric;           /* metric[0] of that evaluation */
-    dt__experts experts;           /* of that evaluation */
+    double opened;                     /* time at which dt_run was called */
+    double began;                      /* time at which this process began to train */
+    int64_t trained;                   /* updates made by this process */
+    const char *timed_phase;           /* of the latest update; NULL: no update yet */
+    dt__work_kind work[DT__RUN_WORKS]; /* what there is to do, in examples */
+    int64_t samples;                   /* examples in them */
+    double seconds[DT_CONTENDERS];     /* of evaluating float, ptq; 0: not in this process */
+    double saved_clock;                /* time of the latest checkpoint */
+    double line_clock;                 /* time of the latest line of metrics */
+    int64_t line_samples;              /* examples since then */
+    int64_t line_trained;              /* `trained` then */
+    dt__cluster_costs line_costs;      /* what communication had cost then */
+    double validated;                  /* the latest validation loss of this process; NaN: none */
+    double first_metric;               /* metric[0] of that evaluation */
+    dt__experts experts;               /* of that evaluation */
     dt__update_result latest;
 } dt__run;
 
@@ -404,6 +414,18 @@ dt_status dt__run_end_spread(dt__run *r);
 /* Leaves the other ranks; `status`: how the run ended. */
 void dt__run_leave(dt__run *r, dt_status status);
 
+/* ---- run_time.c ---- */
+
+/* Plans the rest of the run, from the counters. */
+void dt__run_plan(dt__run *r);
+/* Counts an update. */
+void dt__run_time_update(dt__run *r, int64_t samples, double seconds);
+/* dt__evaluate, counted, which tells control.progress how far it is. */
+dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metrics *metrics,
+                                  dt_tensor **out);
+/* Counts the weight at `path`, which was rounded since *before; *before becomes now. */
+void dt__run_time_rounding(dt__run *r, const char *path, double *before);
+
 /* ---- run_rate.c ---- */
 
 /* The learning rate of the next update. */
@@ -468,6 +490,8 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t);
 dt_status dt__run_check_evaluation(dt__run *r);
 /* Evaluates if the recipe asks for an evaluation after the latest update. */
 dt_status dt__run_validate(dt__run *r);
+/* Evaluations of a stage up to an update. */
+int64_t dt__run_validations(const dt__run *r, int64_t step);
 /* After the last update of a stage: restores the best weights, if train.finish_with is best. */
 dt_status dt__run_take_best(dt__run *r);
 
@@ -521,10 +545,16 @@ dt_status dt__run_write_layers(dt__run *r, const char *name);
 
 /* ---- what the report shows besides; nothing is written without run.report ---- */
 
-/* Evaluates the prepared model with each layer in float, and leaves it as it was. */
+/* Evaluates the prepared model with each layer in float, and leaves it as it was; with how many
+ * examples, of n layers. */
+int64_t dt__run_sensitivity_examples(const dt__run *r, int64_t n);
 dt_status dt__run_write_sensitivity(dt__run *r);
 /* `outputs`: answers of m for all evaluated examples. */
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
+/* train.evaluate.samples: CONFIG where the data have none to show; the line of metrics.jsonl of an
+ * evaluation. */
+dt_status dt__run_check_samples(dt__run *r);
+dt_status dt__run_log_samples(dt__run *r);
 /* The typed columns of a table. */
 dt_status dt__run_write_columns(dt__run *r);
 /* `seconds`: of this call so far. */

@@ -38,6 +38,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
         bool wanted;
     } keys[] = {
         { "train.evaluate.every_steps", o->evaluate.every_steps > 0 },
+        { "train.evaluate.samples", o->evaluate.samples > 0 },
         { "train.early_stopping.patience", o->early_stopping.patience > 0 },
         { "train.finish_with", o->finish_with == DT_FINISH_BEST },
         { "train.checkpoint.best", o->checkpoint.best },
@@ -123,6 +124,7 @@ static dt_status measure(dt__run *r)
         put_share(&t, "idlest_expert", r->experts.idlest);
     }
     DT__TRY(dt__run_end_line(r, &t));
+    DT__TRY(dt__run_log_samples(r));
     r->validated = m.loss;
     r->first_metric = m.value[0];
     if (r->control.evaluated != NULL) {
@@ -173,6 +175,12 @@ static bool evaluates_the_end(const dt__run *r)
 {
     return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->train) > 0 ||
            looks_for_best(r);
+}
+
+int64_t dt__run_validations(const dt__run *r, int64_t step)
+{
+    const int64_t period = period_of(r);
+    return step / period + (step == r->steps && evaluates_the_end(r) && step % period != 0);
 }
 
 dt_status dt__run_validate(dt__run *r)

@@ -226,6 +226,7 @@ dt_status dt__run_check(dt__run *r)
         check_loader,
         check_weights,
         dt__run_check_threshold,
+        dt__run_check_samples,
     };
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const dt_status status = check_trial(r);

@@ -25,7 +25,7 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
     const dt__evaluation e = {
         .m = m, .d = r->evaluated, .options = &how, .wanted = wanted, .cluster = r->cluster
     };
-    return dt__evaluate(&e, metrics, answers);
+    return dt__run_time_evaluation(r, &e, metrics, answers);
 }
 
 /* ---- float and rounded ---------------------------------------------------------------------- */
@@ -141,11 +141,18 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     return status;
 }
 
+typedef struct rounding {
+    dt__run *r;
+    double before; /* the end of the layer before */
+} rounding;
+
 /* Stops between layers if requested; the final checkpoint has been saved. */
 static dt_status stop_between(void *user, const char *path, const dt_round_report *report)
 {
-    dt__run *r = user;
+    rounding *own = user;
+    dt__run *r = own->r;
     (void)report;
+    dt__run_time_rounding(r, path, &own->before);
     if (!dt__run_wants_to_stop(r)) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted behind the codes of %s; --resume goes on", path);
@@ -165,11 +172,12 @@ static dt_status choose_codes(dt__run *r, const char *path)
 {
     const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
     dt__calibration calibration;
+    rounding own = { r, dt__seconds() };
     const dt__rounding_job job = { .m = r->model,
                                    .calibration = &calibration,
                                    .cluster = r->cluster,
                                    .done = stop_between,
-                                   .user = r };
+                                   .user = &own };
     dt_status status = dt__calibration_open(&calibration, r->ctx, r->train, &p.choice);
     if (status == DT_OK) status = dt__rounding_run(&p, &job, NULL);
     if (status == DT_OK) status = save_codes(r, &p, path);

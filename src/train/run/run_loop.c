@@ -84,35 +84,10 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-/* An update of the present phase, with the validations since it began: phases differ, and the first
- * updates of the process are slow. Before its second update, of all. */
-static double seconds_of_update(const dt__run *r)
-{
-    const double now = dt__seconds();
-    if (r->phase_trained > 1) return (now - r->phase_began) / (double)r->phase_trained;
-    return r->trained == 0 ? 0 : (now - r->began) / (double)r->trained;
-}
-
-/* Counts an update of this phase; its first one begins the time. */
-static void count_phase(dt__run *r)
-{
-    const char *phase = dt__run_phase(r);
-    if (r->timed_phase == NULL || strcmp(phase, r->timed_phase) != 0) {
-        r->timed_phase = phase;
-        r->phase_began = dt__seconds();
-        r->phase_trained = 0;
-        return;
-    }
-    r->phase_trained++;
-}
-
 dt_progress dt__run_progress(const dt__run *r)
 {
     const int64_t step = r->count[DT__COUNT_STEP].value;
-    const bool before_main = r->count[DT__COUNT_STAGE].value == DT__BASELINE;
-    const int64_t left = r->steps - step + (before_main ? r->steps : 0);
     const double seconds = dt__seconds() - r->began;
-    const double each = seconds_of_update(r);
     const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
     const dt__cluster_costs costs = dt__cluster_costs_of(r->cluster);
     const double n = r->trained == 0 ? 1 : (double)r->trained;
@@ -129,7 +104,7 @@ dt_progress dt__run_progress(const dt__run *r)
         .idlest_expert = r->experts.any ? r->experts.idlest : 0,
         .samples_per_s = speed,
         .tokens_per_s = speed * (double)dt_dataset_context(r->train),
-        .seconds_left = (double)left * each,
+        .seconds_left = dt__work_left(r->work, DT__RUN_WORKS),
         .memory = dt_memory_of(r->ctx).held,
         .communication_ms = 1e3 * costs.busy / n,
         .exposed_ms = 1e3 * costs.waited / n,
@@ -149,7 +124,6 @@ static void count(dt__run *r, const dt__update_result *u)
 {
     const double limit = r->o->train.clip_grad_norm;
     r->trained++;
-    count_phase(r);
     r->samples += u->samples;
     r->line_samples += u->samples;
     ++*dt__run_count(r, DT__COUNT_STEP);
@@ -202,6 +176,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
     dt__update_result u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
         if (r->cluster == NULL ? dt__run_wants_to_stop(r) : r->asked_to_stop) return stop(r);
+        const double before = dt__seconds();
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
@@ -211,6 +186,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         const bool logged = step % line_every(r) == 0 || step == r->steps;
         if (logged) DT__TRY(write_line(r, &u));
         DT__TRY(dt__run_log_layers(r));
+        dt__run_time_update(r, u.samples, dt__seconds() - before);
         DT__TRY(dt__run_validate(r));
         if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);

@@ -66,7 +66,8 @@ static void put_line(dt__run *r, mirrors *m, const dt__branch *line)
     char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME];
     const char *columns[COLUMNS];
     name_columns(r, metric, columns);
-    if (dt__field(line, "layers") == NULL) dt__put_csv_row(&m->csv, line, columns);
+    const bool numbers = dt__field(line, "layers") == NULL && dt__field(line, "samples") == NULL;
+    if (numbers) dt__put_csv_row(&m->csv, line, columns);
     dt__put_events(&m->events, line, now());
 }
 

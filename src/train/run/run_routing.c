@@ -89,7 +89,7 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *o, dt_metrics *m, dt
     DT__EACH_MODULE(layer, r->model) {
         if (layer->type == &dt__nn_grouped_linear && s == DT_OK) s = watch(&all, layer);
     }
-    if (s == DT_OK) s = dt__evaluate(&e, m, NULL);
+    if (s == DT_OK) s = dt__run_time_evaluation(r, &e, m, NULL);
     *experts = (dt__experts){ .any = all.n > 0, .busiest = 0, .idlest = 1 };
     for (int64_t i = 0; i < all.n; i++) {
         if (s == DT_OK) s = add_ranks(r, &all.layer[i]);

@@ -78,7 +78,7 @@ dt_status dt__run_choose_thresholds(dt__run *r)
     dt_metrics m;
     if (r->o->train.threshold == DT_THRESHOLD_NONE) return DT_OK;
     dt_tape_reset(r->tape);
-    DT__TRY(dt__evaluate(&e, &m, &outputs));
+    DT__TRY(dt__run_time_evaluation(r, &e, &m, &outputs));
     const dt_status s = choose(r, outputs);
     dt_tensor_free(outputs);
     return s;

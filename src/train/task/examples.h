@@ -15,6 +15,7 @@ typedef struct dt__examples {
     int64_t n, each;   /* examples; numbers of an output */
     dt_loader *loader; /* of the data, one example a batch */
     bool no_pictures;  /* its x is not what the model sees */
+    int64_t samples;   /* texts; 0: the usual number */
 } dt__examples;
 
 /* Each appends fields of the object: `"name": value`, without a comma at the end. */
@@ -25,6 +26,13 @@ dt_status dt__examples_of_values(const dt__examples *e);
 dt_status dt__examples_of_tokens(const dt__examples *e);
 dt_status dt__examples_of_bits(const dt__examples *e);
 dt_status dt__examples_of_anomaly(const dt__examples *e);
+
+/* Each appends an object about example i, for which the model gave y[e->each]. */
+dt_status dt__put_class_example(const dt__examples *e, int64_t i, const float *y);
+dt_status dt__put_image_example(const dt__examples *e, int64_t i, const float *y);
+dt_status dt__put_mask_example(const dt__examples *e, int64_t i, const float *y);
+/* With the reconstruction, where it is a picture. */
+dt_status dt__put_anomaly_example(const dt__examples *e, int64_t i, const float *y);
 
 /* Example i as evaluation sees it, [1, ...], lent until the next call. */
 dt_status dt__examples_at(const dt__examples *e, int64_t i, dt_tensor **x, dt_tensor **target);
@@ -41,6 +49,8 @@ typedef struct dt__picture {
 void dt__put_picture(dt__chars *t, const dt__picture *p);
 /* The picture of an example's x, [1, ...]; null for other shapes. */
 void dt__put_shown_input(const dt__examples *e, const dt_tensor *x);
+/* The picture of other values of the same shape. */
+void dt__put_shown(const dt__examples *e, const dt_tensor *x, const float *value);
 /* A string of JSON for files that people look at (dt_text_json). */
 void dt__put_visible(dt__chars *t, const char *text, size_t bytes);
 /* The name of a class, else its number, quoted. */

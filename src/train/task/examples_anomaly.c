@@ -79,3 +79,22 @@ dt_status dt__examples_of_anomaly(const dt__examples *e)
     dt__release(e->ctx, error);
     return status;
 }
+
+dt_status dt__put_anomaly_example(const dt__examples *e, int64_t i, const float *y)
+{
+    dt_tensor *x, *target;
+    DT__TRY(dt__examples_at(e, i, &x, &target));
+    const double error = x->count == e->each ? error_of(x, y) : (double)NAN;
+    dt__put_text(e->t, "{\"index\": ");
+    dt__put_integer(e->t, i);
+    dt__put_text(e->t, ", \"error\": ");
+    if (isfinite(error)) dt__put_real(e->t, error);
+    else dt__put_text(e->t, "null");
+    dt__put_text(e->t, ", \"input\": ");
+    dt__put_shown_input(e, x);
+    dt__put_text(e->t, ", \"output\": ");
+    if (x->count == e->each) dt__put_shown(e, x, y);
+    else dt__put_text(e->t, "null");
+    dt__put_text(e->t, "}");
+    return DT_OK;
+}

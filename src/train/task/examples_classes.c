@@ -16,10 +16,9 @@ static double cost_of(const float *y, int64_t classes, int64_t k)
     return log(sum) + (double)most - (double)y[k];
 }
 
-static dt_status put_mistake(const dt__examples *e, int64_t i)
+dt_status dt__put_class_example(const dt__examples *e, int64_t i, const float *y)
 {
     dt_tensor *x, *target;
-    const float *y = e->y + i * e->each;
     const int64_t found = dt__first_class(y, e->each, 1);
     const double share = exp(-cost_of(y, e->each, found));
     DT__TRY(dt__examples_at(e, i, &x, &target));
@@ -52,7 +51,7 @@ static dt_status put_mistakes(const dt__examples *e, double *cost)
     dt__put_text(e->t, ", \"worst\": [");
     for (int64_t i = 0; i < shown; i++) {
         dt__put_text(e->t, i > 0 ? ",\n  " : "\n  ");
-        DT__TRY(put_mistake(e, place[i]));
+        DT__TRY(dt__put_class_example(e, place[i], e->y + place[i] * e->each));
     }
     dt__put_text(e->t, "]");
     return DT_OK;

@@ -94,18 +94,19 @@ static dt_status rate(const showing *s, rated *all)
     return DT_OK;
 }
 
-static dt_status put_one(const showing *s, const rated *r)
+static dt_status put_one(const showing *s, int64_t i, const float *y)
 {
     const dt__examples *e = s->e;
     dt_tensor *x, *target;
-    DT__TRY(dt__examples_at(e, r->i, &x, &target));
+    DT__TRY(dt__examples_at(e, i, &x, &target));
+    const double error = s->error(s, y, dt_data(target));
     dt__put_text(e->t, "{\"index\": ");
-    DT__PUT_ALL(e->t, r->i, ", \"error\": ");
-    if (isfinite(r->error)) dt__put_real(e->t, r->error);
+    DT__PUT_ALL(e->t, i, ", \"error\": ");
+    if (isfinite(error)) dt__put_real(e->t, error);
     else dt__put_text(e->t, "null");
     dt__put_text(e->t, ", \"input\": ");
     dt__put_shown_input(e, x);
-    DT__TRY(s->put(s, e->y + r->i * e->each, dt_data(target)));
+    DT__TRY(s->put(s, y, dt_data(target)));
     dt__put_text(e->t, "}");
     return DT_OK;
 }
@@ -127,32 +128,55 @@ static dt_status show(const showing *s)
     dt__put_text(e->t, "\"shown\": [");
     for (int64_t k = 0; k < SHOWN && k < e->n && status == DT_OK; k++) {
         dt__put_text(e->t, k > 0 ? ",\n  " : "\n  ");
-        status = put_one(s, &all[place_of(k, e->n)]);
+        const int64_t i = all[place_of(k, e->n)].i;
+        status = put_one(s, i, e->y + i * e->each);
     }
     dt__put_text(e->t, "]");
     dt__release(e->ctx, all);
     return status;
 }
 
+static showing images_of(const dt__examples *e)
+{
+    return (showing){ .e = e,
+                      .channels = dt_dataset_channels(e->d),
+                      .height = dt_dataset_height(e->d),
+                      .width = dt_dataset_width(e->d),
+                      .error = squared_error,
+                      .put = put_images };
+}
+
+static showing masks_of(const dt__examples *e)
+{
+    const int64_t height = dt_dataset_height(e->d), width = dt_dataset_width(e->d);
+    return (showing){ .e = e,
+                      .channels = e->each / dt__max_i64(height * width, 1),
+                      .height = height,
+                      .width = width,
+                      .error = wrong_pixels,
+                      .put = put_masks };
+}
+
 dt_status dt__examples_of_images(const dt__examples *e)
 {
-    const showing s = { .e = e,
-                        .channels = dt_dataset_channels(e->d),
-                        .height = dt_dataset_height(e->d),
-                        .width = dt_dataset_width(e->d),
-                        .error = squared_error,
-                        .put = put_images };
+    const showing s = images_of(e);
     return show(&s);
 }
 
 dt_status dt__examples_of_masks(const dt__examples *e)
 {
-    const int64_t height = dt_dataset_height(e->d), width = dt_dataset_width(e->d);
-    const showing s = { .e = e,
-                        .channels = e->each / dt__max_i64(height * width, 1),
-                        .height = height,
-                        .width = width,
-                        .error = wrong_pixels,
-                        .put = put_masks };
+    const showing s = masks_of(e);
     return show(&s);
+}
+
+dt_status dt__put_image_example(const dt__examples *e, int64_t i, const float *y)
+{
+    const showing s = images_of(e);
+    return put_one(&s, i, y);
+}
+
+dt_status dt__put_mask_example(const dt__examples *e, int64_t i, const float *y)
+{
+    const showing s = masks_of(e);
+    return put_one(&s, i, y);
 }

@@ -112,7 +112,8 @@ static dt_status put_all(making *m)
 {
     const dt__examples *e = m->e;
     const bool prompted = dt_dataset_is_prompted(e->d);
-    const int64_t shown = dt__min_i64(prompted ? PROMPTED : RUNNING, e->n);
+    const int64_t usual = prompted ? PROMPTED : RUNNING;
+    const int64_t shown = dt__min_i64(e->samples > 0 ? e->samples : usual, e->n);
     m->how = dt_sampling_defaults();
     m->how.temperature = prompted ? 0 : 0.8;
     DT__PUT_ALL(e->t, "\"temperature\": ", m->how.temperature);

@@ -117,7 +117,7 @@ dt_status dt__folder_read(dt_ctx *ctx, const char *folder, const char *shown, dt
     *out = (dt__folder_about){ .arena = 0 };
     if (!find_name(folder, out->name)) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "%s: no folder of format c: it has no NAME.h with NAME.c and NAME_test.c",
+                       "%s: not a folder of format c: it has no NAME.h with NAME.c and NAME_test.c",
                        shown);
     }
     if (snprintf(path, sizeof path, "%s/%s.h", folder, out->name) >= (int)sizeof path) {

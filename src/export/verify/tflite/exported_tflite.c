@@ -30,7 +30,7 @@ static dt_status open_file(dt__exported *e, const char *path)
     e->file = f;
     DT__TRY(dt__map_file(e->ctx, path, &f->map, &f->bytes));
     if (f->map == NULL) {
-        return dt_fail(e->ctx, DT_ERR_FORMAT, "%s: no TFLite model: it is empty", e->path);
+        return dt_fail(e->ctx, DT_ERR_FORMAT, "%s: not a TFLite model: it is empty", e->path);
     }
     DT__TRY(dt__vlite_open(e->ctx, e->path, &(dt__span){ f->map, f->bytes }, NULL, &f->v));
     const int in = dt__vlite_inputs(f->v), out = dt__vlite_outputs(f->v);

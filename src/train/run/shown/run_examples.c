@@ -76,11 +76,11 @@ void dt__put_picture(dt__chars *t, const dt__picture *p)
 
 /* Images as they are; tables of numbers [1, rows, columns] and [rows, columns] as pictures, unless
  * one side is hardly more than a line. */
-void dt__put_shown_input(const dt__examples *e, const dt_tensor *x)
+void dt__put_shown(const dt__examples *e, const dt_tensor *x, const float *value)
 {
     const int rank = x->rank - 1;
     const int64_t *dims = x->dims + 1;
-    dt__picture p = { .channels = 1, .value = dt_data(x) };
+    dt__picture p = { .channels = 1, .value = value };
     if (rank == 2 || rank == 3) {
         p.channels = rank == 3 ? dims[0] : 1;
         p.height = dims[rank - 2];
@@ -92,6 +92,11 @@ void dt__put_shown_input(const dt__examples *e, const dt_tensor *x)
     } else {
         dt__put_picture(e->t, &p);
     }
+}
+
+void dt__put_shown_input(const dt__examples *e, const dt_tensor *x)
+{
+    dt__put_shown(e, x, dt_data(x));
 }
 
 void dt__put_visible(dt__chars *t, const char *text, size_t bytes)

@@ -40,14 +40,14 @@ static dt_status add_layers(sensitivity *s)
 }
 
 /* Forward and backward of an example take as long as three evaluations. */
-static int64_t count_examples(const sensitivity *s)
+int64_t dt__run_sensitivity_examples(const dt__run *r, int64_t layers)
 {
-    const dt__run *r = s->r;
+    const int64_t batch = r->o->train.eval_batch_size;
     const double trained = (double)r->steps * (double)r->o->train.batch_size * 3;
-    const double passes = 100 * (double)(2 * s->n + 1);
+    const double passes = 100 * (double)(2 * layers + 1);
     const double wanted = fmin(fmax(trained / passes, FEWEST_EXAMPLES), MOST_EXAMPLES);
     const int64_t n = dt__min_i64((int64_t)wanted, dt_dataset_count(r->evaluated));
-    return n < s->batch ? n : n / s->batch * s->batch;
+    return n < batch ? n : n / batch * batch;
 }
 
 static dt_status measure(const sensitivity *s, double *loss)
@@ -59,7 +59,7 @@ static dt_status measure(const sensitivity *s, double *loss)
                                .options = &how,
                                .examples = s->examples,
                                .cluster = s->r->cluster };
-    const dt_status status = dt__evaluate(&e, &m, NULL);
+    const dt_status status = dt__run_time_evaluation(s->r, &e, &m, NULL);
     *loss = status == DT_OK ? m.loss : (double)NAN;
     return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */
 }
@@ -118,7 +118,7 @@ dt_status dt__run_write_sensitivity(dt__run *r)
     sensitivity s = { .r = r, .batch = r->o->train.eval_batch_size };
     if (!r->o->run.report) return DT_OK;
     dt_status status = add_layers(&s);
-    s.examples = count_examples(&s);
+    s.examples = dt__run_sensitivity_examples(r, s.n);
     if (status == DT_OK) status = measure(&s, &s.loss);
     for (int64_t i = 0; i < s.n && status == DT_OK; i++) {
         status = measure_layer(&s, &s.layer[i]);
