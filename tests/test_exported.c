@@ -167,10 +167,10 @@ START_TEST(other_files_are_named)
     fails(s.ctx, DT_ERR_FORMAT, "no exported file that can be run", "net.txt");
     fails(s.ctx, DT_ERR_IO, "cannot open", "nothing.onnx");
     fails(s.ctx, DT_ERR_IO, "cannot open", "nothing.tflite");
-    fails(s.ctx, DT_ERR_FORMAT, "no folder of format c", "");
+    fails(s.ctx, DT_ERR_FORMAT, "not a folder of format c", "");
     test_join(path, folder, "bad.onnx");
     test_write_text(path, "no graph");
-    fails(s.ctx, DT_ERR_FORMAT, "no ONNX file", "bad.onnx");
+    fails(s.ctx, DT_ERR_FORMAT, "not an ONNX file", "bad.onnx");
     test_join(path, folder, "bad.tflite");
     test_write_text(path, "");
     fails(s.ctx, DT_ERR_FORMAT, "it is empty", "bad.tflite");

@@ -461,7 +461,7 @@ START_TEST(other_files)
     ck_assert_int_eq(dt_onnx_import(ctx, path, NULL, &m, NULL), DT_ERR_FORMAT);
     test_write_text(path, "a text");
     ck_assert_int_eq(dt_onnx_import(ctx, path, NULL, &m, NULL), DT_ERR_FORMAT);
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "no ONNX file"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "not an ONNX file"));
 }
 END_TEST
 
@@ -507,7 +507,7 @@ static const call calls[] = {
     { "O/cnn.onnx -o F/m.safetensors --map O/make.py", 2, "--map requires --network", false },
     { "O/cnn.onnx O/cnn.onnx -o F/m.safetensors", 2, "one file is imported", false },
     { "F/none.onnx -o F/m.safetensors", 4, "none.onnx", false },
-    { "O/make.py -o F/m.safetensors", 4, "no ONNX file", false },
+    { "O/make.py -o F/m.safetensors", 4, "not an ONNX file", false },
     { "F/net.pt -o F/m.safetensors", 4, "torch.onnx.export(model.eval(), x, 'model.onnx'", false },
     { "F -o F/m.safetensors", 4, "A Hugging Face folder needs no import", false },
     { "O/cnn.onnx -o F/m.safetensors --mean 0.5,x", 2, "--mean is '0.5,x'; expected numbers",

@@ -142,8 +142,8 @@ START_TEST(a_scheme_is_trained_and_converted)
     char path[TEST_PATH];
     dt_module *m;
     dt_model_info info;
-    copy_plugin("power_of_two.so");
-    check_runs("train " SOURCES "power_of_two.yaml run.plugins=[./power_of_two.so] run.dir=run "
+    copy_plugin("power_scales.so");
+    check_runs("train " SOURCES "power_scales.yaml run.plugins=[./power_scales.so] run.dir=run "
                "qat.start_step=2 train.checkpoint.every_steps=2 " SHORT);
     test_join(path, folder, "run/summary.json");
     char *summary = test_read_file(path, NULL);
@@ -152,11 +152,11 @@ START_TEST(a_scheme_is_trained_and_converted)
     check_runs("eval run");
     check_runs("train run --resume --quiet");
     check_runs("inspect run");
-    ck_assert_ptr_nonnull(strstr(said, "power_of_two"));
+    ck_assert_ptr_nonnull(strstr(said, "power_scales"));
     check_runs("export run --format onnx --verify -o out.onnx --quiet");
     check_runs("export run --format c -o out --quiet");
-    check_fails("inspect run/model.safetensors --layers", "needs plugin 'power_of_two' of XXH3 ");
-    test_join(path, folder, "power_of_two.so");
+    check_fails("inspect run/model.safetensors --layers", "needs plugin 'power_scales' of XXH3 ");
+    test_join(path, folder, "power_scales.so");
     TEST_OK(ctx, dt_plugin_load(ctx, path));
     test_join(path, folder, "run/model.safetensors");
     TEST_OK(ctx, dt_model_load(ctx, path, &m, &info));
@@ -180,18 +180,18 @@ END_TEST
 
 START_TEST(schemes_are_checked)
 {
-#define RECIPE "config validate " SOURCES "power_of_two.yaml "
-#define LOADED RECIPE "--plugin " EXAMPLES "power_of_two.so "
+#define RECIPE "config validate " SOURCES "power_scales.yaml "
+#define LOADED RECIPE "--plugin " EXAMPLES "power_scales.so "
     check_runs(LOADED);
-    check_fails(RECIPE, "'qat.weight.own': there is no scheme 'power_of_two': a plugin has it");
+    check_fails(RECIPE, "'qat.weight.own': there is no scheme 'power_scales': a plugin has it");
     check_fails(LOADED "qat.weight.own=other", "'qat.weight.own': there is no scheme 'other'");
     check_fails(LOADED "'~qat.weight.own'", "scheme own requires 'own'");
     check_fails(LOADED "qat.activation.range=dynamic", "activations with range static");
     check_fails(LOADED "qat.weight.range=learned", "own");
     static const dt_own_scheme nameless = { .text = "none" };
     TEST_FAILS(ctx, DT_ERR_ARG, "a name and a function", dt_scheme_register(ctx, &nameless));
-    TEST_OK(ctx, dt_plugin_load(ctx, EXAMPLES "power_of_two.so"));
-    const dt_own_scheme *it = dt_scheme_named(ctx, "power_of_two");
+    TEST_OK(ctx, dt_plugin_load(ctx, EXAMPLES "power_scales.so"));
+    const dt_own_scheme *it = dt_scheme_named(ctx, "power_scales");
     ck_assert_ptr_nonnull(it);
     TEST_FAILS(ctx, DT_ERR_ARG, "already", dt_scheme_register(ctx, it));
     const dt_own_scheme taken = { .name = "symmetric", .scale = it->scale };

@@ -465,7 +465,7 @@ START_TEST(the_list_is_in_the_order_of_scheme_numbers)
 #include "qat/schemes/schemes.inc"
 #undef DT__SCHEME
     ck_assert_ptr_null(dt__scheme_of(-1));
-    ck_assert_ptr_null(dt__scheme_of(DT__SCHEMES));
+    ck_assert_ptr_null(dt__scheme_of(DT_SCHEME_OWN + 1));
     for (const dt_key *k = dt__quant_keys; k->name != NULL; k++) {
         for (int i = 0; strcmp(k->name, "scheme") == 0 && i <= DT__SCHEMES; i++) {
             const dt__scheme *scheme = dt__scheme_of(i);
@@ -791,11 +791,11 @@ static const struct bad_setting {
     dt_quant_spec q;
     const char *text;
 } bad_settings[] = {
-    { { .scheme = DT__SCHEMES, .bits = 4 }, "not a quantization scheme" },
+    { { .scheme = DT_SCHEME_OWN + 1, .bits = 4 }, "not a quantization scheme" },
     { { .scheme = -1, .bits = 4 }, "not a quantization scheme" },
     { { .bits = 1 }, "bits must be from 2 to 8, not 1" },
-    { { .bits = 9 }, "bits must be from 2 to 8, not 9" },
-    { { .bits = INT64_C(1) << 40 }, "from 2 to 8" },
+    { { .bits = 9 }, "bits must be from 1 to 8, not 9" },
+    { { .bits = INT64_C(1) << 40 }, "from 1 to 8" },
     { { .bits = 4, .granularity = 5 }, "not a granularity" },
     { { .bits = 4, .granularity = DT_PER_GROUP }, "group_size must be positive, not 0" },
     { { .bits = 4, .granularity = DT_PER_GROUP, .group_size = -8 }, "positive, not -8" },

@@ -202,6 +202,8 @@ static const body bodies[] = {
     IMAGES(prelu, ""),
     ROWS(softmax, ""),
     ROWS(log_softmax, ""),
+    { "embedding", "[4, 6]",
+      "  - {linear: l, out: 5}\n  - sign\n  - relu\n  - {embedding: k, count: 2, width: 3}\n" },
     ROWS(affine, ""),
     IMAGES(mix, ", dim: 2, out: 5"),
     SIGNALS(max_pool1d, ", kernel: 3, stride: 1"),

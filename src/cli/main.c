@@ -126,8 +126,10 @@ static const cli_command commands[] = {
                      "hf: of the weights; default: as they were read, or f32" },
                    { "--dequantize", NULL,
                      "hf: the values of integer codes, also of a model that has float masters" },
-                   { "--type", "trained|f32|f16|q4_0|q8_0|tq1_0|tq2_0",
-                     "gguf: of the weights; default: as they are quantized, floats in f32" } } },
+                   { "--type", "TYPE",
+                     "gguf: of the weights: trained, f32, f16, q4_0, q8_0, tq1_0 or tq2_0; "
+                     "default: "
+                     "as they are quantized, floats in f32" } } },
     { "tokenize", "TEXT... [-o FILE.bin] --tokenizer bytes|chars|FILE",
       "texts to a file of ids, or to lines of ids on stdout; with --decode, files of ids to text",
       cli_tokenize, .least_words = 1,

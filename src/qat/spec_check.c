@@ -50,7 +50,10 @@ static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
                     scheme->name, scheme->bits, scheme->bits == 1 ? "" : "s", (long long)q->bits);
     }
     if (scheme->bits == 0 && (q->bits < 2 || q->bits > 8)) {
-        return fail(f, KEYS("bits"), "bits must be from 2 to 8, not %lld", (long long)q->bits);
+        if (q->bits != 1) {
+            return fail(f, KEYS("bits"), "bits must be from 1 to 8, not %lld", (long long)q->bits);
+        }
+        return fail(f, KEYS("bits"), "bits must be from 2 to 8, not 1, which scheme binary has");
     }
     if (scheme->levels != NULL && q->activation) {
         return fail(f, KEYS("scheme"), "scheme %s is for weights", scheme->name);

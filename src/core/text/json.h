@@ -138,6 +138,9 @@ void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
  * range. Strings live as long as j->strings, items as long as *j->blocks. In items, keys with a
  * default may be missing. */
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options);
+/* The same where keys may be missing, whose fields stay as they are: of files that were written
+ * before the keys were there. */
+dt_status dt__json_given_options(dt__json *j, const dt_key *keys, void *options);
 /* Sets every field with a default to it, and clears all other fields. */
 dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size);
 /* The current name of a choice; `text` may be an old one. */

@@ -390,6 +390,12 @@ static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uin
     return j->status;
 }
 
+dt_status dt__json_given_options(dt__json *j, const dt_key *keys, void *options)
+{
+    uint64_t seen = 0;
+    return read_fields(j, keys, options, &seen);
+}
+
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
 {
     uint64_t seen = 0;

@@ -270,11 +270,12 @@ static dt_status read_table(dt__json *j, const reading *r)
     return dt__columns_read(j, r->memory, table);
 }
 
-/* Texts that are not there are written as empty ones. */
+/* Texts that are not there are written as empty ones; old files have neither rate nor method. */
 static dt_status read_series(dt__json *j, dt_series_options *out)
 {
+    DT__TRY(dt__default_options(j->ctx, dt__series_keys, out, sizeof *out));
+    DT__TRY(dt__json_given_options(j, dt__series_keys, out));
     out->given = true;
-    DT__TRY(dt__json_options(j, dt__series_keys, out));
     if (out->time != NULL && *out->time == 0) out->time = NULL;
     if (out->format != NULL && *out->format == 0) out->format = NULL;
     return DT_OK;

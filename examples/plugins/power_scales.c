@@ -1,10 +1,10 @@
-/* power_of_two.c: a plugin with a quantization scheme: scales are powers of two, so that a device
+/* power_scales.c: a plugin with a quantization scheme: scales are powers of two, so that a device
  * multiplies by them with a shift [Jain et al. 2019, "Trained quantization thresholds"]:
  *     scale = 2^ceil(log2(max(-lo, hi) / qmax))
  * the least power of two with which no value is clipped.
  *
- *     cc -shared -fPIC -O2 -I include examples/plugins/power_of_two.c -o power_of_two.so
- *     detent train examples/plugins/power_of_two.yaml run.plugins=[./power_of_two.so] */
+ *     cc -shared -fPIC -O2 -I include examples/plugins/power_scales.c -o power_scales.so
+ *     detent train examples/plugins/power_scales.yaml run.plugins=[./power_scales.so] */
 #include <detent/plugin.h>
 
 #include <math.h>
@@ -23,10 +23,10 @@ static void scale(int64_t n, const float *lo, const float *hi, int qmin, int qma
     }
 }
 
-static const dt_own_scheme power_of_two = { .name = "power_of_two",
+static const dt_own_scheme power_scales = { .name = "power_scales",
                                             .text = "scales that are powers of two",
                                             .scale = scale };
 
-static dt_status start(dt_ctx *ctx) { return dt_scheme_register(ctx, &power_of_two); }
+static dt_status start(dt_ctx *ctx) { return dt_scheme_register(ctx, &power_scales); }
 
-DT_PLUGIN("power_of_two", "a quantization scheme whose scales are powers of two", start)
+DT_PLUGIN("power_scales", "a quantization scheme whose scales are powers of two", start)
