@@ -34,9 +34,9 @@ typedef struct dt__c_about {
 } dt__c_about;
 
 /* The next n numbers of an example of the self-test, from -2 to 2 with six bits of fraction; *state
- * is dt__c_seed(example) at its beginning. */
+ * is dt__c_seed(example) at its beginning; rows > 0: whole numbers below it. */
 uint32_t dt__c_seed(uint32_t example);
-void dt__c_example(uint32_t *state, int64_t n, float *x);
+void dt__c_example(uint32_t *state, int64_t rows, int64_t n, float *x);
 
 /* The same as codes of 8 bits. */
 void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x);

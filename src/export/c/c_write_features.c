@@ -67,7 +67,7 @@ static dt_status run_frame(dt__c_about *a)
     a->frame = dt__alloc_array(a->p->ctx, dt_features_width(a->features), sizeof *a->frame);
     dt_status s = x != NULL && a->frame != NULL ? DT_OK : DT_ERR_NOMEM;
     if (s == DT_OK) {
-        dt__c_example(&state, n, x);
+        dt__c_example(&state, 0, n, x);
         s = dt_features_run(a->features, x, 1, n, a->frame);
     }
     dt__release(a->p->ctx, x);

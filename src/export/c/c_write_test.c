@@ -1,16 +1,19 @@
 /* Format c: NAME_test.c. */
 #include "export/c/c_write.h"
 
+#include "nn/layers/embedding.h"
+
 #include <stdio.h>
 #include <string.h>
 
 uint32_t dt__c_seed(uint32_t example) { return example * 2654435761u + 1; }
 
-void dt__c_example(uint32_t *state, int64_t n, float *x)
+void dt__c_example(uint32_t *state, int64_t rows, int64_t n, float *x)
 {
     for (int64_t i = 0; i < n; i++) {
         *state = *state * 1664525u + 1013904223u;
-        x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;
+        x[i] = rows > 0 ? (float)((*state >> 8) % (uint32_t)rows)
+                        : (float)((int32_t)(*state >> 24) - 128) / 64.0f;
     }
 }
 
@@ -36,16 +39,26 @@ void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t
     dt__put_text(to, "\n};\n\n");
 }
 
+/* Of networks with an embedding n rows that all of them have. */
+static void put_example(const dt__c_about *a, dt__chars *to)
+{
+    const long long rows = dt__embedding_rows(a->call->m);
+    char number[80] = "(float)((int32_t)(*state >> 24) - 128) / 64.0f";
+    if (rows > 0) snprintf(number, sizeof number, "(float)((*state >> 8) %% %lldu)", rows);
+    dt__c_printf(to,
+                 "/* n numbers%s, the same everywhere. */\n"
+                 "static void make_example(uint32_t *state, float *x, int32_t n)\n"
+                 "{\n"
+                 "    int32_t i;\n"
+                 "    for (i = 0; i < n; i++) {\n"
+                 "        *state = *state * 1664525u + 1013904223u;\n"
+                 "        x[i] = %s;\n"
+                 "    }\n"
+                 "}\n\n",
+                 rows > 0 ? ", rows of tables" : " from -2 to 2", number);
+}
+
 static const char tools[] =
-    "/* n numbers from -2 to 2, the same everywhere. */\n"
-    "static void make_example(uint32_t *state, float *x, int32_t n)\n"
-    "{\n"
-    "    int32_t i;\n"
-    "    for (i = 0; i < n; i++) {\n"
-    "        *state = *state * 1664525u + 1013904223u;\n"
-    "        x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;\n"
-    "    }\n"
-    "}\n\n"
     "/* How many of n outputs differ in a bit. A NaN is one whatever its bits are. */\n"
     "static int differing(const float *y, const uint32_t *expected, int32_t n)\n"
     "{\n"
@@ -196,6 +209,7 @@ void dt__c_put_test(const dt__c_about *a, dt__chars *to)
     }
     dt__c_put_features_test(a, to);
     dt__c_put_rows_test(a, to);
+    if (!a->p->device) put_example(a, to);
     dt__put_text(to, a->p->device ? tools_of_codes : tools);
     put_selftest(a, to);
     dt__put_text(to, "\n");

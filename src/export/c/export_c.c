@@ -10,6 +10,7 @@
 #include "export/c/c_write.h"
 #include "export/exporters.h"
 #include "io/model/new_folder.h"
+#include "nn/layers/embedding.h"
 
 #include <detent/nn.h>
 
@@ -64,6 +65,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
 {
     const int64_t *in;
     const int n = dt_trace_inputs(a->p->trace, &in);
+    const int64_t rows = dt__embedding_rows(a->call->m);
     uint32_t state = dt__c_seed(example);
     for (int i = 0; i < n; i++) {
         int64_t dims[DT_MAX_RANK];
@@ -71,7 +73,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
         for (int d = 0; d < rank; d++) dims[d] = dt__c_dim(a->p, in[i], d);
         DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
         if (a->p->device) DT__TRY(make_codes(a, &state, in[i], x[i]));
-        else dt__c_example(&state, x[i]->count, dt__values_mut(x[i]));
+        else dt__c_example(&state, rows, x[i]->count, dt__values_mut(x[i]));
     }
     return DT_OK;
 }

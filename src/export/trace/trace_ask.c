@@ -2,6 +2,7 @@
 #include "export/trace/trace.h"
 
 #include "nn/families/family.h"
+#include "nn/layers/embedding.h"
 #include "nn/lists/graph.h"
 
 #include <stdio.h>
@@ -87,9 +88,12 @@ dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_
 {
     const dt_shape *shapes = NULL;
     dt_example x, y;
+    const int64_t rows = dt__embedding_rows(m);
     *n = dt__graph_inputs(m, &shapes);
     for (int i = 0; i < *n; i++) {
-        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = 1 + shapes[i].rank, .dims = { 1 } };
+        in[i] = (dt_trace_input){
+            .dtype = DT_F32, .rank = 1 + shapes[i].rank, .dims = { 1 }, .below = rows
+        };
         for (int k = 0; k < shapes[i].rank; k++) in[i].dims[1 + k] = shapes[i].dims[k];
     }
     if (*n > 0) return DT_OK;

@@ -1,5 +1,6 @@
 /* Embedding.      y[i] = W[index[i]]      weight [count, width], initialized normal(0, 1)
  * In a list of layers indices are floats, whole numbers: codes of categories, or tokens. */
+#include "nn/layers/embedding.h"
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
@@ -11,6 +12,16 @@ const dt_module_type dt__nn_embedding = {
     .forward = forward,
     .quantizable = DT_QUANTIZED_WEIGHT_ONLY,
 };
+
+int64_t dt__embedding_rows(const dt_module *m)
+{
+    int64_t least = m->type == &dt__nn_embedding ? m->entries[0].x->dims[0] : 0;
+    for (int64_t i = 0; i < m->n_children; i++) {
+        const int64_t rows = dt__embedding_rows(m->children[i]);
+        if (rows > 0 && (least == 0 || rows < least)) least = rows;
+    }
+    return least;
+}
 
 static dt_status build(dt_module *m, int64_t count, int64_t width)
 {
