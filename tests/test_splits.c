@@ -364,6 +364,39 @@ END_TEST
 
 /* ---- folds of the program ------------------------------------------------------------------- */
 
+/* run.folds is the door of --folds: one plan, the same runs; what does not go with it is said. */
+static void compare_doors(void)
+{
+    static const struct {
+        const char *words;
+        int status;
+        const char *says;
+    } members[] = {
+        { "train r.yaml run.folds=3 --quiet", 0, "3 folds each" }, /* takes on r-sweep's plan */
+        { "train r.yaml run.folds=3 run.dir=q --quiet && cmp q-sweep/001-fold1/float.safetensors "
+          "r-sweep/001-fold1/float.safetensors && ls q-sweep",
+          0, "001-fold2" },
+        { "train r.yaml run.folds=3 --folds 2 run.dir=p --quiet", 0, "2 folds each" },
+        { "train r.yaml run.folds=3 --dry-run", 0, "3 runs of 1 recipes" },
+        { "train r.yaml run.folds=3 --resume", 2, "--resume and run.folds exclude each other" },
+        { "sweep r.yaml s.yaml run.folds=3 --quiet", 2, "has run.folds 3; in a sweep 'folds: 3'" },
+        { "sweep r.yaml k.yaml", 2, "'run.folds' is the sweep's own" },
+    };
+    char *output;
+    ck_assert(test_shell(&output,
+                         "cd %s && echo 'keys: {train.epochs: [1, 2]}' >s.yaml && "
+                         "echo 'keys: {run.folds: [2, 3]}' >k.yaml",
+                         folder) == 0);
+    free(output);
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++) {
+        const int status = test_shell(&output, "cd %s && '" DETENT_BINARY_DIR "/detent' %s 2>&1",
+                                      folder, members[i].words);
+        ck_assert_msg(status == members[i].status && strstr(output, members[i].says) != NULL,
+                      "%s: %d: %s", members[i].words, status, output);
+        free(output);
+    }
+}
+
 START_TEST(the_program_runs_folds)
 {
     const table t = draw_table(1);
@@ -387,6 +420,7 @@ START_TEST(the_program_runs_folds)
     ck_assert_int_eq(one, 2);
     ck_assert_ptr_nonnull(strstr(output, "--folds is 1, and should be 2 to 100"));
     free(output);
+    compare_doors();
 }
 END_TEST
 

@@ -23,8 +23,9 @@ extern "C" {
 typedef struct dt_run_options {
     const char *dir;
     int64_t seed;
-    int64_t threads;    /* 0: one per processor */
-    bool report;        /* write report.html, and the files that it shows */
+    int64_t threads; /* 0: one per processor */
+    int64_t folds;   /* runs of cross-validation, which dt_sweep_source.folds trains; 0: one run */
+    bool report;     /* write report.html, and the files that it shows */
     dt_strings plugins; /* as dt_plugin_load takes them */
 } dt_run_options;
 

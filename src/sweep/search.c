@@ -117,6 +117,7 @@ static dt_status check_recipe(const dt__searching *a)
     const dt_recipe_options *o = a->s.o;
     const char *what = NULL;
     if (!o->qat.given) what = "the recipe has no `qat` whose bits could be chosen";
+    else if (o->run.folds > 0) what = "recipes with run.folds are not searched; run.folds=0";
     else if (o->adapters.given) what = "recipes with `adapters` are not searched";
     else if (o->run.seed > INT64_MAX - (a->seeds - 1)) what = "run.seed leaves no seeds above it";
     else if (!o->train.float_baseline && o->qat_schedule.start_step == 0 && o->model.init == NULL) {

@@ -42,7 +42,8 @@ struct dt_sweep {
         *file; /* the description: its tree, its errors, and the memory of all that is below */
     dt_sweep_options o;
     dt_recipe_source recipe;
-    bool tests; /* its data.split.test is a share, which folds replace */
+    int64_t base_folds; /* its run.folds, which its runs have not */
+    bool tests;         /* its data.split.test is a share, which folds replace */
     dt__swept key[DT_SWEEP_KEYS];
     const char *path[DT_SWEEP_KEYS];
     int n_keys;

@@ -326,6 +326,17 @@ static void keep_source(dt_sweep *s, const dt_recipe_source *source)
     s->recipe.overrides = override;
 }
 
+/* Folds of the description, or of the command line, replace those of the recipe. */
+static void take_folds(dt_sweep *s, int64_t folds)
+{
+    s->base_folds = folds;
+    if (folds == 0 || s->o.folds > 0 || dt__node_at(s->file, "folds", NULL) != NULL) return;
+    dt__complain(s->file, s->file->root,
+                 "recipe %s has run.folds %lld; in a sweep 'folds: %lld' of its description "
+                 "trains them, and 'folds: 0' trains none",
+                 s->recipe.path, (long long)folds, (long long)folds);
+}
+
 /* Reads the recipe by itself: its own errors are not the description's, and without any it gives
  * the sweep's folder. */
 static dt_status read_base(dt_sweep *s)
@@ -334,6 +345,7 @@ static dt_status read_base(dt_sweep *s)
     const dt_status status = dt_recipe_read(s->ctx, &s->recipe, &base);
     if (status == DT_ERR_CONFIG) take_errors(s, NULL, base);
     else if (status != DT_OK) return status;
+    if (status == DT_OK) take_folds(s, dt_recipe_get(base)->run.folds);
     s->tests = status == DT_OK && dt_recipe_get(base)->data.split.test > 0;
     if (status == DT_OK && s->o.dir == NULL) {
         const char *dir = dt_recipe_get(base)->run.dir;

@@ -82,7 +82,7 @@ const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
 /* Room for the values, for run.dir, run.seed or folds, and for lengths. */
 typedef struct grafting {
     dt_sweep *s;
-    dt__graft graft[DT_SWEEP_KEYS + 4 + DT__LENGTHS + DT_MAX_LIST];
+    dt__graft graft[DT_SWEEP_KEYS + 5 + DT__LENGTHS + DT_MAX_LIST];
     int n;
 } grafting;
 
@@ -126,6 +126,7 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     }
     const char *name = run->dir != NULL ? run->dir : dt__trial_run_name(s, run);
     add(&g, "run.dir", dt__recipe_format(s->file, "%s/%s", s->o.dir, name));
+    if (s->base_folds > 0) add_number(&g, "run.folds", 0);
     if (s->o.folds > 0) {
         add_number(&g, "data.split.folds", s->o.folds);
         add_number(&g, "data.split.fold", run->seed);

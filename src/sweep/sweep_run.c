@@ -30,10 +30,11 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
     dt_recipe *base;
     const dt__node *root = s->file->root;
     const dt__graft free_keys[] = { { "run.threads", root, dt__scalar_at(s->file, root, "0") },
+                                    { "run.folds", root, dt__scalar_at(s->file, root, "0") },
                                     { "run.dir", root, dt__scalar_at(s->file, root, "-") } };
     if (s->file->out_of_memory) return dt__recipe_verdict(s->file);
     source.told = true;
-    DT__TRY(dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, free_keys, 2 },
+    DT__TRY(dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, free_keys, 3 },
                                     &base));
     dt__put_text(t, "{\"recipe\": ");
     const dt_status status = dt_recipe_json(base, dt__run_collect, t);

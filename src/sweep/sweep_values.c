@@ -112,12 +112,14 @@ static bool sets(const dt__swept *k, const char *path)
 /* Keys that a sweep sets itself, and keys of which one would replace the other. */
 static void check_key(dt_sweep *s, const dt__swept *k)
 {
-    static const char *const ours[] = { "run.dir", "run.report" };
+    static const char *const ours[] = { "run.dir", "run.report", "run.folds" };
     static const char *const halved[] = { "train.epochs", "train.steps" };
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < DT__COUNT_OF(ours); i++) {
         if (sets(k, ours[i])) {
             dt__complain(s->file, k->key, "'%s' is the sweep's own", ours[i]);
         }
+    }
+    for (size_t i = 0; i < DT__COUNT_OF(halved); i++) {
         if (s->o.method == DT_SWEEP_HALVING && sets(k, halved[i])) {
             dt__complain(s->file, k->key, "halving changes '%s' itself", halved[i]);
         }

@@ -144,6 +144,10 @@ static void check_split(dt_recipe *r)
     if (column != NULL && !keyed) {
         dt__complain(r, column, "'data.split.column' is of 'data.split.by' group and time");
     }
+    dt__node *runs = dt__given(r, "run.folds");
+    if (runs != NULL && r->options.run.folds == 1) {
+        dt__complain(r, runs, "'run.folds' must be 0, or at least 2");
+    }
     if (folds != NULL && s->folds == 1) {
         dt__complain(r, folds, "'data.split.folds' must be 0, or at least 2");
     }

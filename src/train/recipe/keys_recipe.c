@@ -28,6 +28,9 @@ static const dt_key run_keys[] = {
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
       .text = "threads of the loops, without influence on results; 0: OMP_NUM_THREADS, else one "
               "per processor" },
+    { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
+      .text = "cross-validation: detent train trains so many runs, as by --folds, each of which "
+              "tests another part of the training data; at least 2; 0: one run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "whether the run ends with report.html, a page about it" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
@@ -343,7 +346,8 @@ dt_qat_schedule dt_qat_schedule_defaults(void)
 #define AT(field) .offset = offsetof(dt_recipe_options, field)
 
 const dt_key dt_recipe_keys[] = {
-    { "run", DT_KEY_MAP, AT(run), .keys = run_keys, .text = "folder, seed and threads of the run" },
+    { "run", DT_KEY_MAP, AT(run), .keys = run_keys,
+      .text = "folder, seed, threads and folds of the run" },
     { "model", DT_KEY_MAP, AT(model), .keys = dt_model_keys, .text = "what is trained" },
     { "data", DT_KEY_MAP, AT(data), .keys = dt_data_keys, .text = "what it is trained on" },
     { "train", DT_KEY_MAP, AT(train), .keys = train_keys, .text = "how it is trained" },

@@ -178,6 +178,12 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
         return dt_fail(ctx, DT_ERR_CONFIG, "recipe %s was not read as one to train by",
                        recipe->file);
     }
+    if (r.o->run.folds > 0) {
+        return dt_recipe_refuse(recipe, "run.folds",
+                                "'run.folds' asks for %lld runs, which detent train or a sweep "
+                                "trains; expected run.folds=0, or data.split.folds for one of them",
+                                (long long)r.o->run.folds);
+    }
     const int threads = ctx->threads;
     const bool bf16 = ctx->bf16;
     if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
