@@ -167,7 +167,7 @@ START_TEST(groups_of_tables)
         snprintf(line, sizeof line, "split: 'who' has %d values, which are held back whole%s",
                  groups, groups > 4 ? ": a fifth" : " (data.split)");
         run(0, line, "new n.yaml --data t.csv --target kind --group who");
-        run(0, "a step ran", "train n.yaml --dry-run");
+        run(0, "some updates ran", "train n.yaml --dry-run");
         expect_lines(groups > 4 ? "split: {by: group, column: 'who', test: 0.2}"
                                 : "split: {by: group, column: 'who'}",
                      "validation_order");
@@ -415,7 +415,7 @@ START_TEST(a_grid_of_recipes_runs)
         snprintf(command, sizeof command, "new n.yaml --data %s %s", data[cell % DATA],
                  options[cell / DATA]);
         run(0, "assumed", command);
-        run(0, "a step ran", "train n.yaml --dry-run");
+        run(0, "some updates ran", "train n.yaml --dry-run");
         test_shell(NULL, "rm %s/n.yaml", folder);
     }
 }

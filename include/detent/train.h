@@ -623,6 +623,9 @@ typedef struct dt_run_summary {
     int64_t multiply_adds;       /* per example */
     int64_t float_bytes, quantized_bytes;
     size_t activation_bytes[2]; /* held for backward: in float, under QAT; 0: no such phase */
+    /* Of a dry run: seconds of an update of these phases, by some of them, and what the whole run
+     * may take, without reading data and writing files. */
+    double step_seconds[2], run_seconds;
 } dt_run_summary;
 
 /* Trains as the recipe says: float until qat.start_step, then QAT. Then converts the model, and

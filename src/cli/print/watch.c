@@ -324,10 +324,11 @@ static void print_model_json(const dt_run_summary *s)
 {
     printf("{\"parameters\": %lld, \"trained_parameters\": %lld, \"multiply_adds\": %lld, "
            "\"float_bytes\": %lld, "
-           "\"quantized_bytes\": %lld, \"activation_bytes\": {\"float\": %zu, \"qat\": %zu}}\n",
+           "\"quantized_bytes\": %lld, \"activation_bytes\": {\"float\": %zu, \"qat\": %zu}, "
+           "\"step_seconds\": {\"float\": %.6g, \"qat\": %.6g}, \"run_seconds\": %.6g}\n",
            (long long)s->parameters, (long long)s->trained, (long long)s->multiply_adds,
            (long long)s->float_bytes, (long long)s->quantized_bytes, s->activation_bytes[0],
-           s->activation_bytes[1]);
+           s->activation_bytes[1], s->step_seconds[0], s->step_seconds[1], s->run_seconds);
 }
 
 void print_model(const dt_run_summary *s, bool json)
@@ -352,5 +353,11 @@ void print_model(const dt_run_summary *s, bool json)
         printf("activation bytes, %-8s %13s\n", phases[i],
                grouped((int64_t)s->activation_bytes[i], text));
     }
-    printf("a step ran; nothing was written\n");
+    for (int i = 0; i < 2; i++) {
+        if (s->step_seconds[i] <= 0) continue;
+        printf("ms of an update, %-9s %13.3g\n", phases[i], 1e3 * s->step_seconds[i]);
+    }
+    screen_time(text, s->run_seconds);
+    printf("%-26s %13s\n", "time of the run, about", text);
+    printf("some updates ran; nothing was written\n");
 }

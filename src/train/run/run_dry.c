@@ -1,5 +1,6 @@
-/* A dry run: builds everything, makes one update of each phase, measures the memory held for
- * backward, writes nothing. */
+/* A dry run: builds everything, makes some updates of each phase, measures their time and the
+ * memory held for backward, writes nothing. */
+#include "core/clock.h"
 #include "core/tensor.h"
 #include "train/run/run.h"
 
@@ -27,24 +28,46 @@ static dt_status measure(dt__run *r, size_t *bytes)
     return DT_OK;
 }
 
-static dt_status one_step(dt__run *r, size_t *bytes)
+/* Updates until a second has passed; the first one makes what the others find there. */
+#define MOST_UPDATES 10
+
+static dt_status some_steps(dt__run *r, int phase)
 {
-    dt__update_result u;
-    DT__TRY(dt__run_update(r, &u));
-    ++*dt__run_count(r, DT__COUNT_STEP);
-    return measure(r, bytes);
+    dt_run_summary *s = r->summary;
+    const double end = dt__seconds() + 1;
+    double sum = 0;
+    int n = 0;
+    for (int i = 0; i <= MOST_UPDATES && (i < 2 || dt__seconds() < end); i++) {
+        dt__update_result u;
+        const double before = dt__seconds();
+        DT__TRY(dt__run_update(r, &u));
+        const double seconds = dt__seconds() - before;
+        if (i == 0) ++*dt__run_count(r, DT__COUNT_STEP);
+        dt__run_time_update(r, u.samples, seconds);
+        if (i > 0) sum += seconds;
+        n = i;
+    }
+    s->step_seconds[phase] = sum / n;
+    return measure(r, &s->activation_bytes[phase]);
+}
+
+static dt_status dry_qat(dt__run *r)
+{
+    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of the same size */
+    dt_tape_reset(r->tape);
+    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
+    *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    DT__TRY(dt__run_set_backward(r));
+    return some_steps(r, 1);
 }
 
 dt_status dt__run_dry(dt__run *r)
 {
     dt__run_predict_folder(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
-    if (dt__run_trains_in_float(r)) DT__TRY(one_step(r, &r->summary->activation_bytes[0]));
-    if (!r->o->qat.given) return DT_OK;
-    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of the same size */
-    dt_tape_reset(r->tape);
-    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
-    *dt__run_count(r, DT__COUNT_PREPARED) = 1;
-    DT__TRY(dt__run_set_backward(r));
-    return one_step(r, &r->summary->activation_bytes[1]);
+    dt__run_plan(r);
+    if (dt__run_trains_in_float(r)) DT__TRY(some_steps(r, 0));
+    if (r->o->qat.given) DT__TRY(dry_qat(r));
+    r->summary->run_seconds = dt__work_left(r->work, DT__RUN_WORKS);
+    return DT_OK;
 }
