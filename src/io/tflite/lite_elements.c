@@ -1,6 +1,7 @@
 /* Operators of a TFLite file that compute or arrange elements, as layers. */
 #include "io/tflite/lite_layers.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
@@ -170,6 +171,22 @@ static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)
                b->zero[0] - (b->type == DT__VLITE_U8) * 128;
 }
 
+#define TIE 0x1p-13 /* in codes: nearer to it, two libraries' exp may round to different codes */
+
+/* Whether an ELU of floats between DEQUANTIZE and QUANTIZE gives the codes of one of int8: of each
+ * code, and whichever exp it has. */
+static bool is_table(const dt__vlite_tensor *x, const dt__vlite_tensor *y)
+{
+    if (!dt__vlite_is_coded(y)) return false;
+    for (int q = -128; q < 128; q++) {
+        const double v = (double)x->scale[0] * (q - x->zero[0]);
+        const double real = (v < 0 ? expm1(v) : v) / (double)y->scale[0];
+        const bool kept = real > -129 - y->zero[0] && real < 128 - y->zero[0];
+        if (kept && fabs(real - floor(real) - 0.5) < TIE) return false;
+    }
+    return true;
+}
+
 /* The result is its input, under another type or name. */
 dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
 {
@@ -180,6 +197,10 @@ dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
     const bool bytes = x->type == DT__VLITE_U8 || (y != NULL && y->type == DT__VLITE_U8);
     if (bytes && (y == NULL || !same_numbers(x, y))) {
         return dt__onnx_refuse(m->g, "its uint8 and int8 do not stand for the same numbers");
+    }
+    const dt__vlite_tensor *codes = dt__lite_codes_behind(m, o->in[0]);
+    if (codes != NULL && (y == NULL || !is_table(codes, y))) {
+        return dt__onnx_refuse(m->g, "it rounds an ELU of floats, which is halfway between codes");
     }
     const dt__lite_place own = *p;
     return dt__lite_put(m, o, own.layer, own.source, &own);
