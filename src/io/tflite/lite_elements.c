@@ -10,10 +10,62 @@ static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
            memcmp(a->flat, b->flat, sizeof a->flat) == 0;
 }
 
+/* The place of a tensor's element `at` (along its file's dimensions) in the layer's order. */
+static int64_t element_of(const dt__vlite_tensor *t, const int64_t *dims, const int *axis, int rank,
+                          int64_t at)
+{
+    int64_t index[4] = { 0 }, place = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        index[axis[d + rank - t->rank]] = at % t->dims[d];
+        at /= t->dims[d];
+    }
+    for (int d = 1; d < rank; d++) place = place * dims[d - 1] + index[d];
+    return place;
+}
+
+/* A sum or product with constant codes: a layer with the numbers they stand for. */
+static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at, const char *entry)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 1 - at, &p));
+    const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->in[at]);
+    const dt__lite_place like = *p;
+    const int rank = dt__lite_tensor_of(m, o->in[1 - at])->rank;
+    if (!dt__vlite_is_coded(t) || t->rank > rank || rank > 4 ||
+        (t->rank == rank && t->dims[0] != 1) || (like.flat[0] > 0 && t->count > 1)) {
+        return dt__onnx_refuse(m->g, "its input %d is constant, of other dimensions", at);
+    }
+    DT__TRY(dt__onnx_new(m->g, "affine", &l));
+    dt_affine_options *to = &((dt_affine_layer *)l->options)->affine;
+    to->scale = strcmp(entry, "weight") == 0;
+    to->bias = !to->scale;
+    to->shape.n = rank - 1;
+    for (int d = 1; d < rank; d++) {
+        const int own = d - (rank - t->rank);
+        to->shape.v[like.axis[d] - 1] = own < 0 ? 1 : t->dims[own];
+    }
+    float *number = dt__onnx_memory(m->g, t->count, sizeof *number);
+    if (number == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < t->count; i++) {
+        number[element_of(t, to->shape.v, like.axis, rank, i)] =
+            t->scale[0] * (float)(t->q[i] - t->zero[0]);
+    }
+    DT__TRY(dt__onnx_weigh_floats(m->g, l, entry, number, t->count));
+    dt__onnx_read_from(l, p->layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[0], &like);
+}
+
 static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
 {
     dt__lite_place *a, *b;
     dt__onnx_layer *l;
+    for (int i = 0; i < 2 && o->n_in == 2 && o->code != DT__VLITE_SUB; i++) {
+        const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->in[i]);
+        if (t == NULL || !t->constant) continue;
+        return with_constant(m, o, i, o->code == DT__VLITE_MUL ? "weight" : "bias");
+    }
     DT__TRY(dt__lite_value_of(m, o, 0, &a));
     DT__TRY(dt__lite_value_of(m, o, 1, &b));
     const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
