@@ -23,7 +23,20 @@ static int64_t element_of(const dt__vlite_tensor *t, const int64_t *dims, const 
     return place;
 }
 
-/* A sum or product with constant codes: a layer with the numbers they stand for. */
+/* Whether x - c has the codes of x + (-c), c constant: the kernel rounds c to the scale of the sum,
+ * halves up. */
+static bool subtracts_evenly(const dt__vlite_tensor *x, const dt__vlite_tensor *c)
+{
+    const double own = (double)c->scale[0];
+    const dt__vlite_factor by = dt__vlite_factor_of(own / (2 * fmax((double)x->scale[0], own)));
+    for (int64_t i = 0; i < c->count; i++) {
+        const int64_t v = (int64_t)(c->q[i] - c->zero[0]) * (1 << 20);
+        if (dt__vlite_requantize(v, by) != -dt__vlite_requantize(-v, by)) return false;
+    }
+    return true;
+}
+
+/* A sum, difference or product with constant codes: a layer with the numbers they stand for. */
 static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at, const char *entry)
 {
     dt__lite_place *p;
@@ -35,6 +48,12 @@ static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at
     if (!dt__vlite_is_coded(t) || t->rank > rank || rank > 4 ||
         (t->rank == rank && t->dims[0] != 1) || (like.flat[0] > 0 && t->count > 1)) {
         return dt__onnx_refuse(m->g, "its input %d is constant, of other dimensions", at);
+    }
+    const bool minus = o->code == DT__VLITE_SUB;
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[1 - at]);
+    if (minus && (at == 0 || !dt__vlite_is_coded(x) || !subtracts_evenly(x, t))) {
+        return dt__onnx_refuse(m->g, at == 0 ? "its input 0 is constant"
+                                             : "its input 1 is constant, with halves of codes");
     }
     DT__TRY(dt__onnx_new(m->g, "affine", &l));
     dt_affine_options *to = &((dt_affine_layer *)l->options)->affine;
@@ -49,7 +68,7 @@ static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at
     if (number == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < t->count; i++) {
         number[element_of(t, to->shape.v, like.axis, rank, i)] =
-            t->scale[0] * (float)(t->q[i] - t->zero[0]);
+            t->scale[0] * (float)(minus ? t->zero[0] - t->q[i] : t->q[i] - t->zero[0]);
     }
     DT__TRY(dt__onnx_weigh_floats(m->g, l, entry, number, t->count));
     dt__onnx_read_from(l, p->layer);
@@ -61,7 +80,7 @@ static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind
 {
     dt__lite_place *a, *b;
     dt__onnx_layer *l;
-    for (int i = 0; i < 2 && o->n_in == 2 && o->code != DT__VLITE_SUB; i++) {
+    for (int i = 0; i < 2 && o->n_in == 2; i++) {
         const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->in[i]);
         if (t == NULL || !t->constant) continue;
         return with_constant(m, o, i, o->code == DT__VLITE_MUL ? "weight" : "bias");
