@@ -70,6 +70,15 @@ static const net nets[] = {
       "  - {sub: rest, from: [curve, soft]}\n  - {leaky_relu: leak}\n"
       "  - {linear: head, out: 3}\n",
       2, 8, 3 },
+    { "constants",
+      "  family: layers\n  input: [2, 6, 6]\n  layers:\n"
+      "  - {affine: scaled, shape: [1], trained: false}\n"
+      "  - {conv2d: stem, out: 4, padding: 1}\n  - {affine: shift, shape: [4, 1, 1]}\n"
+      "  - {relu: clamp}\n  - {affine: plane, shape: [4, 6, 6], bias: false}\n"
+      "  - {affine: row, shape: [6], scale: false}\n"
+      "  - flatten\n  - {linear: hidden, out: 6}\n  - {affine: each, shape: [6]}\n"
+      "  - {linear: head, out: 3}\n  - {affine: all, shape: [1], bias: false}\n",
+      2, 6, 3 },
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */

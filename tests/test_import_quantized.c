@@ -284,6 +284,11 @@ static const char *const nets[] = {
     "  - {avg_pool2d: pool, kernel: [2, 4], stride: 2, padding: [0, 1], ceil_mode: true,\n"
     "     count_include_pad: false}\n"
     "  - {conv2d: last, out: 3, kernel: 1}\n  - global_avg_pool2d\n  - flatten\n",
+    "  input: [2, 5, 6]\n  layers:\n  - {conv2d: stem, out: 3, padding: 1}\n"
+    "  - {affine: shift, shape: [3, 1, 1]}\n  - {affine: plane, shape: [3, 5, 6], bias: false}\n"
+    "  - {affine: row, shape: [6], scale: false}\n  - {relu6: cut}\n"
+    "  - {affine: lines, shape: [5, 1], bias: false}\n  - global_avg_pool2d\n  - flatten\n"
+    "  - {linear: head, out: 4}\n  - {affine: end, shape: [4]}\n",
 };
 
 /* Writes the network of a recipe's lines as int8 TFLite. */

@@ -4,6 +4,7 @@
 #include "export/c/c_views.h"
 #include "ops/device/device_functions.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -182,13 +183,51 @@ static dt__coding_range range_of(const dt_trace_value *v)
     return (dt__coding_range){ v->scale, v->zero_point };
 }
 
+/* Codes of a constant as a table in the order of the arena, and its channels, rows and columns;
+ * beside a result that is no image it is repeated to all of the result's elements. */
+static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, int64_t in[3])
+{
+    const dt_trace_value *v = value(p, c->in[i].value), *y = value(p, c->out[0]);
+    const bool image = dt__c_is_image(p->trace, c->out[0]);
+    const float *x = dt__values(v->tensor);
+    int64_t dims[DT_MAX_RANK], own[DT_MAX_RANK], n = 1;
+    dt__c_name name;
+    for (int d = 1; d < y->rank; d++) {
+        const int at = d - (y->rank - v->rank);
+        own[d] = at < 0 ? 1 : v->extent[at].size;
+        n *= dims[d] = image ? own[d] : y->extent[d].size;
+    }
+    int8_t *codes = dt__alloc(p->ctx, (size_t)n);
+    for (int64_t k = 0; k < n && codes != NULL; k++) {
+        int64_t rest = k, from = 0, step = 1, to = 0, apart = 1;
+        for (int d = y->rank - 1; d > 0; d--) { /* an image's channels are last */
+            const int64_t index = rest % dims[d];
+            rest /= dims[d];
+            from += own[d] > 1 ? index * step : 0;
+            step *= own[d];
+            to += index * apart * (image && d > 1 ? dims[1] : 1);
+            apart = image && d == 2 ? 1 : apart * dims[d];
+        }
+        codes[to] = (int8_t)(roundf(x[from] / v->scale) + (float)v->zero_point);
+    }
+    snprintf(name.text, sizeof name.text, "k%lld_%d", (long long)p->at, i);
+    if (codes != NULL) dt__c_signed_bytes(p, name.text, "constant", codes, n);
+    else dt__c_fail(p, DT_ERR_NOMEM);
+    dt__release(p->ctx, codes);
+    in[0] = image ? dims[1] : n;
+    in[1] = image && y->rank == 4 ? dims[2] : 1;
+    in[2] = image ? dims[y->rank - 1] : 1;
+    return name;
+}
+
 /* Operand i of a pair, repeated to the extents of the result where it has others. */
 static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
 {
     int64_t in[3], out[3];
-    extents(p, c->in[i].value, in);
+    const bool constant = value(p, c->in[i].value)->kind == DT_VALUE_CONSTANT;
     extents(p, c->out[0], out);
-    const dt__c_name x = dt__c_value(p, c->in[i].value);
+    if (!constant) extents(p, c->in[i].value, in);
+    const dt__c_name x = constant ? constant_of(p, c, i, in) : dt__c_value(p, c->in[i].value);
     if (memcmp(in, out, sizeof in) == 0) return x;
     const dt__c_name to = dt__c_scratch(p, c, "int8_t", dt__c_count(p, c->out[0]), 1);
     dt__c_want(p, "device_spread");

@@ -105,11 +105,19 @@ bool dt__lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, 
     return false;
 }
 
+static int put_operand(dt__lite_model *m, const dt_trace_call *c, int i, bool last)
+{
+    const dt_trace_value *v = dt__lite_operand(m, c, i);
+    if (v->tensor != NULL) {
+        return dt__lite_constant_codes(m, v, dt__lite_result_of(m, c)->rank, last);
+    }
+    return last ? dt__lite_last(m, c, i) : dt__lite_plain(m, c, i);
+}
+
 static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator op)
 {
     const bool last = dt__lite_is_last(m, c, 0) || dt__lite_is_last(m, c, 1);
-    const int a = last ? dt__lite_last(m, c, 0) : dt__lite_plain(m, c, 0);
-    const int b = last ? dt__lite_last(m, c, 1) : dt__lite_plain(m, c, 1);
+    const int a = put_operand(m, c, 0, last), b = put_operand(m, c, 1, last);
     dt__lite_shape s = dt__lite_shape_of(&m->p, a);
     const dt__lite_shape other = dt__lite_shape_of(&m->p, b);
     for (int d = 0; d < s.rank && d < other.rank; d++) {

@@ -3,6 +3,7 @@
 
 #include "core/tensor.h"
 
+#include <math.h>
 #include <string.h>
 
 int dt__lite_batch_of(const dt_trace_value *v)
@@ -179,6 +180,40 @@ int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i)
     const int x = dt__lite_plain(m, c, i);
     if (dt__lite_has(c, i) && dt__lite_operand(m, c, i)->tensor != NULL) m->p.batched = batched;
     return x;
+}
+
+int dt__lite_constant_codes(dt__lite_model *m, const dt_trace_value *v, int rank, bool last)
+{
+    const dt_tensor *x = v->tensor;
+    dt__lite_shape s = { .rank = rank };
+    for (int d = 0; d < rank; d++) {
+        const int own = d - (rank - x->rank);
+        s.dims[d] = own < 0 ? 1 : x->dims[own];
+    }
+    int8_t *codes = dt__lite_memory(&m->p, x->count, 1);
+    const float *from = dt__values(x);
+    const int64_t channels = last ? s.dims[1] : 1;
+    const int64_t pixels = x->count / dt__max_i64(1, s.dims[0] * channels);
+    for (int64_t i = 0; i < x->count && codes != NULL; i++) {
+        const int64_t n = i / (channels * pixels), c = i / pixels % channels, k = i % pixels;
+        const float code = roundf(from[i] / v->scale) + (float)v->zero_point;
+        codes[last ? (n * pixels + k) * channels + c : i] = (int8_t)code;
+    }
+    if (dt__lite_batch_of(v) >= 0) m->p.batched = false;
+    if (codes == NULL) return -1;
+    float *scale = dt__lite_memory(&m->p, 1, sizeof *scale);
+    if (scale == NULL) return -1;
+    *scale = v->scale;
+    const int tensor =
+        dt__lite_constant(&m->p, &(dt__lite_array){ .name = v->name,
+                                                    .type = DT__LITE_INT8,
+                                                    .shape = last ? last_of(&s) : s,
+                                                    .data = codes,
+                                                    .bytes = (size_t)x->count,
+                                                    .lent = true,
+                                                    .scales = { .n = 1, .scale = scale } });
+    dt__lite_coded(m, tensor, v);
+    return tensor;
 }
 
 /* A constant that is broadcast to an image: its dimensions are counted from the last. */

@@ -77,6 +77,8 @@ int dt__lite_last_axis(int rank, int d);
 /* Operand i in the layout of its name; of a quantized weight the dequantized values. */
 int dt__lite_plain(dt__lite_model *m, const dt_trace_call *c, int i);
 int dt__lite_last(dt__lite_model *m, const dt_trace_call *c, int i);
+/* A coded constant as int8, with leading extents of 1 up to a rank; `last`: its channels last. */
+int dt__lite_constant_codes(dt__lite_model *m, const dt_trace_value *v, int rank, bool last);
 /* dt__lite_plain for an emitter whose operators broadcast a constant row to the batch. */
 int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i);
 /* Operand i as it is in the file. */

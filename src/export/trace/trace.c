@@ -3,6 +3,7 @@
  * has ended so that none is used twice. */
 #include "export/trace/trace.h"
 
+#include "autograd/coded.h"
 #include "autograd/op.h"
 #include "nn/module.h"
 #include "qat/quantized.h"
@@ -45,7 +46,8 @@ static dt_status copy_of(const recorder *r, dt_tensor *x, dt_tensor **out)
 {
     if (r->shapes_only) return dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out);
     DT__TRY(dt__tensor_create_raw(x->ctx, x->dtype, x->rank, x->dims, out));
-    dt__copy_tensor(x, *out);
+    if (dt_is_coded(x)) dt__codes_expand_all(dt__coded_codes(x), dt__values_mut(*out));
+    else dt__copy_tensor(x, *out);
     return DT_OK;
 }
 

@@ -67,6 +67,41 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
                                                       : refuse(m, tensor, l, (double)scale, zero);
 }
 
+/* The range of the constant operand of a sum or product, whose layer is `l`. The layer adds -c for
+ * x - c: with the zero point -1 - z all of these have codes, -1 - q. */
+static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt__vlite_op *o,
+                               const dt__vlite_tensor *t, const dt__onnx_layer *l)
+{
+    const dt_module *own = dt_module_at(d->m, l->name);
+    const int zero = o->code == DT__VLITE_SUB ? -1 - t->zero[0] : t->zero[0];
+    for (int64_t i = 0; i < d->n; i++) {
+        const dt__plan_node *node = &d->node[i];
+        if (node->m != own || node->constant == NULL) continue;
+        const dt__given given = { .quant = dt__quantizer_of(node->range)->quant,
+                                  .scales = 1,
+                                  .scale = t->scale,
+                                  .zero = &(int8_t){ (int8_t)zero } };
+        return dt__give_scales(node->range, &given);
+    }
+    return dt_error_status(m->g->ctx);
+}
+
+static dt_status give_constants(dt__lite_import *m, const dt__device *d)
+{
+    for (int64_t i = 0; i < m->v->ops; i++) {
+        const dt__vlite_op *o = &m->v->op[i];
+        const bool pair =
+            o->code == DT__VLITE_ADD || o->code == DT__VLITE_SUB || o->code == DT__VLITE_MUL;
+        if (!pair || o->n_in != 2) continue;
+        const dt__lite_place *p = &m->place[o->out[0]];
+        for (int k = 0; k < 2 && p->layer != NULL && p->layer->live; k++) {
+            const dt__vlite_tensor *t = o->in[k] < 0 ? NULL : &m->v->tensor[o->in[k]];
+            if (t != NULL && t->constant) DT__TRY(give_constant(m, d, o, t, p->source));
+        }
+    }
+    return DT_OK;
+}
+
 dt_status dt__lite_prepare(dt__lite_import *m, dt_module *model)
 {
     const dt__onnx *g = m->g;
@@ -88,6 +123,7 @@ dt_status dt__lite_prepare(dt__lite_import *m, dt_module *model)
         }
         DT__TRY(give_range(m, d, i));
     }
+    DT__TRY(give_constants(m, d));
     DT__TRY(dt__device_check_ranges(d, "import"));
     d->frozen = true;
     if (m->moved > 0) {

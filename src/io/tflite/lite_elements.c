@@ -1,6 +1,7 @@
 /* Operators of a TFLite file that compute or arrange elements, as layers. */
 #include "io/tflite/lite_layers.h"
 
+#include <math.h>
 #include <string.h>
 
 static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
@@ -9,10 +10,81 @@ static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
            memcmp(a->flat, b->flat, sizeof a->flat) == 0;
 }
 
+/* The place of a tensor's element `at` (along its file's dimensions) in the layer's order. */
+static int64_t element_of(const dt__vlite_tensor *t, const int64_t *dims, const int *axis, int rank,
+                          int64_t at)
+{
+    int64_t index[4] = { 0 }, place = 0;
+    for (int d = t->rank - 1; d >= 0; d--) {
+        index[axis[d + rank - t->rank]] = at % t->dims[d];
+        at /= t->dims[d];
+    }
+    for (int d = 1; d < rank; d++) place = place * dims[d - 1] + index[d];
+    return place;
+}
+
+/* Whether x - c has the codes of x + (-c), c constant: the kernel rounds c to the scale of the sum,
+ * halves up. */
+static bool subtracts_evenly(const dt__vlite_tensor *x, const dt__vlite_tensor *c)
+{
+    const double own = (double)c->scale[0];
+    const dt__vlite_factor by = dt__vlite_factor_of(own / (2 * fmax((double)x->scale[0], own)));
+    for (int64_t i = 0; i < c->count; i++) {
+        const int64_t v = (int64_t)(c->q[i] - c->zero[0]) * (1 << 20);
+        if (dt__vlite_requantize(v, by) != -dt__vlite_requantize(-v, by)) return false;
+    }
+    return true;
+}
+
+/* A sum, difference or product with constant codes: a layer with the numbers they stand for. */
+static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at, const char *entry)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 1 - at, &p));
+    const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->in[at]);
+    const dt__lite_place like = *p;
+    const int rank = dt__lite_tensor_of(m, o->in[1 - at])->rank;
+    if (!dt__vlite_is_coded(t) || t->rank > rank || rank > 4 ||
+        (t->rank == rank && t->dims[0] != 1) || (like.flat[0] > 0 && t->count > 1)) {
+        return dt__onnx_refuse(m->g, "its input %d is constant, of other dimensions", at);
+    }
+    const bool minus = o->code == DT__VLITE_SUB;
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, o->in[1 - at]);
+    if (minus && (at == 0 || !dt__vlite_is_coded(x) || !subtracts_evenly(x, t))) {
+        return dt__onnx_refuse(m->g, at == 0 ? "its input 0 is constant"
+                                             : "its input 1 is constant, with halves of codes");
+    }
+    DT__TRY(dt__onnx_new(m->g, "affine", &l));
+    dt_affine_options *to = &((dt_affine_layer *)l->options)->affine;
+    to->scale = strcmp(entry, "weight") == 0;
+    to->bias = !to->scale;
+    to->shape.n = rank - 1;
+    for (int d = 1; d < rank; d++) {
+        const int own = d - (rank - t->rank);
+        to->shape.v[like.axis[d] - 1] = own < 0 ? 1 : t->dims[own];
+    }
+    float *number = dt__onnx_memory(m->g, t->count, sizeof *number);
+    if (number == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < t->count; i++) {
+        number[element_of(t, to->shape.v, like.axis, rank, i)] =
+            t->scale[0] * (float)(minus ? t->zero[0] - t->q[i] : t->q[i] - t->zero[0]);
+    }
+    DT__TRY(dt__onnx_weigh_floats(m->g, l, entry, number, t->count));
+    dt__onnx_read_from(l, p->layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put_activated(m, o, l, o->option[0], &like);
+}
+
 static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
 {
     dt__lite_place *a, *b;
     dt__onnx_layer *l;
+    for (int i = 0; i < 2 && o->n_in == 2; i++) {
+        const dt__vlite_tensor *t = dt__lite_tensor_of(m, o->in[i]);
+        if (t == NULL || !t->constant) continue;
+        return with_constant(m, o, i, o->code == DT__VLITE_MUL ? "weight" : "bias");
+    }
     DT__TRY(dt__lite_value_of(m, o, 0, &a));
     DT__TRY(dt__lite_value_of(m, o, 1, &b));
     const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
@@ -170,6 +242,22 @@ static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)
                b->zero[0] - (b->type == DT__VLITE_U8) * 128;
 }
 
+#define TIE 0x1p-13 /* in codes: nearer to it, two libraries' exp may round to different codes */
+
+/* Whether an ELU of floats between DEQUANTIZE and QUANTIZE gives the codes of one of int8: of each
+ * code, and whichever exp it has. */
+static bool is_table(const dt__vlite_tensor *x, const dt__vlite_tensor *y)
+{
+    if (!dt__vlite_is_coded(y)) return false;
+    for (int q = -128; q < 128; q++) {
+        const double v = (double)x->scale[0] * (q - x->zero[0]);
+        const double real = (v < 0 ? expm1(v) : v) / (double)y->scale[0];
+        const bool kept = real > -129 - y->zero[0] && real < 128 - y->zero[0];
+        if (kept && fabs(real - floor(real) - 0.5) < TIE) return false;
+    }
+    return true;
+}
+
 /* The result is its input, under another type or name. */
 dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
 {
@@ -180,6 +268,10 @@ dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
     const bool bytes = x->type == DT__VLITE_U8 || (y != NULL && y->type == DT__VLITE_U8);
     if (bytes && (y == NULL || !same_numbers(x, y))) {
         return dt__onnx_refuse(m->g, "its uint8 and int8 do not stand for the same numbers");
+    }
+    const dt__vlite_tensor *codes = dt__lite_codes_behind(m, o->in[0]);
+    if (codes != NULL && (y == NULL || !is_table(codes, y))) {
+        return dt__onnx_refuse(m->g, "it rounds an ELU of floats, which is halfway between codes");
     }
     const dt__lite_place own = *p;
     return dt__lite_put(m, o, own.layer, own.source, &own);

@@ -126,6 +126,30 @@ dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t f
     return dt__onnx_reshaped(m->g, p->layer, &to, out);
 }
 
+static const dt__vlite_op *maker_of(const dt__lite_import *m, int tensor)
+{
+    for (int64_t i = 0; i < m->v->ops; i++) {
+        const dt__vlite_op *o = &m->v->op[i];
+        if (o->n_out == 1 && o->out[0] == tensor) return o;
+    }
+    return NULL;
+}
+
+const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o)
+{
+    if (o->code != DT__VLITE_ELU || o->n_in != 1) return NULL;
+    const dt__vlite_op *before = maker_of(m, o->in[0]);
+    if (before == NULL || before->code != DT__VLITE_DEQUANTIZE || before->n_in != 1) return NULL;
+    const dt__vlite_tensor *x = dt__lite_tensor_of(m, before->in[0]);
+    return x != NULL && dt__vlite_is_coded(x) ? x : NULL;
+}
+
+const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor)
+{
+    const dt__vlite_op *o = maker_of(m, tensor);
+    return o == NULL ? NULL : dt__lite_between(m, o);
+}
+
 static const struct {
     int code;
     dt_status (*read)(dt__lite_import *m, const dt__vlite_op *o);
@@ -179,8 +203,10 @@ static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
         if (readers[i].code != o->code) continue;
         const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
         if (y == NULL) return dt__onnx_refuse(m->g, "several results");
-        if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE)
+        if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE &&
+            dt__lite_between(m, o) == NULL) {
             return dt__onnx_refuse(m->g, "it computes floats");
+        }
         return readers[i].read(m, o);
     }
     return dt__onnx_refuse(m->g, "devices have no such operator here");

@@ -20,6 +20,10 @@ dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onn
 /* A row of numbers; of an image its pixels, whose order in the file is `flat`. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out);
+/* The codes that an ELU of floats computes from: DEQUANTIZE is in front of it. NULL: it does not.
+ * The same of the operator that makes a tensor. */
+const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o);
+const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor);
 /* The operator's result is that of a layer, with dimensions as those of `like`; it must have the
  * extents that the file declares. */
 dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,

@@ -9,6 +9,7 @@
 typedef struct dt__becomes {
     const dt_op *op;
     bool product, ranged; /* it has a weight; its result has a range of its own */
+    bool pairs;           /* of two operands, one of which may be a constant of the layer */
     bool clamps;          /* an activation behind it is a clamp of its codes */
     int table;            /* of device_table: 1 + DT_TABLE_..., else 0 */
     /* Why a call cannot be computed by codes; NULL: it can. */

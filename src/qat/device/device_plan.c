@@ -106,17 +106,23 @@ static bool has_range(const dt__device *d, int64_t i)
     return d->node[i].shares == DT__PLAN_FIRST + i && !dt__has_fixed_range(d->node[i].op);
 }
 
+/* Ranges of inputs, constants and results are counted apart. */
+static const char *kind_of(const dt__plan_node *node)
+{
+    return node->constant != NULL ? "constant" : node->in[0] < DT__PLAN_FIRST ? "input" : "output";
+}
+
 static void range_name(const dt__device *d, int64_t i, char name[24])
 {
     const dt__plan_node *node = &d->node[i];
-    const bool input = node->in[0] < DT__PLAN_FIRST;
+    const char *kind = kind_of(node);
     int before = 1;
     for (int64_t k = 0; k < i; k++) {
         const dt__plan_node *other = &d->node[k];
         const bool ranged = has_range(d, k);
-        before += ranged && other->m == node->m && (other->in[0] < DT__PLAN_FIRST) == input;
+        before += ranged && other->m == node->m && kind_of(other) == kind;
     }
-    snprintf(name, 24, before == 1 ? "%s" : "%s%d", input ? "input" : "output", before);
+    snprintf(name, 24, before == 1 ? "%s" : "%s%d", kind, before);
 }
 
 static dt_status give_range(dt__device *d, int64_t i, dt__spec_of *spec_of, void *user)

@@ -17,10 +17,11 @@
 #define DT__PLAN_FIRST DT_MAX_IN
 
 typedef struct dt__plan_node {
-    const dt_op *op;     /* of floats; NULL: quantization of an input, or dropout */
-    const void *options; /* its own copy, or NULL */
-    dt_module *m;        /* that made the call; of a product its layer; of dropout the dropout */
-    int activation;      /* DT_ACT_..., behind it */
+    const dt_op *op;      /* of floats; NULL: quantization of an input or a constant, dropout */
+    const void *options;  /* its own copy, or NULL */
+    const char *constant; /* the entry of m that is the result; NULL: none */
+    dt_module *m;         /* that made the call; of a product its layer; of dropout the dropout */
+    int activation;       /* DT_ACT_..., behind it */
     int n_in;
     int64_t in[DT_MAX_IN];
     int64_t last; /* the last node that reads the result; INT64_MAX: an output */

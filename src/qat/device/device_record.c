@@ -52,12 +52,12 @@ static dt_status append(recorder *r, const dt__plan_node *like, dt_tensor *x)
     DT__TRY(DT__RESERVE(d->ctx, d->node, d->n, d->room));
     dt__plan_node *node = &d->node[d->n];
     *node = *like;
-    node->last = -1;
+    node->last = node->constant != NULL ? INT64_MAX : -1; /* a parameter is not dropped */
     node->rank = x->rank;
     memcpy(node->dims, x->dims, sizeof node->dims);
     for (int i = 0; i < node->n_in; i++) {
         dt__plan_node *from = node_of(r, node->in[i]);
-        if (from != NULL) from->last = d->n;
+        if (from != NULL && from->constant == NULL) from->last = d->n;
     }
     return know(r, x, DT__PLAN_FIRST + d->n++);
 }
@@ -140,12 +140,41 @@ static const char *take_operands(const recorder *r, const dt_call *c, dt__plan_n
     return why;
 }
 
+/* The operand of a pair that is an entry of m, whose name becomes that of a node: why it cannot be;
+ * NULL: it can. The result has the extents of the other operand. */
+static const char *take_constant(const recorder *r, const dt_call *c, const dt_module *m, int *at,
+                                 dt__plan_node *node)
+{
+    *at = find(r, c->in[0]) == NULL ? 0 : 1;
+    const dt_tensor *x = c->in[1 - *at];
+    for (int64_t i = 0; i < m->n_entries; i++) {
+        if (m->entries[i].x == c->in[*at]) node->constant = m->entries[i].name;
+    }
+    if (node->constant == NULL) return "an operand is a constant";
+    const bool same = x->rank == c->y->rank && x->count == c->y->count;
+    return same ? NULL : "a constant repeats its other operand";
+}
+
+static dt_status add_constant(recorder *r, const dt_call *c, dt_module *m, const char **why)
+{
+    int at;
+    dt__plan_node node = { .m = m };
+    *why = take_constant(r, c, m, &at, &node);
+    if (*why != NULL) return DT_OK;
+    DT__TRY(append(r, &node, c->in[at]));
+    return DT_OK;
+}
+
 static dt_status add_node(recorder *r, const dt_call *c, dt_module *m, int variable)
 {
     bool refused = false;
     const dt__becomes *b = dt__becomes_of(c->op);
-    const char *why = dt__bars_call(c, m);
+    const bool adds = b != NULL && b->pairs && variable == 1 && c->n_in == 2;
+    const char *why = NULL;
+    if (adds) DT__TRY(add_constant(r, c, m, &why));
+    else why = dt__bars_call(c, m);
     if (why != NULL) return refuse(r, c, m, why);
+    variable += adds;
     dt__plan_node node = { .op = c->op, .m = m, .n_in = b->product ? 1 : c->n_in };
     why = variable != node.n_in ? "an operand is a constant" : take_operands(r, c, &node, &refused);
     if (why != NULL || refused) return refuse(r, c, m, refused ? NULL : why);

@@ -257,6 +257,15 @@ static dt_tensor *run_input(const pass *p, const dt__plan_node *node)
     return dt_device_quantize(p->t, x, &range);
 }
 
+/* A parameter or buffer of the layer. */
+static dt_tensor *run_constant(const pass *p, const dt__plan_node *node)
+{
+    dt_tensor *x = dt__entry_find(node->m, node->constant)->x;
+    if (p->floats) return x;
+    const dt_device_range range = range_of(p, node);
+    return dt_device_quantize(p->t, x, &range);
+}
+
 static dt_tensor *run_dropout(const pass *p, const dt__plan_node *node)
 {
     dt_tensor *x = in_of(p, node, 0);
@@ -272,7 +281,8 @@ static dt_tensor *run_other(const pass *p, const dt__plan_node *node)
     const dt__open_module here = { node->m, t->open };
     if (node->m->path[0] != '\0') t->where = node->m->path;
     t->open = &here;
-    dt_tensor *y = node->op == NULL
+    dt_tensor *y = node->constant != NULL ? run_constant(p, node)
+                   : node->op == NULL
                        ? node->in[0] < FIRST ? run_input(p, node) : run_dropout(p, node)
                    : p->floats ? run_floats(p, node, NULL, NULL)
                                : run_codes(p, node);
