@@ -87,7 +87,7 @@ typedef struct dt_trace_input {
     int rank;
     int64_t dims[DT_MAX_RANK]; /* of one example: dims[0] is 1 */
     bool tokens;               /* [1, length]: dimension 1 is symbolic, too */
-    int64_t below;             /* of integers: values are 0 ... below - 1 */
+    int64_t below;             /* of integers, and of floats unless 0: 0 ... below - 1, whole */
     int64_t context;           /* of tokens: the most that the model takes; 0: no limit */
 } dt_trace_input;
 

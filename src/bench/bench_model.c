@@ -99,7 +99,8 @@ static dt_status make_input(profile *p, const dt_trace_input *in, int i, int64_t
     dims[0] = batch;
     if (in->tokens) dims[1] = in->context > 0 ? in->context : LENGTH;
     DT__TRY(dt_tensor_create(p->ctx, in->dtype, in->rank, dims, &p->x[i]));
-    return in->dtype == DT_F32 ? dt_fill_normal(p->x[i], 0, 1) : dt_fill(p->x[i], 0);
+    return in->dtype == DT_F32 && in->below == 0 ? dt_fill_normal(p->x[i], 0, 1)
+                                                 : dt_fill(p->x[i], 0);
 }
 
 static dt_status begin(profile *p, const dt_model_info *info, int64_t batch)

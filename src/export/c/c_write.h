@@ -37,6 +37,8 @@ typedef struct dt__c_about {
  * is dt__c_seed(example) at its beginning. */
 uint32_t dt__c_seed(uint32_t example);
 void dt__c_example(uint32_t *state, int64_t n, float *x);
+/* Makes whole numbers below `rows` of them, of a model that reads rows of tables by inputs. */
+void dt__c_example_rows(int64_t rows, int64_t n, float *x);
 
 /* The same as codes of 8 bits. */
 void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x);

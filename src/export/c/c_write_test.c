@@ -1,6 +1,8 @@
 /* Format c: NAME_test.c. */
 #include "export/c/c_write.h"
 
+#include "export/trace/trace.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -12,6 +14,12 @@ void dt__c_example(uint32_t *state, int64_t n, float *x)
         *state = *state * 1664525u + 1013904223u;
         x[i] = (float)((int32_t)(*state >> 24) - 128) / 64.0f;
     }
+}
+
+/* The same numbers as whole ones below `rows`. */
+void dt__c_example_rows(int64_t rows, int64_t n, float *x)
+{
+    for (int64_t i = 0; i < n; i++) x[i] = (float)((int64_t)(x[i] * 64.0f + 128.0f) % rows);
 }
 
 void dt__c_example_codes(uint32_t *state, int64_t n, int8_t *x)
@@ -92,10 +100,21 @@ static void put_expected_codes(dt__chars *to, const char *name, const float *v, 
     dt__put_text(to, "\n};\n\n");
 }
 
+/* As dt__c_example_rows. */
+static void put_rows(dt__chars *to, const char *x, int64_t n, int64_t rows)
+{
+    dt__c_printf(to,
+                 "        for (i = 0; i < %lld; i++) {\n"
+                 "            %s[i] = (float)((int32_t)(%s[i] * 64.0f + 128.0f) %% %lld);\n"
+                 "        }\n",
+                 (long long)n, x, x, (long long)rows);
+}
+
 static void put_selftest(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *in, *out;
     const int n_in = dt_trace_inputs(a->p->trace, &in), n_out = dt_trace_outputs(a->p->trace, &out);
+    const int64_t rows = a->p->device ? 0 : dt__trace_rows(a->call->m);
     dt__c_printf(to, "int %s_selftest(void *arena)\n{\n", a->name);
     for (int i = 0; i < n_in; i++) {
         dt__c_printf(to, "    static %s %s[%lld];\n", dt__c_element(a->p),
@@ -107,9 +126,9 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
     }
     dt__c_printf(to,
                  "    int wrong = %s_checksum() != 0x%08xu, status;\n"
-                 "    uint32_t example;\n"
+                 "    uint32_t example;\n%s"
                  "    if ((uintptr_t)arena %% %s_ARENA_ALIGN != 0) return -%s_MISALIGNED;\n",
-                 a->name, a->p->checksum, a->upper, a->upper);
+                 a->name, a->p->checksum, rows > 0 ? "    int32_t i;\n" : "", a->upper, a->upper);
     dt__c_put_features_check(a, to);
     dt__c_put_rows_check(a, to);
     dt__c_printf(to,
@@ -119,6 +138,7 @@ static void put_selftest(const dt__c_about *a, dt__chars *to)
     for (int i = 0; i < n_in; i++) {
         dt__c_printf(to, "        make_example(&state, %s, %lld);\n",
                      dt__c_given("x", i, n_in).text, (long long)dt__c_count(a->p, in[i]));
+        if (rows > 0) put_rows(to, dt__c_given("x", i, n_in).text, dt__c_count(a->p, in[i]), rows);
     }
     dt__c_printf(to, "        status = %s_run(", a->name);
     for (int i = 0; i < n_in; i++) dt__c_printf(to, "%s, ", dt__c_given("x", i, n_in).text);

@@ -8,6 +8,7 @@
 #include "export/c/c_device.h"
 #include "export/c/c_emit.h"
 #include "export/c/c_write.h"
+#include "export/trace/trace.h"
 #include "export/exporters.h"
 #include "io/model/new_folder.h"
 
@@ -64,6 +65,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
 {
     const int64_t *in;
     const int n = dt_trace_inputs(a->p->trace, &in);
+    const int64_t rows = a->p->device ? 0 : dt__trace_rows(a->call->m);
     uint32_t state = dt__c_seed(example);
     for (int i = 0; i < n; i++) {
         int64_t dims[DT_MAX_RANK];
@@ -72,6 +74,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
         DT__TRY(dt_tensor_create(a->call->ctx, DT_F32, rank, dims, &x[i]));
         if (a->p->device) DT__TRY(make_codes(a, &state, in[i], x[i]));
         else dt__c_example(&state, x[i]->count, dt__values_mut(x[i]));
+        if (rows > 0) dt__c_example_rows(rows, x[i]->count, dt__values_mut(x[i]));
     }
     return DT_OK;
 }

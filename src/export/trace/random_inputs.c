@@ -22,6 +22,8 @@ static void fill(dt_tensor *x, int64_t below, dt__stream *s)
     for (int64_t i = 0; i < x->count; i++) {
         if (x->dtype == DT_I32) {
             ((int32_t *)dt_data_mut(x))[i] = (int32_t)dt__random_below(s, (uint64_t)below);
+        } else if (below > 0) {
+            ((float *)dt_data_mut(x))[i] = (float)dt__random_below(s, (uint64_t)below);
         } else {
             double sum = -2;
             for (int k = 0; k < 4; k++) sum += dt__random_unit(s);

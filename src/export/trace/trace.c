@@ -236,6 +236,7 @@ static void fill(dt_tensor *x, int64_t below)
     for (int64_t i = 0; i < x->count; i++) {
         state = state * 1664525u + 1013904223u;
         if (x->dtype == DT_I32) ((int32_t *)dt__values_mut(x))[i] = (int32_t)((state >> 8) % below);
+        else if (below > 0) ((float *)dt__values_mut(x))[i] = (float)((state >> 8) % below);
         else ((float *)dt__values_mut(x))[i] = (float)(state >> 8) * 0x1p-23f - 1.0f;
     }
 }
@@ -250,7 +251,7 @@ static dt_status make_input(recorder *r, const dt_trace_input *in, int i, dt_ten
         DT__TRY(dt__tensor_create_shape(r->t->ctx, in->dtype, in->rank, dims, x));
     } else {
         DT__TRY(dt__tensor_create_raw(r->t->ctx, in->dtype, in->rank, dims, x));
-        fill(*x, in->below > 0 ? in->below : 1);
+        fill(*x, in->below);
     }
     const dt_trace_value v = { .kind = DT_VALUE_INPUT, .name = r->t->names[i].text, .call = -1 };
     DT__TRY(add_value(r, &v, *x, &id));

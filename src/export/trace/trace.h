@@ -51,6 +51,9 @@ dt_status dt__trace_prune(dt_trace *t);
  * out[DT_MAX_IN + DT_MAX_OUT]: first those of the inputs. */
 void dt__trace_names(const dt_module *m, const dt_trace_options *o, dt__end_name *out);
 
+/* The rows of the smallest table that a layer `embedding` of the model reads, since any number of
+ * an input may be the row; 0: it has none. */
+int64_t dt__trace_rows(dt_module *m);
 /* The inputs of a model in `in`, of DT_MAX_IN elements, as its graph or its family describes them.
  * Errors: ARG, those of the family. */
 dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n);

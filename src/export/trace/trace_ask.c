@@ -83,13 +83,26 @@ dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trac
     return s;
 }
 
+int64_t dt__trace_rows(dt_module *m)
+{
+    int64_t rows = 0;
+    DT__EACH_MODULE(at, m) {
+        if (strcmp(dt_module_type_of(at)->name, "embedding") != 0) continue;
+        const dt_tensor *table = dt_param(at, "weight");
+        if (table != NULL && (rows == 0 || table->dims[0] < rows)) rows = table->dims[0];
+    }
+    return rows;
+}
+
 dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n)
 {
     const dt_shape *shapes = NULL;
     dt_example x, y;
     *n = dt__graph_inputs(m, &shapes);
     for (int i = 0; i < *n; i++) {
-        in[i] = (dt_trace_input){ .dtype = DT_F32, .rank = 1 + shapes[i].rank, .dims = { 1 } };
+        in[i] = (dt_trace_input){
+            .dtype = DT_F32, .rank = 1 + shapes[i].rank, .dims = { 1 }, .below = dt__trace_rows(m)
+        };
         for (int k = 0; k < shapes[i].rank; k++) in[i].dims[1 + k] = shapes[i].dims[k];
     }
     if (*n > 0) return DT_OK;
