@@ -201,6 +201,23 @@ START_TEST(typed_columns_reach_devices)
 }
 END_TEST
 
+/* The table's row of the threshold is what `eval` finds by the file. */
+START_TEST(thresholds_have_a_row)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    write_orders(folder);
+    says(folder, "\nthreshold 0.",
+         "$D train '" DETENT_SOURCE_DIR "/configs/table-columns.yaml' data.dir=. run.dir=t "
+         "train.steps=8 train.float_baseline=false qat.start_step=4 train.threshold=f1 --quiet");
+    says(folder, "class 1 is found above a probability of 0.", "$D eval t");
+    says(folder, "equal",
+         "$D eval t --json 2>/dev/null | sed 's/, \"loss.*//' >e && sed -n "
+         "'s/.*\"results\": \\({.*\\), \"loss.*/\\1/p' t/summary.json >s && grep accuracy s && "
+         "cmp e s && echo equal");
+}
+END_TEST
+
 Suite *test_run_recipes_suite(void)
 {
     Suite *suite = suite_create("run_recipes");
@@ -209,6 +226,7 @@ Suite *test_run_recipes_suite(void)
     const int step = (int)test_count(recipe_steps);
     tcase_add_loop_test(all, every_shipped_recipe_runs, 0, (SHIPPED + step - 1) / step);
     tcase_add_test(all, typed_columns_reach_devices);
+    tcase_add_test(all, thresholds_have_a_row);
     suite_add_tcase(suite, all);
     return suite;
 }
