@@ -947,6 +947,7 @@ START_TEST(shipped_recipes_are_right)
         "shakespeare-char-gpt", "shakespeare-llama", "shakespeare-moe", "names-bytes-tiny",
         "finetune-llama-int4",  "sounds-dscnn",      "sensors-conv1d",  "sensors-gru",
         "sensors-anomaly",      "table-classes",     "table-values",    "digits-mobilenet",
+        "table-columns",
     };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);

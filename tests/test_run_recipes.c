@@ -7,7 +7,7 @@
 /* ---- shipped recipes ------------------------------------------------------------------------ */
 
 /* What a recipe's data is: drawn, or files that the test makes. */
-enum { DRAWN, MNIST, CIFAR, TEXT };
+enum { DRAWN, MNIST, CIFAR, TEXT, ORDERS };
 
 static const struct {
     const char *name;
@@ -24,7 +24,7 @@ static const struct {
     { "sounds-dscnn", DRAWN },        { "sensors-conv1d", DRAWN },
     { "sensors-gru", DRAWN },         { "sensors-anomaly", DRAWN },
     { "table-classes", DRAWN },       { "table-values", DRAWN },
-    { "digits-mobilenet", DRAWN },
+    { "digits-mobilenet", DRAWN },    { "table-columns", ORDERS },
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
@@ -75,6 +75,16 @@ static void write_texts(const char *folder)
     for (int i = 0; i < 3000; i++) text[i] = (char)('!' + (i < 65 ? i : i * i % 65));
     test_write_text(job_path(folder, "tinyshakespeare.txt"), text);
     test_write_text(job_path(folder, "names.txt"), text);
+}
+
+/* A table of typed columns, as its recipe says how to draw it. */
+static void write_orders(const char *folder)
+{
+    char *said;
+    const int status = test_shell(&said, "'%s/scripts/draw-table' %d >%s/orders.csv",
+                                  DETENT_SOURCE_DIR, (int)test_count(trained), folder);
+    ck_assert_msg(status == 0, "%s", said);
+    free(said);
 }
 
 static void run_shipped(const char *name, const char *const *overrides, int n)
@@ -149,12 +159,62 @@ START_TEST(every_shipped_recipe_runs)
     if (shipped[r].data == MNIST) write_images(folder);
     if (shipped[r].data == CIFAR) write_cifar(folder);
     if (shipped[r].data == TEXT) write_texts(folder);
+    if (shipped[r].data == ORDERS) write_orders(folder);
     if (tunes) run_short(folder, find_shipped("mnist-mlp"), NULL);
     snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
     run_short(folder, r, tunes ? init : NULL);
     if (strcmp(shipped[r].name, "shakespeare-moe") == 0) {
         check_routing(job_path(folder, "shakespeare-moe"));
     }
+}
+END_TEST
+
+/* A run of the program in the folder, which says something. */
+static void says(const char *folder, const char *words, const char *command)
+{
+    char *said;
+    const int status =
+        test_shell(&said, "cd %s && D='%s/detent' && %s 2>&1", folder, DETENT_BINARY_DIR, command);
+    ck_assert_msg(status == 0 && strstr(said, words) != NULL, "%s: %s", command, said);
+    free(said);
+}
+
+/* Words, dates and holes by the same bits everywhere: a code that chooses the row of an embedding
+ * is trained, answered with, and exported. */
+START_TEST(typed_columns_reach_devices)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    write_orders(folder);
+    run_short(folder, find_shipped("table-columns"), NULL);
+    test_write_text(job_path(folder, "new.csv"),
+                    "order,town,age,ordered,member,amount\n"
+                    "1,nowhere,?,2031-02-03T04:05:06,no,12\n2,,33,2025-07-08T00:00:00,yes,0.5\n");
+    says(folder, "average_precision", "$D eval table-columns");
+    says(folder, "'nowhere'; they are unknown", "$D predict table-columns new.csv");
+    says(folder, "m: 0 wrong",
+         "$D export table-columns --format c -o m && cc -o m/run m/m.c m/m_test.c && m/run");
+    says(folder, "values have the model's bits; largest difference 0 ",
+         "$D export table-columns --format onnx -o m.onnx --verify");
+    says(folder, "largest difference",
+         "$D export table-columns --format tflite -o m.tflite --verify");
+}
+END_TEST
+
+/* The table's row of the threshold is what `eval` finds by the file. */
+START_TEST(thresholds_have_a_row)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    write_orders(folder);
+    says(folder, "\nthreshold 0.",
+         "$D train '" DETENT_SOURCE_DIR "/configs/table-columns.yaml' data.dir=. run.dir=t "
+         "train.steps=8 train.float_baseline=false qat.start_step=4 train.threshold=f1 --quiet");
+    says(folder, "class 1 is found above a probability of 0.", "$D eval t");
+    says(folder, "equal",
+         "$D eval t --json 2>/dev/null | sed 's/, \"loss.*//' >e && sed -n "
+         "'s/.*\"results\": \\({.*\\), \"loss.*/\\1/p' t/summary.json >s && grep accuracy s && "
+         "cmp e s && echo equal");
 }
 END_TEST
 
@@ -165,6 +225,8 @@ Suite *test_run_recipes_suite(void)
     tcase_set_timeout(all, 300);
     const int step = (int)test_count(recipe_steps);
     tcase_add_loop_test(all, every_shipped_recipe_runs, 0, (SHIPPED + step - 1) / step);
+    tcase_add_test(all, typed_columns_reach_devices);
+    tcase_add_test(all, thresholds_have_a_row);
     suite_add_tcase(suite, all);
     return suite;
 }

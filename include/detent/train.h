@@ -618,6 +618,7 @@ typedef struct dt_run_summary {
      * data the mean over bits of what they maximize, with them and without. n 0: none */
     dt_reals thresholds;
     double with_thresholds, without_thresholds;
+    dt_metrics decided; /* of the final model by the thresholds, on `evaluated_on`; n 0: none */
     /* About the model; set by a dry run too. */
     int64_t parameters, trained; /* all, without adapters; trained ones, with them */
     int64_t multiply_adds;       /* per example */

@@ -255,6 +255,22 @@ static void form_of(const dt_metrics *m, char form[DT_MAX_METRICS + 5])
     form[metrics + 3 + 1] = 0;
 }
 
+/* The last model, as its thresholds decide. */
+static void put_decided(cli_table *t, const dt_run_summary *s)
+{
+    const int last = s->result[DT_RUN_CONVERTED].given ? DT_RUN_CONVERTED : DT_RUN_FLOAT;
+    dt_run_result r = s->result[last];
+    char name[ROW_NAME];
+    if (s->decided.n == 0) return;
+    r.metrics = s->decided;
+    if (s->thresholds.n == 1) {
+        snprintf(name, sizeof name, "threshold %.4f", 1 / (1 + exp(-s->thresholds.v[0])));
+    } else {
+        snprintf(name, sizeof name, "%d thresholds", s->thresholds.n);
+    }
+    put_result(t, name, &r);
+}
+
 /* Omits rows without result. */
 static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
 {
@@ -271,6 +287,7 @@ static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
     for (int i = 0; i < DT_CONTENDERS; i++) {
         if (s->result[i].given) put_result(&t, name[i], &s->result[i]);
     }
+    put_decided(&t, s);
     cli_table_print(&t);
 }
 

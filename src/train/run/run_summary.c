@@ -172,15 +172,19 @@ static void put_bool(dt__chars *t, const char *name, bool value)
 /* null where it is not known: another process evaluated. */
 static void put_speed(dt__chars *t, double speed) { put_number(t, speed > 0 ? speed : NAN); }
 
-static void put_result(dt__chars *t, const dt_run_result *result)
+static void put_metrics(dt__chars *t, const dt_metrics *m)
 {
-    const dt_metrics *m = &result->metrics;
     dt__put_text(t, "{");
     for (int i = 0; i < m->n; i++) {
         if (i > 0) dt__put_text(t, ", ");
         DT__PUT_ALL(t, DT__QUOTED(m->metric[i]->name), ": ");
         put_number(t, m->value[i]);
     }
+}
+
+static void put_result(dt__chars *t, const dt_run_result *result)
+{
+    put_metrics(t, &result->metrics);
     put_name(t, "bytes");
     dt__put_integer(t, result->bytes);
     put_name(t, "bits_per_weight");
@@ -216,6 +220,11 @@ static void put_thresholds(dt__chars *t, const dt_run_summary *s)
     put_number(t, s->with_thresholds);
     put_name(t, "validation_at_half");
     put_number(t, s->without_thresholds);
+    if (s->decided.n > 0) {
+        put_name(t, "results");
+        put_metrics(t, &s->decided);
+        dt__put_text(t, "}");
+    }
     dt__put_text(t, "}");
 }
 

@@ -66,6 +66,20 @@ static dt_status choose(dt__run *r, const dt_tensor *outputs)
     return s;
 }
 
+/* The run's results once more, as the thresholds decide. All ranks evaluate; rank 0, which has
+ * thresholds, counts. */
+static dt_status evaluate_decided(dt__run *r)
+{
+    const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };
+    dt_dataset decided = *r->evaluated;
+    const dt__evaluation e = {
+        .m = r->model, .d = &decided, .options = &how, .cluster = r->cluster
+    };
+    decided.thresholds = r->summary->thresholds;
+    dt_tape_reset(r->tape);
+    return dt__run_time_evaluation(r, &e, &r->summary->decided, NULL);
+}
+
 dt_status dt__run_choose_thresholds(dt__run *r)
 {
     const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };
@@ -81,5 +95,5 @@ dt_status dt__run_choose_thresholds(dt__run *r)
     DT__TRY(dt__run_time_evaluation(r, &e, &m, &outputs));
     const dt_status s = choose(r, outputs);
     dt_tensor_free(outputs);
-    return s;
+    return s == DT_OK ? evaluate_decided(r) : s;
 }

@@ -86,7 +86,7 @@ static void plan_end(dt__run *r)
 {
     const double evaluated = (double)dt_dataset_count(r->evaluated);
     const bool chooses = r->o->train.threshold != DT_THRESHOLD_NONE && r->validation != NULL;
-    const double chosen = chooses ? (double)dt_dataset_count(r->validation) : 0;
+    const double chosen = chooses ? (double)dt_dataset_count(r->validation) + evaluated : 0;
     if (!r->o->qat.given) {
         plan_comparison(r);
         plan(r, DT__EVAL_FLOAT, chosen);

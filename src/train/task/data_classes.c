@@ -8,6 +8,7 @@
 #include "data/tables/database.h"
 #include "train/recipe/recipe.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -123,6 +124,19 @@ static void take_reals(int64_t n, const double *v, dt_reals *out)
     for (int i = 0; i < out->n; i++) out->v[i] = v[i];
 }
 
+/* By what an evaluation decides, in place of the largest output. */
+static void say_thresholds(dt_ctx *ctx, const dt_model_data *m)
+{
+    if (m->n_thresholds == 1) {
+        dt__say(ctx,
+                "class 1 is found above a probability of %.4f, the model's threshold "
+                "(train.threshold)",
+                1 / (1 + exp(-(double)m->thresholds[0])));
+    } else if (m->n_thresholds > 1) {
+        dt__say(ctx, "what is found is decided by the model's thresholds (train.threshold)");
+    }
+}
+
 /* Quantiles and thresholds of the model. */
 static void take_decisions(const dt_model_data *m, dt_dataset *d)
 {
@@ -154,9 +168,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
     }
     if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
     if (s == DT_OK && read) {
-        if (data.n_thresholds > 0 && train == NULL) {
-            dt__say(r->ctx, "what is found is decided by the model's thresholds (train.threshold)");
-        }
+        if (train == NULL) say_thresholds(r->ctx, &data);
         take_decisions(&data, *validation);
         take_decisions(&data, *test);
     }
