@@ -294,12 +294,21 @@ static const char *const nets[] = {
     WITH_CONSTANTS,
 };
 
+static const char *const affines[] = { "shift", "plane", "row", "lines", "end" };
+
 /* Writes the network of a recipe's lines as int8 TFLite. */
 static void write_lite(const char *net, uint64_t seed)
 {
     dt_export_summary summary;
     dt_module *m = list_net_create(ctx, net);
     dt_tensor *x = list_net_input(m, 0, 8, 1 + (double)seed);
+    for (int i = 0; i < 5; i++) {
+        dt_module *affine = dt_module_at(m, affines[i]);
+        dt_tensor *w = affine == NULL ? NULL : dt_param(affine, "weight");
+        dt_tensor *b = affine == NULL ? NULL : dt_param(affine, "bias");
+        if (w != NULL) TEST_OK(ctx, dt_fill_uniform(w, -1, 2));
+        if (b != NULL) TEST_OK(ctx, dt_fill_uniform(b, -1, 0.5));
+    }
     TEST_OK(ctx, list_net_quantize(m, DT_DEVICE_INT8, &x, 1, 1));
     TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
     dt_tensor_free(x);
