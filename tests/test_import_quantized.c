@@ -259,6 +259,13 @@ END_TEST
 
 /* ---- TFLite ---------------------------------------------------------------------------------- */
 
+#define WITH_CONSTANTS                                                                             \
+    "  input: [2, 5, 6]\n  layers:\n  - {conv2d: stem, out: 3, padding: 1}\n"                      \
+    "  - {affine: shift, shape: [3, 1, 1]}\n  - {affine: plane, shape: [3, 5, 6], bias: false}\n"  \
+    "  - {affine: row, shape: [6], scale: false}\n  - {relu6: cut}\n"                              \
+    "  - {affine: lines, shape: [5, 1], bias: false}\n  - global_avg_pool2d\n  - flatten\n"        \
+    "  - {linear: head, out: 4}\n  - {affine: end, shape: [4]}\n"
+
 static const char *const nets[] = {
     "  input: [11]\n  layers:\n  - {linear: a, out: 9, activation: relu}\n"
     "  - {linear: b, out: 7, activation: relu6}\n  - {linear: c, out: 5}\n  - softmax\n",
@@ -284,12 +291,10 @@ static const char *const nets[] = {
     "  - {avg_pool2d: pool, kernel: [2, 4], stride: 2, padding: [0, 1], ceil_mode: true,\n"
     "     count_include_pad: false}\n"
     "  - {conv2d: last, out: 3, kernel: 1}\n  - global_avg_pool2d\n  - flatten\n",
-    "  input: [2, 5, 6]\n  layers:\n  - {conv2d: stem, out: 3, padding: 1}\n"
-    "  - {affine: shift, shape: [3, 1, 1]}\n  - {affine: plane, shape: [3, 5, 6], bias: false}\n"
-    "  - {affine: row, shape: [6], scale: false}\n  - {relu6: cut}\n"
-    "  - {affine: lines, shape: [5, 1], bias: false}\n  - global_avg_pool2d\n  - flatten\n"
-    "  - {linear: head, out: 4}\n  - {affine: end, shape: [4]}\n",
+    WITH_CONSTANTS,
 };
+
+static const char *const affines[] = { "shift", "plane", "row", "lines", "end" };
 
 /* Writes the network of a recipe's lines as int8 TFLite. */
 static void write_lite(const char *net, uint64_t seed)
@@ -297,6 +302,13 @@ static void write_lite(const char *net, uint64_t seed)
     dt_export_summary summary;
     dt_module *m = list_net_create(ctx, net);
     dt_tensor *x = list_net_input(m, 0, 8, 1 + (double)seed);
+    for (int i = 0; i < 5; i++) {
+        dt_module *affine = dt_module_at(m, affines[i]);
+        dt_tensor *w = affine == NULL ? NULL : dt_param(affine, "weight");
+        dt_tensor *b = affine == NULL ? NULL : dt_param(affine, "bias");
+        if (w != NULL) TEST_OK(ctx, dt_fill_uniform(w, -1, 2));
+        if (b != NULL) TEST_OK(ctx, dt_fill_uniform(b, -1, 0.5));
+    }
     TEST_OK(ctx, list_net_quantize(m, DT_DEVICE_INT8, &x, 1, 1));
     TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
     dt_tensor_free(x);
@@ -366,7 +378,7 @@ START_TEST(lite_damage)
     int64_t bad = 0, tried = 0;
     dt__stream random = dt__stream_of(11 + (uint64_t)_i, DT__FOR_USER);
     test_join(path, folder, "net.tflite");
-    write_lite(nets[1], 0);
+    write_lite(_i < 4 ? nets[1] : WITH_CONSTANTS, 0);
     char *bytes = test_read_file(path, &n);
     for (size_t i = (size_t)_i; i < n; i += 41) {
         dt_module *m;
@@ -557,6 +569,14 @@ START_TEST(lite_codes_of_others)
 }
 END_TEST
 
+START_TEST(lite_constants_without_memory)
+{
+    test_join(path, folder, "net.tflite");
+    write_lite(WITH_CONSTANTS, 1);
+    test_every_allocation(import_lite, NULL);
+}
+END_TEST
+
 #define COUNT(list) ((int)(sizeof list / sizeof *list))
 
 Suite *test_import_quantized_suite(void)
@@ -571,9 +591,10 @@ Suite *test_import_quantized_suite(void)
     tcase_add_test(c, operators_of_codes);
     tcase_add_loop_test(c, refusals, 0, COUNT(refused));
     tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets));
-    tcase_add_loop_test(c, lite_damage, 0, 4);
+    tcase_add_loop_test(c, lite_damage, 0, 8);
     tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets) + COUNT(others));
     tcase_add_test(c, lite_codes_of_others);
+    tcase_add_test(c, lite_constants_without_memory);
     tcase_add_test(c, lite_means_of_others);
     tcase_add_test(c, lite_refusals);
     suite_add_tcase(s, c);
