@@ -218,6 +218,28 @@ START_TEST(thresholds_have_a_row)
 }
 END_TEST
 
+/* The page says how windows were made: by what, at which rate, with the gap that was found. */
+START_TEST(reports_have_series)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    says(folder, "",
+         "awk 'BEGIN { print \"who,t,x,kind\"; for (s = 0; s < 6; s++) for (i = 0; i < 60; i++) "
+         "printf \"p%d,%.3f,%.3f,%s\\n\", s, i * 0.02, sin(i * (0.1 + 0.1 * s)), "
+         "s % 2 ? \"fast\" : \"<b>\" }' >s.csv && "
+         "printf '%s\\n' 'run: {dir: r}' 'model: {family: layers, input: [8, 1], layers: [flatten, "
+         "{linear: a, out: 2}]}' 'data: {format: tensors, train: {x: s.csv}, columns: {target: "
+         "kind}, window: {length: 8, stride: 4}, series: {by: who, time: t, rate: 40, method: "
+         "nearest}, validation: 0.3}' 'train: {epochs: 1}' >r.yaml && $D train r.yaml --quiet");
+    static const char *const rows[] = { "<th>by</th><td>who<", "<th>rate</th><td>40<",
+                                        "<th>method</th><td>nearest<", "<th>gap</th><td>0.0",
+                                        "<th>stride</th><td>4<" };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        says(folder, rows[i], "sed -n '/id=\"series\"/,/section>/p' r/report.html");
+    }
+}
+END_TEST
+
 Suite *test_run_recipes_suite(void)
 {
     Suite *suite = suite_create("run_recipes");
@@ -227,6 +249,7 @@ Suite *test_run_recipes_suite(void)
     tcase_add_loop_test(all, every_shipped_recipe_runs, 0, (SHIPPED + step - 1) / step);
     tcase_add_test(all, typed_columns_reach_devices);
     tcase_add_test(all, thresholds_have_a_row);
+    tcase_add_test(all, reports_have_series);
     suite_add_tcase(suite, all);
     return suite;
 }

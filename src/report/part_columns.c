@@ -1,4 +1,5 @@
-/* The typed columns of a table: what each becomes, and what a missing field does. */
+/* The typed columns of a table: what each becomes, and what a missing field does; and how windows
+ * of its rows were made. */
 #include "report/parts.h"
 
 static const char *word(const dt__branch *column, const char *name)
@@ -7,7 +8,35 @@ static const char *word(const dt__branch *column, const char *name)
     return v != NULL && v->type == DT__BRANCH_TEXT ? v->text : "";
 }
 
-void dt__part_columns(dt__chars *t, const dt__page_run *r)
+static void put_value(dt__chars *t, const dt__branch *v)
+{
+    const bool list = v->type == DT__BRANCH_LIST;
+    for (const dt__branch *c = list ? dt__children(v) : v; c != NULL; c = list ? c->next : NULL) {
+        if (c->type == DT__BRANCH_TEXT) dt__page(t, "%s", c->text);
+        else if (c->type == DT__BRANCH_NUMBER) dt__page(t, "%g", c->number);
+        if (list && c->next != NULL) dt__put_text(t, ", ");
+    }
+}
+
+/* By which columns, at which rate and by what method, up to which gap. */
+static void put_series(dt__chars *t, const dt__page_run *r)
+{
+    const dt__branch *v = dt__children(dt__field(r->columns.root, "series"));
+    if (v == NULL) return;
+    dt__part_begin(t, "series", "Series");
+    dt__put_text(t, "<table><tbody>\n");
+    for (; v != NULL; v = v->next) {
+        if (v->type == DT__BRANCH_TEXT && v->text[0] == '\0') continue; /* not given */
+        dt__page(t, "<tr><th>%s</th><td>", v->name);
+        put_value(t, v);
+        dt__put_text(t, "</td></tr>\n");
+    }
+    dt__page(t, "<tr><th>stride</th><td>%d</td></tr>\n",
+             dt__whole(dt__field_number(r->columns.root, "stride")));
+    dt__put_text(t, "</tbody></table></section>\n");
+}
+
+static void put_columns(dt__chars *t, const dt__page_run *r)
 {
     const dt__branch *c = dt__children(dt__field(r->columns.root, "columns"));
     if (c == NULL) return;
@@ -20,4 +49,10 @@ void dt__part_columns(dt__chars *t, const dt__page_run *r)
                  word(c, "type"), word(c, "becomes"), word(c, "missing"));
     }
     dt__put_text(t, "</tbody></table></div></section>\n");
+}
+
+void dt__part_columns(dt__chars *t, const dt__page_run *r)
+{
+    put_columns(t, r);
+    put_series(t, r);
 }
