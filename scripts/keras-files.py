@@ -276,7 +276,7 @@ def made(keras, make, seed):
 # arithmetic for these here.
 APART = re.compile(
     r"operator \d+, (?:(?:ADD|SUB|MUL): its input \d is constant|"
-    r"(?:LEAKY_RELU|RESIZE_BILINEAR|NEG|GATHER|FILL): devices have no such|"
+    r"(?:LEAKY_RELU|MAXIMUM|RESIZE_BILINEAR|NEG|GATHER|FILL): devices have no such|"
     r"EXPAND_DIMS: its result has no batch in front)")
 # LiteRT's reference kernels round them as floats; Micro's and CMSIS-NN's as integers.
 BY_MICRO = "FULLY_CONNECTED", "SOFTMAX"
