@@ -95,5 +95,6 @@ dt_status dt__run_choose_thresholds(dt__run *r)
     DT__TRY(dt__run_time_evaluation(r, &e, &m, &outputs));
     const dt_status s = choose(r, outputs);
     dt_tensor_free(outputs);
-    return s == DT_OK ? evaluate_decided(r) : s;
+    DT__TRY(dt__cluster_meet(r->cluster, DT__MEETING, s));
+    return evaluate_decided(r);
 }
