@@ -170,7 +170,7 @@ START_TEST(other_files_are_refused)
     TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "is a folder", dt_export_verify(m, &info, folder, d, &n));
     TEST_FAILS(ctx, DT_ERR_ARG, "path is NULL", dt_export_verify(m, &info, NULL, d, &n));
     test_write_text(path, "no ONNX");
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no ONNX file", dt_export_verify(m, &info, path, d, &n));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "not an ONNX file", dt_export_verify(m, &info, path, d, &n));
 }
 END_TEST
 
