@@ -39,6 +39,12 @@ void good_dt_drop_user(dt_ctx *ctx, void *user)
     (void)user;
 }
 
+void good_dt_share_told(void *user, double share)
+{
+    (void)user;
+    (void)share;
+}
+
 void good_dt_figures_visit(void *user, const dt_layer_figures *layer)
 {
     (void)user;

@@ -76,6 +76,7 @@ void *misuse_pointer(misuse *m, int argument, const char *type, int stars);
 typedef void (*dt_drop_user)(dt_ctx *ctx, void *user);
 void good_dt_cost_fn(void *user, const dt_cost_row *row);
 void good_dt_drop_user(dt_ctx *ctx, void *user);
+void good_dt_share_told(void *user, double share);
 void good_dt_figures_visit(void *user, const dt_layer_figures *layer);
 dt_tensor *good_dt_hook(void *user, dt_tape *t, dt_module *m, dt_tensor *x);
 void good_dt_layer_visit(void *user, const dt_layer_row *row);

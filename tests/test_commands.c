@@ -54,7 +54,7 @@ static const line lines[] = {
     { 0, "\"clock_mhz\": 100", "inspect --device=cortex-m4 --clock 100 cnn.st --json" },
     { 2, "no estimate for 'cortex-m7'", "inspect cnn.st --device=cortex-m7" },
     { 2, "usage: detent inspect", "inspect cnn.st --device cortex-m7" },
-    { 2, "--clock is of a core", "inspect cnn.st --device --clock 9" },
+    { 2, "--clock requires --device", "inspect cnn.st --device --clock 9" },
     { 2, "--clock is '0'", "inspect cnn.st --device cortex-m4 --clock 0" },
     { 0, "in the ops above", "bench cnn.st --repeat 2" },
     { 0, "\"in_ops\"", "bench cnn.st --repeat 2 --batch 3 --threads 1 --json" },

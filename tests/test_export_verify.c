@@ -109,6 +109,44 @@ START_TEST(an_export_is_compared)
 }
 END_TEST
 
+typedef struct shares {
+    double latest;
+    int n;
+} shares;
+
+static void told(void *user, double share)
+{
+    shares *s = user;
+    ck_assert(share >= s->latest && share <= 1);
+    s->latest = share;
+    s->n++;
+}
+
+/* The shares rise to 1, except that verify ends with a pass of the model, a third of its work. */
+START_TEST(long_work_tells_its_share)
+{
+    shares s = { 0, 0 };
+    dt_export_difference d[DT_MAX_OUT];
+    dt_module *other;
+    char saved[TEST_PATH];
+    test_join(saved, folder, "model.safetensors");
+    dt_set_progress(ctx, told, &s);
+    TEST_OK(ctx, verify(gemm(), d));
+    ck_assert(s.n > 2 && s.latest > 0.6);
+    s = (shares){ 0, 0 };
+    TEST_OK(ctx, dt_model_save(m, &info, saved));
+    ck_assert(s.n > 1 && s.latest > 0.6);
+    s = (shares){ 0, 0 };
+    TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &other, NULL));
+    ck_assert(s.n > 2 && s.latest == 1);
+    const int n = s.n;
+    dt_set_progress(ctx, NULL, NULL);
+    TEST_OK(ctx, dt_model_save(m, &info, saved));
+    ck_assert_int_eq(s.n, n);
+    dt_module_free(other);
+}
+END_TEST
+
 START_TEST(other_files_are_refused)
 {
     dt_export_difference d[DT_MAX_OUT];
@@ -163,6 +201,7 @@ Suite *test_export_verify_suite(void)
     tcase_add_checked_fixture(c, begin, end);
     tcase_add_test(c, an_export_is_compared);
     tcase_add_test(c, other_files_are_refused);
+    tcase_add_test(c, long_work_tells_its_share);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(s, c);
     return s;

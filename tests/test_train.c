@@ -174,7 +174,8 @@ START_TEST(a_signal_saves_and_stops)
                  "kill -%s $pid; wait $pid",
                  i == 0 ? "" : "--resume", signals[i]);
         expect(folder, command, 130, "a checkpoint was saved");
-        expect(folder, "cat second", 0, "another process trains in 'run'\n1\n");
+        expect(folder, "cat second", 0,
+               "another process trains in 'run'; wait for its end, or give another run.dir\n1\n");
         expect(folder, "ls run/checkpoints | wc -l", 0, i == 0 ? "1\n" : "2\n");
     }
     expect(folder, "ls run | tr '\n' ' '", 0,

@@ -138,7 +138,7 @@ START_TEST(damage_is_named)
 {
     char other[] = "abcdefgh";
     ck_assert_int_eq(try(other, 8), DT_ERR_FORMAT);
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "not a file of this kind, at byte 4"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "not a file of this kind (TFL3), at byte 4"));
     const char first = file[0];
     file[0] = (char)0xff;
     file[1] = (char)0xff;

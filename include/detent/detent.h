@@ -178,6 +178,13 @@ typedef enum dt_float_products {
  * and so do products of integers, attention, and grouped convolutions. Errors: ARG. */
 DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
 
+/* Receives which share of some work is done, 0 ... 1. */
+typedef void (*dt_share_told)(void *user, double share);
+
+/* From then on dt_onnx_import, dt_tflite_import, dt_model_save and dt_export_verify tell `told` how
+ * far they are, on the calling thread. NULL: nobody is told. */
+DT_API void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user);
+
 /* Restarts every random stream of the context from `seed`. */
 DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);
 

@@ -191,6 +191,10 @@ struct dt_ctx {
     char message[DT__MESSAGE_SIZE];
     dt_logger log;
     void *log_user;
+    dt_share_told told; /* dt_set_progress; NULL: nobody */
+    void *told_user;
+    double planned, done;    /* of the work that is told */
+    double share;            /* that was told last: it never goes back */
     uint64_t said[DT__SAID]; /* hashes of lines of dt__say_once; 0: none */
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
@@ -223,6 +227,10 @@ dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list 
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 /* The same, unless the context has said this line: a file may be opened several times. */
 void dt__say_once(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
+
+/* For dt_set_progress: work of `amount` begins, in any unit; some of it is done. */
+void dt__plan_work(dt_ctx *ctx, double amount);
+void dt__did_work(dt_ctx *ctx, double amount);
 
 /* Parallel loops of the calling thread (core/threads.h) run on the context's threads until leave,
  * which restores what they ran on before: the value that enter returned. */

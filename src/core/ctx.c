@@ -52,6 +52,28 @@ dt_status dt_set_products(dt_ctx *ctx, int products)
     return DT_OK;
 }
 
+void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user)
+{
+    if (ctx == NULL) return;
+    ctx->told = told;
+    ctx->told_user = user;
+    ctx->planned = ctx->share = 0;
+}
+
+void dt__plan_work(dt_ctx *ctx, double amount)
+{
+    ctx->planned = amount;
+    ctx->done = 0;
+}
+
+void dt__did_work(dt_ctx *ctx, double amount)
+{
+    if (ctx->told == NULL || !(ctx->planned > 0)) return;
+    ctx->done += amount;
+    const double share = ctx->done < ctx->planned ? ctx->done / ctx->planned : 1;
+    if (share > ctx->share) ctx->told(ctx->told_user, ctx->share = share);
+}
+
 dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }
 
 dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)

@@ -204,12 +204,34 @@ static const char *last_name(const char *dir)
     return name;
 }
 
+static bool is_folder(const char *path)
+{
+    const int folder = dt__sys_open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) dt__sys_close(folder);
+    return folder >= 0;
+}
+
+/* A sweep with run.dir=X is in X-sweep. */
+static dt_status refuse(const dt__page_run *r)
+{
+    char sweep[PATH];
+    if (is_folder(r->dir)) {
+        return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: it has no recipe.yaml", r->dir);
+    }
+    snprintf(sweep, sizeof sweep, "%s-sweep", r->dir);
+    if (is_folder(sweep)) {
+        return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: there is no such folder, but '%s'",
+                       r->dir, sweep);
+    }
+    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: there is no such folder", r->dir);
+}
+
 static dt_status read_recipe(dt__page_run *r)
 {
     ssize_t bytes;
     DT__TRY(read_text(r, "recipe.yaml", &r->recipe, &bytes));
     if (bytes >= 0) return dt__page_read_recipe(r);
-    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: it has no recipe.yaml", r->dir);
+    return refuse(r);
 }
 
 static dt_status open_run(dt_ctx *ctx, const char *dir, bool whole, dt__page_run *out)

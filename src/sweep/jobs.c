@@ -133,7 +133,9 @@ dt_status dt__job_read(dt_ctx *ctx, const char *dir, char metric[DT_MAX_METRIC_N
 
 static dt_status refuse(const dt__work *w)
 {
-    return dt_fail(w->ctx, DT_ERR_CONFIG, "'%s' exists and holds something else", w->dir);
+    return dt_fail(w->ctx, DT_ERR_CONFIG,
+                   "'%s' exists and holds something else; give another run.dir, or remove it",
+                   w->dir);
 }
 
 /* Opens the folder, which is made if it is not there, and locks it until it is closed. Where a file
@@ -145,7 +147,9 @@ static dt_status lock(dt__work *w, const char *path)
     if (w->lock < 0 && errno == ENOTDIR) return refuse(w);
     if (w->lock < 0) return dt__file_fail(w->ctx, "open", w->dir, errno);
     if (flock(w->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return DT_OK;
-    return dt_fail(w->ctx, DT_ERR_STATE, "another process works in '%s'", w->dir);
+    return dt_fail(w->ctx, DT_ERR_STATE,
+                   "another process works in '%s'; wait for its end, or give another run.dir",
+                   w->dir);
 }
 
 /* Refuses a plan that does not hold exactly this text. */

@@ -188,7 +188,10 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
     dt_export_difference d[DT_MAX_OUT];
     int n = 0;
     meter_begin("verify", args->option[QUIET] != NULL);
+    meter_range whole = { 0, 1 };
+    dt_set_progress(ctx, meter_part, &whole);
     const dt_status s = dt_export_verify(m, info, path, d, &n);
+    dt_set_progress(ctx, NULL, NULL);
     meter_end();
     *failed = s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED;
     if (s != DT_OK) return cli_fail_by(args, ctx);
@@ -206,7 +209,10 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
         return cli_fail(args, CLI_FAILED, "%s: %lld values differ, though all should be equal",
                         path, (long long)wrong);
     }
-    return finite ? CLI_DONE : cli_fail(args, CLI_FAILED, "%s: values are not finite", path);
+    return finite
+               ? CLI_DONE
+               : cli_fail(args, CLI_FAILED,
+                          "%s: what the file computes is infinite or NaN, and was not kept", path);
 }
 
 /* A file that is verified first has the name PATH.bad, which it keeps if it is wrong: what was at

@@ -157,12 +157,30 @@ static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt
     return c.inputs == NULL ? CLI_DONE : import_check_run(args, ctx, &c, m);
 }
 
+/* Whether the moving line of reading goes on through writing, as nothing is printed between. */
+static bool is_one_step(const cli_args *args)
+{
+    return args->option[OUTPUT] != NULL && args->option[CHECK] == NULL;
+}
+
+static dt_status save(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
+{
+    const bool goes_on = is_one_step(args);
+    meter_range part = { goes_on ? 0.5 : 0, goes_on ? 0.5 : 1 };
+    if (!goes_on) meter_begin("import", args->option[QUIET] != NULL);
+    dt_set_progress(ctx, meter_part, &part);
+    const dt_status s = dt_model_save(m, info, args->option[OUTPUT]);
+    dt_set_progress(ctx, NULL, NULL);
+    meter_end();
+    return s;
+}
+
 /* Writes the model, where that was asked for, and says how large it is. */
 static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
 {
     const dt_layers_options *layers = info->options;
     const char *to = args->option[OUTPUT];
-    if (to != NULL && dt_model_save(m, info, to) != DT_OK) return cli_fail_by(args, ctx);
+    if (to != NULL && save(args, ctx, m, info) != DT_OK) return cli_fail_by(args, ctx);
     cli_say("%s: %lld layers, %lld parameters", to != NULL ? to : args->words[0],
             (long long)layers->layers.n, (long long)dt_param_count(m));
     return CLI_DONE;
@@ -187,10 +205,13 @@ static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
     dt_module *m = NULL;
     dt_model_info info;
     const char *from = args->words[0];
+    meter_range part = { 0, is_one_step(args) ? 0.5 : 1 };
     meter_begin("import", args->option[QUIET] != NULL);
+    dt_set_progress(ctx, meter_part, &part);
     const dt_status s = is_tflite(from) ? dt_tflite_import(ctx, from, &m, &info)
                                         : dt_onnx_import(ctx, from, o, &m, &info);
-    meter_end();
+    dt_set_progress(ctx, NULL, NULL);
+    if (s != DT_OK || !is_one_step(args)) meter_end();
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_file(args, ctx);
     int status = check(args, ctx, o, m);

@@ -463,7 +463,7 @@ static int read_clock(const cli_args *args, int *mhz)
                         core);
     }
     if (args->option[CLOCK] != NULL && !named) {
-        return cli_fail(args, CLI_USAGE, "--clock is of a core: --device cortex-m4");
+        return cli_fail(args, CLI_USAGE, "--clock requires --device cortex-m4");
     }
     return cli_read_count(args, CLOCK, 2000, mhz);
 }

@@ -256,7 +256,9 @@ static int predict_text(text_job *j, const char *path, bool first)
                                 &how, &ids);
     }
     text_stream_free(&whole);
-    if (s == DT_OK && ids.n == 0) s = dt_fail(j->ctx, DT_ERR_FORMAT, "no text in it");
+    if (s == DT_OK && ids.n == 0)
+        s = dt_fail(j->ctx, DT_ERR_FORMAT,
+                    "no text in it; expected one, which the model goes on with");
     const int64_t n = ids.n < j->context ? ids.n : j->context;
     if (s == DT_OK) s = dt_decoder_rewind(j->d, 0);
     if (s == DT_OK) s = dt_decoder_feed(j->d, ids.id + ids.n - n, n, &logits);

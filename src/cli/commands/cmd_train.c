@@ -158,7 +158,8 @@ static int train_folds(const cli_args *args, const char *name)
                         name, name);
     }
     if (args->n_words > 1 && strchr(args->words[1], '=') == NULL) {
-        return cli_fail(args, CLI_USAGE, "'%s' is no key=value", args->words[1]);
+        return cli_fail(args, CLI_USAGE, "'%s': expected key=value, or ~key, behind the recipe",
+                        args->words[1]);
     }
     return cli_sweep(args);
 }

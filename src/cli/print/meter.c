@@ -94,6 +94,9 @@ static void draw_work(void)
         if (moves) screen_bar(bar, screen_width(stderr) / 5, meter.share);
         snprintf(share, sizeof share, "%s%s%lld/%lld  ", bar, moves ? " " : "",
                  (long long)meter.done, (long long)meter.all);
+    } else if (meter.share > 0) {
+        if (moves) screen_bar(bar, screen_width(stderr) / 5, meter.share);
+        snprintf(share, sizeof share, "%s%s%.0f %%  ", bar, moves ? " " : "", 100 * meter.share);
     }
     put_left(left);
     snprintf(line, sizeof line, "%s  %s%s%s  %.*s", meter.what, share, time, left, DETAIL - 1,
@@ -156,6 +159,12 @@ void meter_share(int64_t done, int64_t all, double share, const char *detail)
 void meter_at(int64_t done, int64_t all, const char *detail)
 {
     meter_share(done, all, all > 0 ? (double)done / (double)all : 0, detail);
+}
+
+void meter_part(void *user, double share)
+{
+    const meter_range *r = user;
+    meter_share(0, 0, r->from + share * r->share, NULL);
 }
 
 void meter_end(void)

@@ -23,6 +23,11 @@ void meter_begin(const char *what, bool quiet);
 void meter_at(int64_t done, int64_t all, const char *detail);
 /* The same where `done` of `all` do not take equal times: `share` of the work is done. */
 void meter_share(int64_t done, int64_t all, double share, const char *detail);
+/* Of work that tells its share (dt_set_progress), which is `share` of the whole behind `from`. */
+typedef struct meter_range {
+    double from, share;
+} meter_range;
+void meter_part(void *user, double share); /* user: a const meter_range */
 void meter_end(void);
 
 #endif

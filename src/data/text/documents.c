@@ -92,7 +92,8 @@ static dt_status add_plain(dt__documents *c, const dt__json *j, const dt__run_of
     const bool prompt = value[PROMPT].bytes != NULL, completion = value[COMPLETION].bytes != NULL;
     const bool text = value[TEXT].bytes != NULL;
     if (prompt != completion || prompt == text) {
-        return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there");
+        return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there (fields "
+                                "of other names: data.prompt, data.completion)");
     }
     if (c->n > 0 && prompt != c->pairs) {
         return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; expected one kind",

@@ -125,6 +125,7 @@ static dt_status find_outputs(verification *v)
 {
     int n = 0;
     v->n_out = dt__module_outputs(v->m);
+    dt__plan_work(v->ctx, 2); /* the model is run, and the file */
     for (int64_t i = 0; i < dt__verify_outputs(v->file); i++) {
         if (is_kept(dt__verify_output_name(v->file, i))) continue;
         if (n < v->n_out) v->output[n] = i;
@@ -139,6 +140,8 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
                              dt_export_difference *out)
 {
     DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
+    dt__plan_work(v->ctx, 3); /* the file is read, and run, and the model is run */
+    dt__did_work(v->ctx, 1);
     DT__TRY(find_outputs(v));
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
     DT__TRY(give_all(v));
@@ -155,6 +158,7 @@ static dt_status verify_tflite(verification *v, const dt_model_info *info, const
     v->n_out = dt__module_outputs(v->m);
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
     DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
+    dt__did_work(v->ctx, 1);
     dt__trace_names(
         v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
         names);

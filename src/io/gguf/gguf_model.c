@@ -116,7 +116,8 @@ static dt_status read_sizes(const reading *r)
     }
     DT__TRY(read_int(r, "attention.key_length", g->width / g->heads, &g->head_width));
     if (g->head_width >= 1 && g->head_width % 2 == 0) return DT_OK;
-    return dt__gguf_fail(r->raw, "heads of width %lld", (long long)g->head_width);
+    return dt__gguf_fail(r->raw, "heads of width %lld; expected an even width of 2 or more",
+                         (long long)g->head_width);
 }
 
 /* Settings that must be as detent has them. */
@@ -170,13 +171,16 @@ static dt_status read_longrope(const reading *r, double amplitude)
                                r->g->arch->name);
     }
     if (!(amplitude > 0 && amplitude <= MOST_AMPLITUDE)) { /* 0 would be computed */
-        return dt__gguf_fail(r->raw, "key 'llama.rope.scaling.attn_factor' is %g", amplitude);
+        return dt__gguf_fail(
+            r->raw, "key 'llama.rope.scaling.attn_factor' is %g; expected above 0, up to %g",
+            amplitude, (double)MOST_AMPLITUDE);
     }
     *l = (dt_longrope_options){ .given = true, .attention_factor = amplitude };
     DT__TRY(
         read_int(r, "rope.scaling.original_context_length", r->g->context, &l->original_context));
     if (l->original_context < 1) {
-        return dt__gguf_fail(r->raw, "rope.scaling.original_context_length is 0");
+        return dt__gguf_fail(r->raw,
+                             "rope.scaling.original_context_length is 0; expected 1 or more");
     }
     DT__TRY(read_factors(r, DT__GGUF_SHORT_FACTORS, &l->short_factor));
     return read_factors(r, DT__GGUF_LONG_FACTORS, &l->long_factor);

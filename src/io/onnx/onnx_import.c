@@ -137,12 +137,28 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
                            (long long)dt_count(x));
         }
         memcpy(dt_data_mut(x), w->data, (size_t)w->count * sizeof *w->data);
+        dt__did_work(g->ctx, (double)w->count * sizeof *w->data);
     }
     return DT_OK;
 }
 
+/* Half of the work was to read the file. */
+static void plan_load(const dt__onnx *g)
+{
+    double bytes = 0;
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        const dt__onnx_layer *l = g->layer[i];
+        for (int k = 0; k < l->n_weights && l->live; k++) {
+            bytes += (double)l->weight[k].count * sizeof *l->weight[k].data;
+        }
+    }
+    dt__plan_work(g->ctx, 2 * bytes);
+    dt__did_work(g->ctx, bytes);
+}
+
 static dt_status load(const dt__onnx *g, dt_module *m)
 {
+    plan_load(g);
     int64_t next = 0;
     for (int64_t i = 0; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];

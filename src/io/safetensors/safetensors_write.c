@@ -334,6 +334,7 @@ static dt_status each(dt_writer *w, const dt__chars *header, take_bytes *take, v
     for (int64_t i = 0; i < w->count; i++) {
         DT__TRY(bytes_of(w, &w->item[i], &data));
         DT__TRY(take(user, data, w->item[i].entry.bytes));
+        dt__did_work(w->ctx, (double)w->item[i].entry.bytes);
     }
     return DT_OK;
 }
@@ -362,6 +363,14 @@ static dt_status write_bytes(void *user, const void *data, size_t bytes)
     return dt__file_write(user, data, bytes);
 }
 
+/* Bytes are hashed, written, and brought to the disk. */
+static void plan(dt_writer *w)
+{
+    double bytes = 0;
+    for (int64_t i = 0; i < w->count; i++) bytes += (double)w->item[i].entry.bytes;
+    dt__plan_work(w->ctx, 3 * bytes);
+}
+
 static dt_status write_whole(dt_writer *w, dt__chars *t, const char *path)
 {
     size_t hash_at = 0;
@@ -369,6 +378,7 @@ static dt_status write_whole(dt_writer *w, dt__chars *t, const char *path)
     dt__new_file file;
     DT__TRY(put_header(t, w, &hash_at));
     DT__TRY(make_room(w));
+    plan(w);
     DT__TRY(hash(w, t, digits));
     memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);
     DT__TRY(dt__file_begin(w->ctx, path, &file));

@@ -63,7 +63,7 @@ static dt__vtable table_at(dt__vflat *f, size_t at)
 dt__vtable dt__vflat_root(dt__vflat *f, const char *kind)
 {
     if (f->n < 8 || memcmp(f->bytes + 4, kind, 4) != 0) {
-        fails(f, "not a file of this kind", 4);
+        fails(f, "not a file of this kind (TFL3)", 4);
         return (dt__vtable){ 0 };
     }
     return table_at(f, follow(f, 0));

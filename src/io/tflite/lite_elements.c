@@ -187,7 +187,8 @@ dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o)
     dt__onnx_layer *x, *l;
     DT__TRY(reduced(m, o, &over, &to));
     DT__TRY(dt__lite_image_of(m, o, 0, &x));
-    if (over != 12) return dt__onnx_refuse(m->g, "it is not over the pixels of an image");
+    if (over != 12)
+        return dt__onnx_refuse(m->g, "its axes are not 1 and 2, height and width of an image");
     dt__onnx_layer *source = m->place[o->in[0]].source;
     DT__TRY(dt__onnx_new(m->g, "max_pool2d", &l));
     dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;

@@ -351,7 +351,8 @@ static dt_status resize(dt__lite_nodes *b)
     int n;
     int64_t size[2];
     if (!dt__form_ints_of(b, 1, 2, &n, size)) return b->status;
-    if (n != 2 || x == NULL || x->rank != 4) return dt__form_refuse(b, "of other than images");
+    if (n != 2 || x == NULL || x->rank != 4)
+        return dt__form_refuse(b, "of values that are not [batch, height, width, channels]");
     const int64_t to[] = { x->dims[0], x->dims[3], size[0], size[1] };
     const char *y = DT__LITE_NODE(b, "Resize", dt__form_channels_first(b, dt__form_in(b, 0)), "",
                                   "", dt__form_list(b, 4, to));

@@ -80,7 +80,7 @@ dt_status dt__form_transposed_conv(dt__lite_nodes *b)
     int64_t stride[2], pads[4], more[2];
     if (!sizes_of(b, 1, stride)) return b->status;
     if (x == NULL || y == NULL || x->rank != 4 || y->rank != 4) {
-        return dt__form_refuse(b, "of other than images");
+        return dt__form_refuse(b, "of values that are not [batch, height, width, channels]");
     }
     for (int i = 0; i < 2; i++) {
         const int64_t all = (x->dims[1 + i] - 1) * stride[i] + w->dims[1 + i] - y->dims[1 + i];

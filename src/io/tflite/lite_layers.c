@@ -202,7 +202,7 @@ static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
     for (int i = 0; i < DT__COUNT_OF(readers); i++) {
         if (readers[i].code != o->code) continue;
         const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
-        if (y == NULL) return dt__onnx_refuse(m->g, "several results");
+        if (y == NULL) return dt__onnx_refuse(m->g, "it has several results; one is read");
         if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE &&
             dt__lite_between(m, o) == NULL) {
             return dt__onnx_refuse(m->g, "it computes floats");

@@ -42,7 +42,8 @@ static dt_status run_reshape(dt__vlite_call *c)
 {
     DT__TRY(check_kind(c, c->in[0]));
     if (c->n_in > 1) DT__TRY(find_shape(c));
-    if (c->in[0]->count != c->y->count) return dt__vlite_refuse(c, "another number of elements");
+    if (c->in[0]->count != c->y->count)
+        return dt__vlite_refuse(c, "another number of elements than its input");
     for (int64_t i = 0; i < c->y->count; i++) copy(c->y, i, c->in[0], i);
     return DT_OK;
 }
@@ -113,7 +114,8 @@ static dt_status run_transpose(dt__vlite_call *c)
         p.source[axis] = i;
         seen |= 1u << axis;
     }
-    if (n != x->rank || seen != (1u << n) - 1) return dt__vlite_refuse(c, "no order of dimensions");
+    if (n != x->rank || seen != (1u << n) - 1)
+        return dt__vlite_refuse(c, "its order does not name each dimension once");
     DT__TRY(dt__vlite_wants(c, n, dims));
     move(c->y, x, &p, 0, NULL);
     return DT_OK;
@@ -165,7 +167,8 @@ static dt_status run_slice(dt__vlite_call *c)
         if (n[i] != x->rank) return dt__vlite_refuse(c, "another number of bounds than dimensions");
     }
     if (c->op->option[2] != 0 || c->op->option[3] != 0 || c->op->option[4] != 0) {
-        return dt__vlite_refuse(c, "a mask that is not read");
+        return dt__vlite_refuse(
+            c, "it has new or dropped dimensions, or an ellipsis (masks), which are not read");
     }
     for (int d = 0; d < x->rank; d++) {
         const bool first = (c->op->option[0] >> d & 1) != 0,
@@ -204,10 +207,12 @@ static dt_status run_concat(dt__vlite_call *c)
     dims[axis] = 0;
     for (int i = 0; i < c->n_in; i++) {
         const dt__vlite_tensor *x = c->in[i];
-        if (x == NULL || x->rank != c->in[0]->rank) return dt__vlite_refuse(c, "other dimensions");
+        if (x == NULL || x->rank != c->in[0]->rank)
+            return dt__vlite_refuse(c, "its inputs have different numbers of dimensions");
         DT__TRY(check_kind(c, x));
         for (int d = 0; d < x->rank; d++) {
-            if (d != axis && x->dims[d] != dims[d]) return dt__vlite_refuse(c, "other extents");
+            if (d != axis && x->dims[d] != dims[d])
+                return dt__vlite_refuse(c, "its inputs differ in an extent that is not joined");
         }
         dims[axis] += x->dims[axis];
     }

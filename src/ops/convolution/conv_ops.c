@@ -177,7 +177,8 @@ static dt_status extent_of(const dt_call *c, int i, int64_t *out)
     const dt_conv_options *o = c->options;
     const int64_t x = c->in[X]->dims[2 + i], kernel = c->in[WEIGHT]->dims[2 + i];
     const char *name = axis_name[place_of(c, i)];
-    if (kernel < 1) return dt_refuse(c, DT_ERR_SHAPE, "the kernel has no %s", name);
+    if (kernel < 1)
+        return dt_refuse(c, DT_ERR_SHAPE, "the kernel has no %s; expected 1 or more", name);
     if (x > (int64_t)DT__CONV_MOST || kernel > (int64_t)DT__CONV_MOST) {
         return dt_refuse(c, DT_ERR_SHAPE, "there are more than %lld %s", (long long)DT__CONV_MOST,
                          name);

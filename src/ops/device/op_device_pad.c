@@ -20,7 +20,9 @@ static dt_status shape(dt_call *c)
     const dt_pad_options *o = c->options;
     const dt__coding_range none = { 1, 0 };
     if (o->mode != DT_PAD_CONSTANT || isnan(o->value)) {
-        return dt_refuse(c, DT_ERR_ARG, "only a number can be padded");
+        return dt_refuse(
+            c, DT_ERR_ARG,
+            "codes are padded with a number alone: expected mode DT_PAD_CONSTANT and a value");
     }
     return dt__device_through_shape(c, &dt__op_pad,
                                     c->coded ? dt__range_of_codes(c->codes[0]) : none);
@@ -75,6 +77,6 @@ static const dt__case cases[] = {
     { "another value", .in = { { { 1, 2 }, .given = true, .values = { 1, 3 } } }, .options = &seven,
       .n_y = 5, .y = { 7, 1, 3, 7, 7 } },
     { "reflected", .in = { { { 1, 3 } } }, .options = &mirror, .fails = DT_ERR_ARG,
-      .says = "only a number" },
+      .says = "a number alone" },
 };
 DT__CASES(device_pad, cases)

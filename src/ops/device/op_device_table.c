@@ -56,7 +56,8 @@ static dt_status check_options(const dt_call *c)
 {
     const dt_device_table_options *o = c->options;
     if (o->function < 0 || o->function > DT_TABLE_HARDSWISH) {
-        return dt_refuse(c, DT_ERR_ARG, "function %d does not exist", o->function);
+        return dt_refuse(c, DT_ERR_ARG, "function is %d; expected 0 to %d (DT_TABLE_...)",
+                         o->function, DT_TABLE_HARDSWISH);
     }
     if (isfinite(o->slope) && fabs(o->slope) <= 256) return DT_OK;
     return dt_refuse(c, DT_ERR_ARG, "slope is %g; it must be at most 256", o->slope);
@@ -211,7 +212,7 @@ static const dt__case cases[] = {
     { "empty", .in = { { { 0, 3 } } } },
     { "a range of its own", RANGED({ { 2 } }), .fails = DT_ERR_ARG, .says = "of its own" },
     { "function", .in = { { { 2 } } }, .options = FUNCTION(9), .fails = DT_ERR_ARG,
-      .says = "function 9" },
+      .says = "function is 9" },
     { "slope", RANGED({ { 2 } }), .options = LEAKY(DT__NAN), .fails = DT_ERR_ARG,
       .says = "slope is nan" },
 };

@@ -21,7 +21,8 @@ static dt_status shape(dt_call *c)
 {
     const options *o = c->options;
     if (!(o->min <= o->max)) {
-        return dt_refuse(c, DT_ERR_ARG, "%g...%g is not an interval", o->min, o->max);
+        return dt_refuse(c, DT_ERR_ARG, "min is %g and max %g; expected numbers, min at most max",
+                         o->min, o->max);
     }
     return dt__shape_like(c, 0);
 }

@@ -26,7 +26,8 @@ static dt_status shape(dt_call *c)
 {
     const options *o = c->options;
     if (o->approximate != DT_GELU_ERF && o->approximate != DT_GELU_TANH) {
-        return dt_refuse(c, DT_ERR_ARG, "form %d does not exist", o->approximate);
+        return dt_refuse(c, DT_ERR_ARG, "approximate is %d; expected DT_GELU_ERF or DT_GELU_TANH",
+                         o->approximate);
     }
     return dt__shape_like(c, 0);
 }
@@ -94,7 +95,8 @@ static const dt__case cases[] = {
     { "random by tanh", .in = { { { 2, 3, 4 }, .low = -3, .high = 3 } },
       .options = FORM(DT_GELU_TANH) },
     { "empty", .in = { { { 0, 3 } } } },
-    { "form", .in = { { { 3 } } }, .options = FORM(2), .fails = DT_ERR_ARG, .says = "form 2" },
+    { "form", .in = { { { 3 } } }, .options = FORM(2), .fails = DT_ERR_ARG,
+      .says = "approximate is 2" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(gelu, cases)

@@ -36,7 +36,8 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_dims(c, LABELS, x->rank - 1, x->dims));
     DT__TRY(dt__want_indices(c, LABELS, dt__columns(x), &o->ignore_index));
     if (o->reduction != DT_REDUCE_MEAN && o->reduction != DT_REDUCE_SUM) {
-        return dt_refuse(c, DT_ERR_ARG, "reduction %d does not exist", o->reduction);
+        return dt_refuse(c, DT_ERR_ARG, "reduction is %d; expected DT_REDUCE_MEAN or DT_REDUCE_SUM",
+                         o->reduction);
     }
     if (!(o->temperature > 0 && o->temperature <= 1e6)) {
         return dt_refuse(c, DT_ERR_ARG, "temperature is %g, not in 0...1e6 above 0",

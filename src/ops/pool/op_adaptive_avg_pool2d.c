@@ -28,7 +28,7 @@ static const dt__case cases[] = {
     { "no pixels", .in = { { { 2, 3, 0, 4 } } }, .options = DT__TO(2, 2), .fails = DT_ERR_SHAPE,
       .says = "no pixel" },
     { "no size", .in = { { { 1, 1, 2, 2 } } }, .options = DT__TO(0, 2), .fails = DT_ERR_ARG,
-      .says = "no image is 0 x 2" },
+      .says = "a size of 0 x 2" },
     { "rank", .in = { { { 2, 2, 2 } } }, .options = DT__TO(4, 4), .fails = DT_ERR_SHAPE,
       .says = "rank 3" },
     { "integers", .in = { { { 1, 1, 2, 2 }, .dtype = DT_I32 } }, .options = DT__TO(1, 1),

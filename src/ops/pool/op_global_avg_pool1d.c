@@ -31,7 +31,8 @@ static const dt__case cases[] = {
     { "random", .in = { { { 2, 3, 20 } } } },
     { "long", .in = { { { 4, 8, 1033 } } }, .rough = true },
     { "no signals", .in = { { { 0, 2, 4 } } } },
-    { "no pixels", .in = { { { 2, 3, 0 }, 3 } }, .fails = DT_ERR_SHAPE, .says = "without a pixel" },
+    { "no pixels", .in = { { { 2, 3, 0 }, 3 } }, .fails = DT_ERR_SHAPE,
+      .says = "no pixel to average" },
     { "rank", .in = { { { 3, 4, 4, 2 } } }, .fails = DT_ERR_SHAPE, .says = "rank 4" },
     { "integers", .in = { { { 1, 1, 2 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

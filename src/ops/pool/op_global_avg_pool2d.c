@@ -31,7 +31,8 @@ static const dt__case cases[] = {
     { "random", .in = { { { 2, 3, 4, 5 } } } },
     { "threads", .in = { { { 4, 8, 33, 31 } } }, .rough = true },
     { "no images", .in = { { { 0, 2, 4, 4 } } } },
-    { "no pixels", .in = { { { 2, 3, 0, 4 } } }, .fails = DT_ERR_SHAPE, .says = "without a pixel" },
+    { "no pixels", .in = { { { 2, 3, 0, 4 } } }, .fails = DT_ERR_SHAPE,
+      .says = "no pixel to average" },
     { "rank", .in = { { { 3, 4, 4 } } }, .fails = DT_ERR_SHAPE, .says = "rank 3" },
     { "integers", .in = { { { 1, 1, 2, 2 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

@@ -26,7 +26,7 @@ static const dt__case cases[] = {
     { "no pixels", .in = { { { 2, 3, 0 }, 3 } }, .options = DT__TO(2), .fails = DT_ERR_SHAPE,
       .says = "no pixel" },
     { "no length", .in = { { { 1, 1, 2 } } }, .options = DT__TO(0), .fails = DT_ERR_ARG,
-      .says = "no signal has a length of 0" },
+      .says = "a length of 0" },
     { "rank", .in = { { { 2, 2, 2, 2 } } }, .options = DT__TO(4), .fails = DT_ERR_SHAPE,
       .says = "rank 4" },
     { "integers", .in = { { { 1, 1, 2 }, .dtype = DT_I32 } }, .options = DT__TO(4),

@@ -219,7 +219,9 @@ static dt_status average_shape(dt_call *c, int axes)
 {
     const dt_pool_options *o = c->options;
     for (int d = 0; d < axes; d++) {
-        if (o->dilation[d] > 1) return dt_refuse(c, DT_ERR_ARG, "averages have no dilation");
+        if (o->dilation[d] > 1)
+            return dt_refuse(c, DT_ERR_ARG,
+                             "dilation is above 1, which max pooling takes and averages do not");
     }
     return windows_shape(c, o, axes);
 }
@@ -259,7 +261,8 @@ static dt_status global_shape(dt_call *c, int axes)
     DT__TRY(dt__want_rank(c, 0, 2 + axes, 2 + axes));
     const dt_tensor *x = c->in[0];
     if (pixels_of(x) == 0) {
-        return dt_refuse(c, DT_ERR_SHAPE, "a plane without a pixel has no mean");
+        return dt_refuse(c, DT_ERR_SHAPE,
+                         "the input has no pixel to average; expected extents of 1 or more");
     }
     return dt_result(c, 0, x->dtype, x->rank, (const int64_t[]){ x->dims[0], x->dims[1], 1, 1 });
 }

@@ -16,10 +16,13 @@ static dt_status refuse_size(const dt_call *c, int axes)
 {
     const int64_t *size = ((const dt__size_options *)c->options)->size;
     if (axes == 1) {
-        return dt_refuse(c, DT_ERR_ARG, "no signal has a length of %lld", (long long)size[0]);
+        return dt_refuse(c, DT_ERR_ARG,
+                         "a length of %lld; expected 1 or more, and one that fits memory",
+                         (long long)size[0]);
     }
-    return dt_refuse(c, DT_ERR_ARG, "no image is %lld x %lld", (long long)size[0],
-                     (long long)size[1]);
+    return dt_refuse(c, DT_ERR_ARG,
+                     "a size of %lld x %lld; expected 1 or more each, and one that fits memory",
+                     (long long)size[0], (long long)size[1]);
 }
 
 static dt_status shape(dt_call *c, int axes)
@@ -34,7 +37,9 @@ static dt_status shape(dt_call *c, int axes)
         int64_t most; /* the largest product in a kernel */
         const int64_t in = x->dims[2 + d], out = o->size[d];
         if (out < 1 || __builtin_mul_overflow(in, out, &most)) return refuse_size(c, axes);
-        if (in == 0) return dt_refuse(c, DT_ERR_SHAPE, "a plane has no pixel");
+        if (in == 0)
+            return dt_refuse(c, DT_ERR_SHAPE,
+                             "the input has no pixel to resize; expected extents of 1 or more");
         dims[2 + d] = out;
     }
     return dt_result(c, 0, x->dtype, x->rank, dims);

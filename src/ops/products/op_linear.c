@@ -91,7 +91,8 @@ static dt_status check_operands(const dt_call *c)
     DT__TRY(dt__want_rank(c, WEIGHT, 2, 2));
     const int activation = activation_of(c);
     if (activation < DT_ACT_NONE || activation > DT_ACT_ELU) {
-        return dt_refuse(c, DT_ERR_ARG, "activation %d does not exist", activation);
+        return dt_refuse(c, DT_ERR_ARG, "activation is %d; expected %d to %d (DT_ACT_...)",
+                         activation, DT_ACT_NONE, DT_ACT_ELU);
     }
     return DT_OK;
 }
@@ -345,6 +346,6 @@ static const dt__case cases[] = {
     { "residual's shape", .in = { { { 2, 3 } }, { { 5, 3 } }, { .absent = true }, { { 2, 3 } } },
       .fails = DT_ERR_SHAPE, .says = "residual must be [2,5]" },
     { "activation", .in = { { { 2, 3 } }, { { 5, 3 } } }, .options = THEN(11), .fails = DT_ERR_ARG,
-      .says = "activation 11" },
+      .says = "activation is 11" },
 };
 DT__CASES(linear, cases)

@@ -35,7 +35,9 @@ static dt_call part_of(const dt_call *c, int i)
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 3, 1 + 2 * DT_MAX_OUT));
-    if (c->n_in % 2 == 0) return dt_refuse(c, DT_ERR_ARG, "a weight comes without its bias");
+    if (c->n_in % 2 == 0)
+        return dt_refuse(c, DT_ERR_ARG,
+                         "expected a weight and its bias for each part; the last bias is missing");
     for (int i = 0; i < parts(c); i++) {
         dt_call p = part_of(c, i);
         const dt_status s = dt__op_linear.shape(&p);
@@ -153,7 +155,7 @@ static const dt__case cases[] = {
     { "features", .in = { { { 2, 3 } }, { { 5, 4 } }, { { 5 } } }, .fails = DT_ERR_SHAPE,
       .says = "x has 3 features, weight takes 4" },
     { "bias is missing", .in = { { { 2, 3 } }, { { 5, 3 } }, { { 5 } }, { { 5, 3 } } },
-      .fails = DT_ERR_ARG, .says = "without its bias" },
+      .fails = DT_ERR_ARG, .says = "last bias is missing" },
     { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 }, { { 5, 3 } }, { { 5 } } },
       .fails = DT_ERR_DTYPE },
 };

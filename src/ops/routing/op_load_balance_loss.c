@@ -37,7 +37,8 @@ static dt_status shape(dt_call *c)
                          (long long)o->top_k, (long long)experts);
     }
     if (o->count != DT_COUNT_CHOICES && o->count != DT_COUNT_SHARE) {
-        return dt_refuse(c, DT_ERR_ARG, "count %d does not exist", o->count);
+        return dt_refuse(c, DT_ERR_ARG, "count is %d; expected DT_COUNT_CHOICES or DT_COUNT_SHARE",
+                         o->count);
     }
     c->scratch_bytes = 3 * (size_t)(dt__router_parts(dt__rows(x)) * experts) * sizeof(double);
     DT__TRY(dt_result(c, 0, x->dtype, 0, NULL));
@@ -121,7 +122,7 @@ static const dt__case cases[] = {
     { "more than there are", .in = { { { 2, 3 } } }, .options = WITH(.top_k = 4),
       .fails = DT_ERR_ARG, .says = "top_k is 4, outside 1...3, the number of experts" },
     { "another count", .in = { { { 2, 3 } } }, .options = WITH(.top_k = 1, .count = 2),
-      .fails = DT_ERR_ARG, .says = "count 2 does not exist" },
+      .fails = DT_ERR_ARG, .says = "count is 2" },
     { "rank", .in = { { { 3 } } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },
     { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

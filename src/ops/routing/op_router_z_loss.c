@@ -9,7 +9,9 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_operands(c, 1, 1));
     DT__TRY(dt__want_float(c, 0));
     DT__TRY(dt__want_rank(c, 0, 2, DT_MAX_RANK));
-    if (dt__columns(c->in[0]) < 1) return dt_refuse(c, DT_ERR_SHAPE, "there is no expert");
+    if (dt__columns(c->in[0]) < 1)
+        return dt_refuse(c, DT_ERR_SHAPE,
+                         "the logits have no column; expected one for each expert");
     c->scratch_bytes = (size_t)dt__rows(c->in[0]) * sizeof(double);
     return dt_result(c, 0, c->in[0]->dtype, 0, NULL);
 }
@@ -70,7 +72,7 @@ static const dt__case cases[] = {
     { "many experts", .in = { { { 5, 1100 } } }, .rough = true },
     { "many rows", .in = { { { 9000, 8 } } }, .rough = true },
     { "no rows", .in = { { { 0, 3 } } }, .n_y = 1, .y = { 0 } },
-    { "no experts", .in = { { { 3, 0 }, 2 } }, .fails = DT_ERR_SHAPE, .says = "no expert" },
+    { "no experts", .in = { { { 3, 0 }, 2 } }, .fails = DT_ERR_SHAPE, .says = "no column" },
     { "rank", .in = { { { 3 } } }, .fails = DT_ERR_SHAPE, .says = "rank 1" },
     { "integers", .in = { { { 2, 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };

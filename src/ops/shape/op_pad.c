@@ -69,7 +69,8 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_operands(c, 1, 1));
     DT__TRY(dt__want_float(c, 0));
     if (o->mode < DT_PAD_CONSTANT || o->mode > DT_PAD_CIRCULAR) {
-        return dt_refuse(c, DT_ERR_ARG, "mode %d does not exist", o->mode);
+        return dt_refuse(c, DT_ERR_ARG, "mode is %d; expected %d to %d (DT_PAD_...)", o->mode,
+                         DT_PAD_CONSTANT, DT_PAD_CIRCULAR);
     }
     if (o->pads.n < 0 || o->pads.n % 2 != 0 || o->pads.n > 2 * x->rank) {
         return dt_refuse(c, DT_ERR_ARG, "%d pads for %d dimensions; two for each, from the last on",
@@ -172,7 +173,7 @@ static const dt__case cases[] = {
     { "overflow", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CONSTANT, 2, INT64_MAX, 1),
       .fails = DT_ERR_SHAPE, .says = "becomes too large" },
     { "mode", .in = { { { 2, 3 } } }, .options = PADS(4, 2, 1, 1), .fails = DT_ERR_ARG,
-      .says = "mode 4" },
+      .says = "mode is 4" },
     { "integers", .in = { { { 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
 };
 DT__CASES(pad, cases)

@@ -103,7 +103,7 @@ static void check_series(dt_recipe *r)
                      : s->rate > 0 ? "rate"
                                    : "format");
     }
-    if (method != NULL && s->rate == 0) {
+    if (method != NULL && s->method != DT_SERIES_LINEAR && s->rate == 0) {
         dt__complain(r, method, "'data.series.method' requires 'data.series.rate'");
     }
     const bool words = d->task == DT_DATA_CLASSIFICATION || d->task == DT_DATA_ANOMALY;

@@ -188,7 +188,9 @@ static dt_status open_metrics(dt__run *r)
         return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is not a regular file", path);
     }
     if (fcntl(r->metrics, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
-        return dt_fail(r->ctx, DT_ERR_STATE, "another process trains in '%s'", r->o->run.dir);
+        return dt_fail(r->ctx, DT_ERR_STATE,
+                       "another process trains in '%s'; wait for its end, or give another run.dir",
+                       r->o->run.dir);
     }
     return DT_OK;
 }

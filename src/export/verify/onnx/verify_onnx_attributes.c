@@ -76,7 +76,8 @@ dt_status dt__verify_input_list(const dt__verify_call *c, int64_t input, dt__ver
 dt_status dt__verify_axis(const dt__verify_call *c, int64_t axis, int rank, int *out)
 {
     if (axis < -rank || axis >= rank) {
-        return dt__verify_refuse(c, "axis %lld of %d dimensions", (long long)axis, rank);
+        return dt__verify_refuse(c, "axis %lld of a value of %d dimensions; expected %d to %d",
+                                 (long long)axis, rank, -rank, rank - 1);
     }
     *out = (int)(axis < 0 ? axis + rank : axis);
     return DT_OK;

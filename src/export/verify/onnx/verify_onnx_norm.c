@@ -105,7 +105,9 @@ static dt_status planes_of(const dt__verify_call *c, int64_t from, int64_t to, i
 {
     const dt__verify_value *x = c->in[0];
     *size = 1;
-    if (x->rank < 2) return dt__verify_refuse(c, "an operand of %d dimensions", x->rank);
+    if (x->rank < 2)
+        return dt__verify_refuse(c, "an operand of %d dimensions; expected [batch, channels, ...]",
+                                 x->rank);
     for (int d = 2; d < x->rank; d++) *size *= x->dims[d];
     for (int64_t k = from; k < to; k++) {
         if (c->in[k]->count == x->dims[1] && dt__verify_is_real(c->in[k]->type)) continue;

@@ -84,7 +84,9 @@ static dt_status as_matrices(const dt__verify_call *c, matrices *m, product *p)
     m->a = *c->in[0];
     m->b = *c->in[1];
     const bool row = m->a.rank == 1, column = m->b.rank == 1;
-    if (m->a.rank == 0 || m->b.rank == 0) return dt__verify_refuse(c, "an operand is a scalar");
+    if (m->a.rank == 0 || m->b.rank == 0)
+        return dt__verify_refuse(c,
+                                 "an operand is one number; expected a vector or more dimensions");
     if (row) {
         m->a.dims[1] = m->a.dims[0];
         m->a.dims[0] = 1;
@@ -104,7 +106,8 @@ static dt_status as_matrices(const dt__verify_call *c, matrices *m, product *p)
     m->b.rank -= 2;
     const dt__verify_value *const both[2] = { &m->a, &m->b };
     DT__TRY(dt__verify_broadcast(c, both, 2, &m->rank, m->dims));
-    if (m->rank + 2 > DT_MAX_RANK) return dt__verify_refuse(c, "too many dimensions");
+    if (m->rank + 2 > DT_MAX_RANK)
+        return dt__verify_refuse(c, "a product of more than %d dimensions", DT_MAX_RANK);
     return DT_OK;
 }
 

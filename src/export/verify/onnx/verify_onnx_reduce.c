@@ -211,8 +211,8 @@ static dt_status top_k(dt__verify_call *c)
     DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", -1), x->rank, &axis));
     DT__TRY(dt__verify_input_int(c, 1, &k));
     if (k < 0 || k > x->dims[axis]) {
-        return dt__verify_refuse(c, "%lld of %lld elements", (long long)k,
-                                 (long long)x->dims[axis]);
+        return dt__verify_refuse(c, "the %lld largest of %lld elements; expected at most all",
+                                 (long long)k, (long long)x->dims[axis]);
     }
     memcpy(dims, x->dims, sizeof dims);
     dims[axis] = k;

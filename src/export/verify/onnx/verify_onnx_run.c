@@ -250,6 +250,7 @@ dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in
     for (int64_t i = 0; i < (int64_t)v->graph->n_node; i++) {
         DT__TRY(run_node(v, &v->node[i]));
         forget(v, &v->node[i], i);
+        if (v->around == NULL) dt__did_work(v->ctx, 1 / (double)v->graph->n_node);
     }
     for (int64_t i = 0; i < dt__verify_outputs(v); i++) {
         DT__TRY(check_declared(v, v->graph->output[i], dt__verify_output(v, i), &s));

@@ -180,7 +180,8 @@ static dt_status pad(dt__verify_call *c)
         for (int i = 0; i < axes.n; i++) axes.v[i] = i;
     }
     DT__TRY(dt__verify_axes(c, &axes, x->rank, seen));
-    if (pads.n != 2 * axes.n) return dt__verify_refuse(c, "%d pads for %d axes", pads.n, axes.n);
+    if (pads.n != 2 * axes.n)
+        return dt__verify_refuse(c, "%d pads for %d axes; expected two for each", pads.n, axes.n);
     if (value != NULL && (value->type != x->type || value->count != 1)) {
         return dt__verify_refuse(c, "its value is not one element of the operand's type");
     }
@@ -260,7 +261,8 @@ static dt_status resize_axis(dt__verify_call *c, const resizing *r, selection *s
         to = floor((double)n * scale);
     }
     if (!(scale > 0 && to >= 0 && to < 0x1p31)) {
-        return dt__verify_refuse(c, "a scale of %g", scale);
+        return dt__verify_refuse(
+            c, "a scale of %g; expected above 0, with fewer than 2^31 elements", scale);
     }
     DT__TRY(select_some(c, s, d, (int64_t)to));
     for (int64_t k = 0; k < (int64_t)to; k++) {

@@ -85,7 +85,9 @@ static dt_status unsqueeze(dt__verify_call *c)
     int64_t dims[DT_MAX_RANK];
     DT__TRY(dt__verify_input_list(c, 1, &axes));
     const int rank = x->rank + axes.n;
-    if (rank > DT_MAX_RANK) return dt__verify_refuse(c, "a result of %d dimensions", rank);
+    if (rank > DT_MAX_RANK)
+        return dt__verify_refuse(c, "a result of %d dimensions; %d are the most", rank,
+                                 DT_MAX_RANK);
     DT__TRY(dt__verify_axes(c, &axes, rank, added));
     for (int d = 0, from = 0; d < rank; d++) dims[d] = added[d] ? 1 : x->dims[from++];
     return with_dims(c, rank, dims);
@@ -139,7 +141,9 @@ static dt_status expand(dt__verify_call *c)
     int rank;
     dt__verify_value shape = { .count = 0 }, *y;
     DT__TRY(dt__verify_input_list(c, 1, &to));
-    if (to.n > DT_MAX_RANK) return dt__verify_refuse(c, "to %d dimensions", to.n);
+    if (to.n > DT_MAX_RANK)
+        return dt__verify_refuse(c, "to a shape of %d dimensions; %d are the most", to.n,
+                                 DT_MAX_RANK);
     shape.rank = to.n;
     for (int d = 0; d < to.n; d++) {
         shape.dims[d] = to.v[d];
