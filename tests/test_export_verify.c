@@ -134,9 +134,11 @@ START_TEST(long_work_tells_its_share)
     TEST_OK(ctx, verify(gemm(), d));
     ck_assert(s.n > 2 && s.latest > 0.6);
     s = (shares){ 0, 0 };
+    dt_set_progress(ctx, told, &s);
     TEST_OK(ctx, dt_model_save(m, &info, saved));
     ck_assert(s.n > 1 && s.latest > 0.6);
     s = (shares){ 0, 0 };
+    dt_set_progress(ctx, told, &s);
     TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &other, NULL));
     ck_assert(s.n > 2 && s.latest == 1);
     const int n = s.n;

@@ -28,7 +28,7 @@ static const fault_command commands[] = {
       false },
     { .arguments = "train half --resume --quiet" },
     { "train rows.yaml --quiet", "of-rows", "train rows.yaml --resume --quiet", false },
-    { "train r.yaml --dry-run --json", .says_it = true },
+    { .arguments = "train r.yaml --dry-run --json" }, /* which says times */
     { .arguments = "quantize llama/model.safetensors -o old.st" },
     { .arguments = "quantize run/float.safetensors -o old.st" },
     { "convert run/checkpoints/step-0000000006.safetensors -o old.st --json", .says_it = true },

@@ -494,7 +494,7 @@ START_TEST(test_settings)
     o->block = 0;
     REFUSES("at least 1");
     l.quant.bits = 9;
-    REFUSES("2 to 8");
+    REFUSES("1 to 8");
     l.quant = dt_activation_quant_defaults();
     REFUSES("of activations");
     o->order = DT_ORDER_WEIGHT;

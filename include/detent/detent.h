@@ -182,7 +182,8 @@ DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
 typedef void (*dt_share_told)(void *user, double share);
 
 /* From then on dt_onnx_import, dt_tflite_import, dt_model_save and dt_export_verify tell `told` how
- * far they are, on the calling thread. NULL: nobody is told. */
+ * far they are, on the calling thread. The share of one piece of work rises; the next one begins
+ * with another call. NULL: nobody is told. */
 DT_API void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user);
 
 /* Restarts every random stream of the context from `seed`. */
