@@ -71,12 +71,20 @@ static dt_tensor *input_of(int kind)
     return kind == LINEAR ? drawn(2, rows) : drawn(4, images);
 }
 
+/* Integers of these bits; of 0 and below the schemes of few levels. */
+static const dt_quant_spec few[] = { { .scheme = DT_SCHEME_HALF_LEVELS, .bits = 2 },
+                                     { .scheme = DT_SCHEME_TERNARY, .bits = 2 },
+                                     { .scheme = DT_SCHEME_POWER_OF_TWO, .bits = 4 } };
+#define FEW ((int)(sizeof few / sizeof few[0]))
+
 static void prepare(dt_module *m, int64_t bits, int range)
 {
     dt_qat_options o = dt_qat_defaults();
     o.preset = DT_INT4_WEIGHT;
     o.weight.has_bits = o.weight.has_range = true;
-    o.weight.quant.bits = bits;
+    o.weight.quant.bits = bits > 0 ? bits : few[-bits].bits;
+    o.weight.has_scheme = bits <= 0;
+    if (bits <= 0) o.weight.quant.scheme = few[-bits].scheme;
     o.weight.quant.range = range;
     TEST_OK(ctx, dt_prepare(m, &o));
 }
@@ -168,7 +176,7 @@ static void check_estimators(dt_module *m, int kind, int64_t bits)
 START_TEST(estimators_have_their_formulas)
 {
     for (int kind = LINEAR; kind < FOLDED; kind++) {
-        for (int64_t bits = 2; bits <= 8; bits++) {
+        for (int64_t bits = 1 - FEW; bits <= 8; bits += bits == 0 ? 2 : 1) {
             for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
                 dt_module *m = model_of(kind);
                 prepare(m, bits, range);
@@ -223,7 +231,7 @@ static void check_damping(dt_module *m, int kind, int64_t bits)
 START_TEST(damping_draws_weights_to_their_levels)
 {
     for (int kind = LINEAR; kind < FOLDED; kind++) {
-        for (int64_t bits = 2; bits <= 8; bits += 2) {
+        for (int64_t bits = 1 - FEW; bits <= 8; bits += bits < 0 ? 1 : 2) {
             for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
                 dt_module *m = model_of(kind);
                 prepare(m, bits, range);

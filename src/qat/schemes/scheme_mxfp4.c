@@ -5,39 +5,14 @@
  * of a = max |x| of a block of 32. Codes are the values of E2M1 times 2; v = x / scale goes to the
  * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
  * Microscaling Formats (MX) Specification 1.0] */
-#include "qat/schemes/scheme.h"
+#include "qat/schemes/mx.h"
 
-#include <math.h>
-
-/* The power of two of each block; E is at least -125, for which the scale is a normal number. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;
     (void)qmax;
-    for (int64_t i = 0; i < b->n; i++) {
-        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
-        int exponent;
-        (void)frexpf(a, &exponent); /* a = m 2^exponent, 1/2 <= m < 1 */
-        exponent -= 4;
-        b->scale[i] = a > 0 ? ldexpf(1, exponent) : 0;
-    }
+    dt__mx_scales(b, 3);
 }
-
-static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
-{
-    for (int64_t i = 0; i < b->n; i++) {
-        if (!(b->scale[i] >= limits->least)) b->scale[i] = limits->least;
-        while (b->scale[i] > limits->most) b->scale[i] /= 2;
-        b->inverse[i] = 1 / b->scale[i];
-    }
-}
-
-static const dt__levels levels = { 15,
-                                   { -12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12 },
-                                   { -14, -0x1.400002p3f, -7, -0x1.400002p2f, -0x1.cp1f,
-                                     -0x1.400002p1f, -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,
-                                     0x1.7ffffep0f, 0x1.4p1f, 0x1.bffffep1f, 5, 0x1.bffffep2f, 10,
-                                     0x1.bffffep3f } };
 
 static const dt__scheme_case cases[] = {
     { "values of E2M1",
@@ -57,8 +32,8 @@ const dt__scheme dt__scheme_mxfp4 = {
     .text = "MXFP4: FP4 (E2M1) in blocks of 32 whose scale is a power of two, rounded down",
     .bits = 4,
     .group = 32,
-    .levels = &levels,
+    .levels = &dt__mx_fp4,
     .scale = scale,
-    .round_scales = round_scales,
+    .round_scales = dt__mx_round,
     .cases = cases,
 };

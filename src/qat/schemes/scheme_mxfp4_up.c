@@ -5,7 +5,7 @@
  * of a = max |x| of a block of 32. Codes are the values of E2M1 times 2; v = x / scale goes to the
  * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
  * Microscaling Formats (MX) Specification 1.0; E as torchao and NVIDIA round it] */
-#include "qat/schemes/scheme.h"
+#include "qat/schemes/mx.h"
 
 #include <math.h>
 
@@ -23,22 +23,6 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
-{
-    for (int64_t i = 0; i < b->n; i++) {
-        if (!(b->scale[i] >= limits->least)) b->scale[i] = limits->least;
-        while (b->scale[i] > limits->most) b->scale[i] /= 2;
-        b->inverse[i] = 1 / b->scale[i];
-    }
-}
-
-static const dt__levels levels = { 15,
-                                   { -12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12 },
-                                   { -14, -0x1.400002p3f, -7, -0x1.400002p2f, -0x1.cp1f,
-                                     -0x1.400002p1f, -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,
-                                     0x1.7ffffep0f, 0x1.4p1f, 0x1.bffffep1f, 5, 0x1.bffffep2f, 10,
-                                     0x1.bffffep3f } };
-
 static const dt__scheme_case cases[] = {
     { "a power of two stays", 4, 4, { 6, -3, 1.5f, 0.25f }, 0.5f, 0, { 12, -6, 3, 0 } },
     { "rounded up", 4, 4, { 7.9f, -7.9f, 1, 0 }, 1, 0, { 8, -8, 1, 0 } },
@@ -51,8 +35,8 @@ const dt__scheme dt__scheme_mxfp4_up = {
     .text = "MXFP4 whose scale is rounded up, so that no value is cut",
     .bits = 4,
     .group = 32,
-    .levels = &levels,
+    .levels = &dt__mx_fp4,
     .scale = scale,
-    .round_scales = round_scales,
+    .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -5,31 +5,13 @@
  * of a = max |x| of a block of 32. Codes are the values of E2M3 times 8; v = x / scale goes to the
  * nearest, of two equally near ones to that with an even mantissa, and is cut to +-7.5.   [OCP
  * Microscaling Formats (MX) Specification 1.0] */
-#include "qat/schemes/scheme.h"
+#include "qat/schemes/mx.h"
 
-#include <math.h>
-
-/* The power of two of each block; E is at least -125, for which the scale is a normal number. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;
     (void)qmax;
-    for (int64_t i = 0; i < b->n; i++) {
-        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
-        int exponent;
-        (void)frexpf(a, &exponent); /* a = m 2^exponent, 1/2 <= m < 1 */
-        exponent -= 6;
-        b->scale[i] = a > 0 ? ldexpf(1, exponent) : 0;
-    }
-}
-
-static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
-{
-    for (int64_t i = 0; i < b->n; i++) {
-        if (!(b->scale[i] >= limits->least)) b->scale[i] = limits->least;
-        while (b->scale[i] > limits->most) b->scale[i] /= 2;
-        b->inverse[i] = 1 / b->scale[i];
-    }
+    dt__mx_scales(b, 5);
 }
 
 static const dt__levels levels = {
@@ -71,6 +53,6 @@ const dt__scheme dt__scheme_mxfp6 = {
     .group = 32,
     .levels = &levels,
     .scale = scale,
-    .round_scales = round_scales,
+    .round_scales = dt__mx_round,
     .cases = cases,
 };

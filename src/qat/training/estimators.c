@@ -1,5 +1,5 @@
 /* Gradient estimators of weights: what backward takes for the slope of rounding. With u = (w - w^)
- * / s, which is 0 beyond the last level, and the strength d or k:
+ * / s, s the distance of levels, which is 0 beyond the last one, and the strength d or k:
  *
  *     ste     dw = dy                                              [Bengio et al. 2013]
  *     ewgs    dw = dy (1 + d sign(dy) u)                           [Lee, Kim and Ham 2021, eq. 4]
@@ -10,6 +10,7 @@
  * identity to rounding. Of DoReFa's, which quantizes tanh(w), this is the slope alone: codes stay
  * those of w, as files and runtimes have them. */
 #include "autograd/tape.h"
+#include "kernels/exp.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 #include "qat/training/gap.h"
@@ -30,13 +31,13 @@ static float ewgs(const point *p)
 
 static float dsq(const point *p)
 {
-    const float k = p->strength, h = tanhf(k * (0.5F - fabsf(p->u)));
-    return p->dy * 0.5F * k * (1 - h * h) / tanhf(0.5F * k);
+    const float k = p->strength, h = dt__tanh_f32(k * (0.5F - fabsf(p->u)));
+    return p->dy * 0.5F * k * (1 - h * h) / dt__tanh_f32(0.5F * k);
 }
 
 static float slope_of_tanh(const point *p)
 {
-    const float h = tanhf(p->w);
+    const float h = dt__tanh_f32(p->w);
     return p->dy * (1 - h * h);
 }
 

@@ -39,9 +39,11 @@ static dt_status fill(dt__gap *g, dt_tensor *x, const dt__codes *codes)
 dt_status dt__gap_open(dt_tape *t, dt_tensor *x, dt__codes *codes, dt__gap *out)
 {
     const dt__fq *fq = x->ext;
-    *out = (dt__gap){
-        .ctx = x->ctx, .map = fq->map, .qmin = dt__qmin(&fq->quant), .qmax = dt__qmax(&fq->quant)
-    };
+    *out = (dt__gap){ .ctx = x->ctx,
+                      .map = fq->map,
+                      .qmin = dt__qmin(&fq->quant),
+                      .qmax = dt__qmax(&fq->quant),
+                      .levels = dt__levels_of(&fq->quant) };
     if (codes != NULL) dt__codes_retain(codes);
     else DT__TRY(dt__kind_of(x)->codes(t, x, &codes));
     if (codes == NULL) return DT_OK;

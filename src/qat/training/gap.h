@@ -11,9 +11,10 @@ typedef struct dt__gap {
     dt__row_map map;
     int64_t rows, columns, group, groups; /* as of its codes */
     int qmin, qmax;
-    const float *w, *value; /* [rows][columns]: the weight and its dequantized values */
-    int8_t *code;           /* [rows][columns] */
-    float *scale;           /* [rows][groups] */
+    const dt__levels *levels; /* NULL: codes are all integers of qmin ... qmax */
+    const float *w, *value;   /* [rows][columns]: the weight and its dequantized values */
+    int8_t *code;             /* [rows][columns] */
+    float *scale;             /* [rows][groups] */
     int8_t *zero;
     dt_tensor *made[3]; /* what w and value are read from */
 } dt__gap;
@@ -24,8 +25,17 @@ typedef struct dt__gap {
 dt_status dt__gap_open(dt_tape *t, dt_tensor *x, dt__codes *codes, dt__gap *out);
 void dt__gap_close(dt__gap *g);
 
-/* u = (w - w^) / s of an element, in -1/2 ... 1/2 but for rounding; 0 where w is beyond the last
- * level. */
+/* The distance from a code to the next one on the side of u, in scales. */
+static inline int dt__gap_step(const dt__gap *g, int code, bool above)
+{
+    int i = 0;
+    if (g->levels == NULL) return 1;
+    while (g->levels->code[i] != code) i++;
+    return above ? g->levels->code[i + 1] - code : code - g->levels->code[i - 1];
+}
+
+/* u = (w - w^) / s of an element, s the distance to the next level, in -1/2 ... 1/2 but for
+ * rounding; 0 where w is beyond the last level. */
 static inline float dt__gap_at(const dt__gap *g, int64_t row, int64_t column)
 {
     const int64_t i = row * g->columns + column;
@@ -33,7 +43,7 @@ static inline float dt__gap_at(const dt__gap *g, int64_t row, int64_t column)
     const float u = d / g->scale[row * g->groups + column / g->group];
     const bool outside =
         (g->code[i] == g->qmin && u < 0) || (g->code[i] == g->qmax && u > 0) || d == 0;
-    return outside ? 0 : u;
+    return outside ? 0 : u / (float)dt__gap_step(g, g->code[i], u > 0);
 }
 
 /* d, the gradient of the dequantized values of x, becomes that of x by the wrapper's estimator, in

@@ -1,0 +1,30 @@
+/* Scales of OCP Microscaling formats, and the levels of FP4. */
+#include "qat/schemes/mx.h"
+
+#include <math.h>
+
+void dt__mx_scales(const dt__blocks *b, int bits)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
+        int exponent;
+        (void)frexpf(a, &exponent); /* a = m 2^exponent, 1/2 <= m < 1 */
+        b->scale[i] = a > 0 ? ldexpf(1, exponent - 1 - bits) : 0;
+    }
+}
+
+void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        if (!(b->scale[i] >= limits->least)) b->scale[i] = limits->least;
+        while (b->scale[i] > limits->most) b->scale[i] /= 2;
+        b->inverse[i] = 1 / b->scale[i];
+    }
+}
+
+const dt__levels dt__mx_fp4 = { 15,
+                                { -12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12 },
+                                { -14, -0x1.400002p3f, -7, -0x1.400002p2f, -0x1.cp1f,
+                                  -0x1.400002p1f, -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,
+                                  0x1.7ffffep0f, 0x1.4p1f, 0x1.bffffep1f, 5, 0x1.bffffep2f, 10,
+                                  0x1.bffffep3f } };
