@@ -189,6 +189,26 @@ START_TEST(branches)
 }
 END_TEST
 
+static const struct {
+    const char *with, *says;
+} bodies[] = {
+    { "else_branch=( > e | e=Neg h)", "If '': then_branch is missing" },
+    { "then_branch=( > t z | t=Neg h | z=Abs h) else_branch=( > e | e=Neg h)",
+      "If '': then_branch has another number of outputs" },
+    { "then_branch=1 else_branch=( > e | e=Neg h)", "the body of a node is not a graph" },
+};
+
+START_TEST(bad_branches)
+{
+    DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
+    dt_module *to;
+    onnx_weight(m, "yes", "bool 1: 1");
+    onnx_node(m, "If", bodies[_i].with, "yes", "y");
+    write_model(m);
+    TEST_FAILS(ctx, DT_ERR_FORMAT, bodies[_i].says, dt_onnx_import(ctx, path, NULL, &to, NULL));
+}
+END_TEST
+
 START_TEST(computed_condition)
 {
     DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");
@@ -256,6 +276,7 @@ Suite *test_onnx_given_suite(void)
     tcase_add_test(c, open_dimensions);
     tcase_add_loop_test(c, wrong_shapes, 0, DT__COUNT_OF(wrong));
     tcase_add_test(c, branches);
+    tcase_add_loop_test(c, bad_branches, 0, DT__COUNT_OF(bodies));
     tcase_add_test(c, computed_condition);
     tcase_add_loop_test(c, rows_of_a_table, 0, 2);
     tcase_add_loop_test(c, refusals, 0, DT__COUNT_OF(bad));

@@ -459,7 +459,7 @@ bool dt__onnx_is_expanded(const dt__onnx_node *n);
 dt_status dt__onnx_unroll(dt__onnx *g);
 bool dt__onnx_is_loop(const dt__onnx_node *n);
 /* If with a condition that is constant becomes the nodes of its branch: g->graph is then a graph of
- * its own (onnx_ifs.c). Errors: NOMEM. */
+ * its own (onnx_ifs.c). Errors: FORMAT, NOMEM. */
 dt_status dt__onnx_choose(dt__onnx *g);
 bool dt__onnx_is_if(const dt__onnx_node *n);
 /* Dimensions that the options give to inputs (onnx_given.c). Errors: ARG. */

@@ -3,6 +3,7 @@
  * over the graph without the branches finds the conditions; names of values are unique over all
  * graphs of a file (https://github.com/onnx/onnx, docs/IR.md). */
 #include "core/block_list.h"
+#include "core/text/json.h"
 #include "io/onnx/onnx.h"
 #include "io/onnx/onnx_steps.h"
 
@@ -17,10 +18,6 @@ bool dt__onnx_is_if(const dt__onnx_node *n)
 
 /* ---- conditions ------------------------------------------------------------------------------ */
 
-typedef struct conditions {
-    int8_t *of; /* each node: 1, 0; -1: not known, or no If */
-} conditions;
-
 static dt_status pass_over(void *user, const char *fault)
 {
     (void)user;
@@ -28,35 +25,36 @@ static dt_status pass_over(void *user, const char *fault)
     return DT_OK;
 }
 
-/* Walks behind all faults, which are those of the walk that counts. */
+/* Of each node 1 or 0; -1: not known, or no If. Walks behind all faults, which are those of the walk
+ * that counts. */
 static dt_status find_conditions(void *user, dt__onnx *g)
 {
-    const conditions *c = user;
+    int8_t *taken = user;
     const DtOnnx__Graph *graph = g->graph;
     g->note = pass_over;
     const dt_status s = dt__onnx_walk(g);
     if (s != DT_OK && s != DT_ERR_UNSUPPORTED) return s;
     for (size_t i = 0; i < graph->n_node && g->value != NULL; i++) {
         const dt__onnx_node *n = graph->node[i];
-        c->of[i] = -1;
+        taken[i] = -1;
         if (!dt__onnx_is_if(n) || n->n_input != 1) continue;
         const dt__onnx_value *v = dt__onnx_find(g, n->input[0]);
         if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->count != 1) continue;
         const dt__onnx_number number = dt__onnx_number_at(v, 0);
-        if (!number.batch) c->of[i] = number.value != 0;
+        if (!number.batch) taken[i] = number.value != 0;
     }
     return DT_OK;
 }
 
-static dt_status conditions_of(dt__onnx *g, conditions *c)
+static dt_status conditions_of(dt__onnx *g, int8_t **out)
 {
     void *kept = NULL;
     const dt_logger log = g->ctx->log;
-    c->of = dt__onnx_memory(g, (int64_t)g->graph->n_node, sizeof *c->of);
-    if (c->of == NULL) return DT_ERR_NOMEM;
-    memset(c->of, -1, g->graph->n_node);
+    int8_t *taken = *out = dt__onnx_memory(g, (int64_t)g->graph->n_node, sizeof *taken);
+    if (taken == NULL) return DT_ERR_NOMEM;
+    memset(taken, -1, g->graph->n_node);
     g->ctx->log = NULL;
-    const dt_status s = dt__onnx_try(g, &kept, find_conditions, c);
+    const dt_status s = dt__onnx_try(g, &kept, find_conditions, taken);
     g->ctx->log = log;
     dt__block_list_free(g->ctx, &kept);
     /* what the file is refused for is found again, and said, by the walk that counts */
@@ -68,6 +66,7 @@ static dt_status conditions_of(dt__onnx *g, conditions *c)
 static dt_status branch_of(dt__onnx *g, const dt__onnx_node *n, bool taken, DtOnnx__Graph **out)
 {
     const char *name = taken ? "then_branch" : "else_branch";
+    char shown[DT__SHOWN];
     *out = NULL;
     for (size_t i = 0; i < n->n_attribute; i++) {
         if (strcmp(n->attribute[i]->name, name) != 0) continue;
@@ -75,10 +74,12 @@ static dt_status branch_of(dt__onnx *g, const dt__onnx_node *n, bool taken, DtOn
         own.blocks = g->blocks; /* the branch lives as long as the reading */
         const dt_status s = dt__onnx_unpack_graph(&own, &n->attribute[i]->g, out);
         g->blocks = own.blocks;
-        if (s == DT_ERR_NOMEM) return s;
+        DT__TRY(s);
     }
-    if (*out != NULL && (*out)->n_output != n->n_output) *out = NULL;
-    return DT_OK;
+    if (*out != NULL && (*out)->n_output == n->n_output) return DT_OK;
+    return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: If '%s': %s %s", g->file->path,
+                   dt__shown(n->name, shown), name,
+                   *out == NULL ? "is missing" : "has another number of outputs");
 }
 
 /* The nodes and constants of a branch, and the results of the If as other names of its outputs. */
@@ -99,7 +100,7 @@ static dt_status put_branch(dt__onnx *g, const dt__onnx_node *n, const DtOnnx__G
 }
 
 /* One level of branches; *any: there were some whose condition is known. */
-static dt_status take_branches(dt__onnx *g, const conditions *c, bool *any)
+static dt_status take_branches(dt__onnx *g, const int8_t *taken, bool *any)
 {
     const DtOnnx__Graph *from = g->graph;
     size_t nodes = from->n_node, constants = from->n_initializer;
@@ -108,9 +109,8 @@ static dt_status take_branches(dt__onnx *g, const conditions *c, bool *any)
     if (to == NULL || branch == NULL) return DT_ERR_NOMEM;
     *any = false;
     for (size_t i = 0; i < from->n_node; i++) {
-        if (c->of[i] < 0) continue;
-        DT__TRY(branch_of(g, from->node[i], c->of[i] == 1, &branch[i]));
-        if (branch[i] == NULL) continue;
+        if (taken[i] < 0) continue;
+        DT__TRY(branch_of(g, from->node[i], taken[i] == 1, &branch[i]));
         nodes += branch[i]->n_node + from->node[i]->n_output;
         constants += branch[i]->n_initializer;
         *any = true;
@@ -134,12 +134,12 @@ static dt_status take_branches(dt__onnx *g, const conditions *c, bool *any)
 dt_status dt__onnx_choose(dt__onnx *g)
 {
     for (int depth = 0; depth < MOST_DEPTH; depth++) {
-        conditions c = { NULL };
+        int8_t *taken;
         bool any = false;
         for (size_t i = 0; i < g->graph->n_node; i++) any |= dt__onnx_is_if(g->graph->node[i]);
         if (!any) return DT_OK;
-        DT__TRY(conditions_of(g, &c));
-        DT__TRY(take_branches(g, &c, &any));
+        DT__TRY(conditions_of(g, &taken));
+        DT__TRY(take_branches(g, taken, &any));
         if (!any) return DT_OK;
     }
     return DT_OK;

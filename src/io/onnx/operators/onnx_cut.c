@@ -186,6 +186,9 @@ static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const d
     if (table->rank != 2 || dt__onnx_int(g, "axis", 0) != 0) {
         return dt__onnx_refuse(g, "of a constant that is not [rows, width], or not of its rows");
     }
+    if (table->dims[0] > 1 << 24) {
+        return dt__onnx_refuse(g, "of a table of more rows than floats can name: %d", 1 << 24);
+    }
     DT__TRY(dt__onnx_plain(g, at, &from));
     DT__TRY(dt__onnx_new(g, "embedding", &l));
     dt_embedding_layer *o = l->options;
