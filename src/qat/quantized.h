@@ -118,6 +118,8 @@ dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 /* What the tables of qat/keys_qat.inc refer to. */
 extern const char *const dt__preset_names[], *const dt__forward_names[];
 extern const char *const dt__estimator_names[];
+/* The largest strength of one; 0: it has none. */
+double dt__estimator_most(int estimator);
 extern const dt_key dt__qat_rule_keys[];
 /* Keys of the fields of a dt_quant_spec, for files: but `activation`; those of the range apart. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];

@@ -100,6 +100,8 @@ double dt_estimator_strength(int estimator)
     return known ? estimators[estimator].strength : 0;
 }
 
+double dt__estimator_most(int estimator) { return estimators[estimator].most; }
+
 /* The settings of a layer's quantized weight; NULL: it has none. */
 static dt__fq *weight_of(const dt_module *m)
 {

@@ -2,7 +2,7 @@
  * exclude each other. */
 #include "io/safetensors/tensors_meta.h"
 #include "ptq/matrix.h"
-#include "qat/schemes/scheme.h"
+#include "qat/quantized.h"
 #include "train/recipe/recipe.h"
 
 #include <detent/export.h>
@@ -94,8 +94,29 @@ static void check_rule(dt_recipe *r, const char *path, const char *words)
     dt__complain(r, node, "'%s' selects %s", path, words);
 }
 
+/* A strength that the estimator does not have would be found when QAT begins. */
+static void check_estimator(dt_recipe *r)
+{
+    static const char *const keys[] = { "qat.estimator_strength", "qat.estimator_end" };
+    const dt_qat_schedule *q = &r->options.qat_schedule;
+    const double strength[] = { q->strength, q->strength_end };
+    const double most = dt__estimator_most(q->estimator);
+    for (int i = 0; i < DT__COUNT_OF(keys); i++) {
+        dt__node *node = dt__given(r, keys[i]);
+        if (node == NULL || strength[i] <= most) continue;
+        if (most > 0) {
+            dt__complain(r, node, "'%s' is %g; of estimator %s it is at most %g", keys[i],
+                         strength[i], dt__estimator_names[q->estimator], most);
+        } else {
+            dt__complain(r, node, "'%s' is of estimators ewgs and dsq; %s has no strength", keys[i],
+                         dt__estimator_names[q->estimator]);
+        }
+    }
+}
+
 static void check_qat(dt_recipe *r)
 {
+    check_estimator(r);
     const dt_qat_options *q = &r->options.qat;
     if (dt__given(r, "qat") == NULL || dt__is_bad(r, "qat.preset")) return;
     dt_quant_spec weight, activation;
