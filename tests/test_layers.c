@@ -188,7 +188,7 @@ static mark gradient(const dt__layer_cases *l, const dt__layer_case *k)
     TEST_OK(o.ctx, dt_backward(o.t, layers_loss(&o, y), NULL));
     dt_tape_reset(o.t);
     for (int i = 0; i < o.n_in; i++) {
-        if (dt__is_float(o.in[i]->dtype) && !k->chooses) compare_gradient(&p, "the input", o.in[i]);
+        if (dt__is_float(o.in[i]->dtype) && !k->indices) compare_gradient(&p, "the input", o.in[i]);
     }
     dt_module_visit(o.layer, compare_param, &p);
     layers_close(&o);

@@ -76,7 +76,7 @@ static const dt__layer_case cases[] = {
     { "no rows", make_empty, .fails = DT_ERR_ARG, .says = "embedding: the number of rows" },
     { "no width", make_flat, .fails = DT_ERR_ARG, .says = "embedding: the width" },
     { "floats", make, .in = { { { 3 }, .given = true, .values = { 3, 0, 3 } } }, .state = "weight",
-      .chooses = true, .given = { { "weight", { 1, 2, 3, 4, 5, 6, 7, 8 } } }, .n_y = 6,
+      .indices = true, .given = { { "weight", { 1, 2, 3, 4, 5, 6, 7, 8 } } }, .n_y = 6,
       .y = { 7, 8, 1, 2, 7, 8 } },
     { "no such row", make, .in = { { { 1 }, .dtype = DT_I32, .given = true, .values = { 4 } } },
       .state = "weight", .fails = DT_ERR_ARG, .says = "embedding" },

@@ -47,7 +47,7 @@ typedef struct dt__layer_case {
     bool training;    /* the values are those of training mode */
     bool fixed;       /* its buffers do not change in training */
     bool random;      /* draws numbers in training */
-    bool chooses;     /* the input is indices, which get no gradient */
+    bool indices;     /* its input is indices, which get no gradient */
     bool rough;       /* no gradient check: not smooth at these values, or too many values */
     dt_status fails;  /* the error of create or of forward; DT_OK: none */
     const char *says; /* must occur in the message */
