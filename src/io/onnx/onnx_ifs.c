@@ -25,8 +25,8 @@ static dt_status pass_over(void *user, const char *fault)
     return DT_OK;
 }
 
-/* Conditions of all nodes, 1 or 0; -1: not known, or the node is no If. Faults are passed over: they
- * are those of the walk that counts. */
+/* Conditions of all nodes, 1 or 0; -1: not known, or the node is no If. Faults are passed over:
+ * they are those of the walk that counts. */
 static dt_status find_conditions(void *user, dt__onnx *g)
 {
     int8_t *taken = user;
