@@ -108,7 +108,23 @@ def drawn(keras, seed):
     def cut(y):
         return k.Cropping2D(((1, 0), (0, 1)))(y) if min(y.shape[1:3]) > 4 else y
 
-    bodies = [lambda y: conv(y, int(r.integers(3, 9))), depthwise, dilated, gate, planes, pool,
+    def leaky(y):
+        if r.integers(2):
+            return k.LeakyReLU(float(r.uniform(-0.5, 1.5)))(y)
+        slopes = keras.initializers.RandomUniform(-0.5, 1.5, seed=int(r.integers(1 << 30)))
+        return k.PReLU(slopes, shared_axes=[1, 2])(y)
+
+    def larger(y):
+        if max(y.shape[1:3]) > 8:
+            return y
+        n = int(r.integers(2, 4))
+        return k.UpSampling2D(n)(y) if r.integers(2) else \
+            k.Resizing(n * y.shape[1], n * y.shape[2], interpolation="nearest")(y)
+
+    def late(y):
+        return k.ReLU(6.0 if r.integers(2) else None)(k.MaxPool2D(2, strides=1)(conv(y, 4)))
+
+    bodies = [leaky, larger, late, lambda y: conv(y, int(r.integers(3, 9))), depthwise, dilated, gate, planes, pool,
               branches, centred, up, cut, lambda y: k.Activation("hard_silu")(y),
               lambda y: k.Activation("tanh")(conv(y, 5))]
     x = y = keras.Input((int(r.integers(7, 14)), int(r.integers(7, 14)), int(r.integers(1, 5))))
@@ -406,13 +422,17 @@ def values_of(y, details):
 
 
 def ready(path, reference, keep=False):
-    """LiteRT's interpreter; of a file with an operator that has no reference kernel without
-    XNNPACK."""
+    """LiteRT's interpreter. Its reference kernels know TILE up to version 2, which is the same one
+    of int8; a file with another operator that has none runs without XNNPACK."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
+    schema, model = opened(path)
+    for code in model.operatorCodes if reference else []:
+        if code.builtinCode == schema.BuiltinOperator.TILE:
+            code.version = min(code.version, 2)
     kinds = [OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
     for kind in kinds if reference else [OpResolverType.AUTO]:
         with contextlib.suppress(ValueError):
-            program = Interpreter(path, experimental_op_resolver_type=kind,
+            program = Interpreter(model_content=packed(model), experimental_op_resolver_type=kind,
                                   experimental_preserve_all_tensors=keep)
             program.allocate_tensors()
             return program
@@ -438,12 +458,16 @@ def opened(path):
         return schema, schema.ModelT.InitFromPackedBuf(file.read(), 0)
 
 
-def written(model, path):
+def packed(model):
     import flatbuffers
     builder = flatbuffers.Builder(1 << 20)
     builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def written(model, path):
     with open(path, "wb") as file:
-        file.write(builder.Output())
+        file.write(packed(model))
 
 
 def of_floats(path):
@@ -478,6 +502,9 @@ def part(path, at, to, seen, alone):
     model.operatorCodes = codes  # alone: LiteRT looks for kernels of those that nothing uses, too
     for i, operator in enumerate(operators):
         operator.opcodeIndex = i
+    for t, tensor in enumerate(graph.tensors):
+        if seen[t] and tensor.shapeSignature is not None and sum(tensor.shapeSignature < 0) > 1:
+            tensor.shape, tensor.shapeSignature = np.array(seen[t][0].shape, np.int32), None
     for t in operators[0].inputs:
         tensor = graph.tensors[t]
         if t >= 0 and tensor.type == schema.TensorType.INT32 and seen[t] and \

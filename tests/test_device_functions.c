@@ -31,6 +31,8 @@ TABLE(gelu, DT_TABLE_GELU)
 TABLE(gelu_tanh, DT_TABLE_GELU_TANH)
 TABLE(leaky, DT_TABLE_LEAKY_RELU)
 TABLE(hardswish, DT_TABLE_HARDSWISH)
+TABLE(relu, DT_TABLE_RELU)
+TABLE(relu6, DT_TABLE_RELU6)
 
 static dt_tensor *sigmoid(dt_tape *t, const given *g)
 {
@@ -71,6 +73,21 @@ static dt_tensor *mul(dt_tape *t, const given *g)
     return dt_device_mul(t, g->a, g->b, g->range, NULL);
 }
 
+static dt_tensor *prelu(dt_tape *t, const given *g)
+{
+    const int64_t slopes[] = { 3, 1, 1 };
+    const dt_slice_options first = {
+        .dims = { 1, { 0 } }, .starts = { 1, { 1 } }, .stops = { 1, { 2 } }, .steps = { 1, { 1 } }
+    };
+    dt_tensor *b = dt_device_reshape(t, dt_device_slice(t, g->b, &first), 3, slopes);
+    return dt_device_prelu(t, g->a, b, g->range);
+}
+
+static dt_tensor *upsample(dt_tape *t, const given *g)
+{
+    return dt_device_upsample_nearest(t, g->a, 7, 12);
+}
+
 static const struct {
     const char *name;
     make *make;
@@ -82,6 +99,10 @@ static const struct {
             { "gelu_tanh", gelu_tanh, 0.001 },
             { "leaky_relu", leaky, 0.26 },
             { "hardswish", hardswish, 0.6 },
+            { "relu", relu, 0.26 },
+            { "relu6", relu6, 0.26 },
+            { "prelu", prelu, 0.26 },
+            { "upsample_nearest", upsample, 0.001 },
             { "mean", mean, 0.26 },
             { "slice", slice, 0.001 },
             { "add", add, 0.01 },

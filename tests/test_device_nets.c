@@ -79,6 +79,15 @@ static const net nets[] = {
       "  - flatten\n  - {linear: hidden, out: 6}\n  - {affine: each, shape: [6]}\n"
       "  - {linear: head, out: 3}\n  - {affine: all, shape: [1], bias: false}\n",
       2, 6, 3 },
+    { "sloped",
+      "  family: layers\n  input: [2, 6, 6]\n  layers:\n"
+      "  - {conv2d: stem, out: 4, padding: 1}\n  - {prelu: slopes, init: -0.5}\n"
+      "  - {max_pool2d: pool, kernel: 2}\n  - {relu: above}\n"
+      "  - {upsample_nearest: larger, factor: 2}\n  - {concat: both, from: [larger, slopes]}\n"
+      "  - {prelu: one, shared: true, init: 2}\n  - {reshape: lines, shape: [8, 36]}\n"
+      "  - {upsample_nearest: longer, factor: 2}\n  - {relu6: cut}\n  - flatten\n"
+      "  - {linear: head, out: 3}\n",
+      2, 6, 3 },
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */

@@ -24,10 +24,22 @@ static void begin(void)
 
 static void end(void) { test_end(); }
 
+/* Layers of channels that have their own tables, slopes or copies as codes. */
+static const char *between(dt__stream *s)
+{
+    static const char *const all[] = { "",
+                                       "    - {prelu: m, init: -0.3}\n",
+                                       "    - {prelu: m, shared: true, init: 1.5}\n",
+                                       "    - {upsample_nearest: m, factor: 2}\n",
+                                       "    - {upsample_nearest: m, factor: 3}\n    - relu6\n",
+                                       "    - {tanh: m}\n    - relu\n" };
+    return all[dt__random_below(s, DT__COUNT_OF(all))];
+}
+
 /* A network of images or of rows. */
 static dt_module *draw(dt_ctx *ctx, uint64_t seed)
 {
-    char text[600];
+    char text[800];
     dt__stream s = dt__stream_of(seed, DT__FOR_USER);
     const int channels = 1 + (int)dt__random_below(&s, 3), rows = 3 + (int)dt__random_below(&s, 4);
     const int out = 2 + (int)dt__random_below(&s, 4);
@@ -36,11 +48,12 @@ static dt_module *draw(dt_ctx *ctx, uint64_t seed)
         snprintf(text, sizeof text,
                  "  input: [%d, %d]\n  layers:\n%s"
                  "    - {conv1d: a, out: 4, kernel: 3, stride: %d, padding: 1, activation: relu}\n"
-                 "    - {%s: p, kernel: 2}\n    - {conv1d: c, out: 4, kernel: 2, groups: 2}\n"
+                 "    - {%s: p, kernel: 2}\n%s"
+                 "    - {conv1d: c, out: 4, kernel: 2, groups: 2}\n"
                  "%s    - flatten\n    - {linear: b, out: %d}\n",
                  turned ? 11 + rows : channels, turned ? channels : 11 + rows,
                  turned ? "    - {permute: t, dims: [0, 2, 1]}\n" : "", 1 + (int)(seed / 10 % 2),
-                 seed % 4 < 2 ? "max_pool1d" : "avg_pool1d",
+                 seed % 4 < 2 ? "max_pool1d" : "avg_pool1d", between(&s),
                  seed % 3 == 0 ? "    - global_avg_pool1d\n" : "", out);
     } else if (seed % 4 == 3) {
         snprintf(text, sizeof text,
@@ -51,9 +64,9 @@ static dt_module *draw(dt_ctx *ctx, uint64_t seed)
         snprintf(text, sizeof text,
                  "  input: [%d, %d, 5]\n  layers:\n"
                  "    - {conv2d: a, out: 4, kernel: 3, padding: 1, activation: relu}\n%s%s"
-                 "    - {linear: b, out: %d}\n",
+                 "    - flatten\n    - {linear: b, out: %d}\n",
                  channels, rows, seed % 2 == 0 ? "    - {max_pool2d: p, kernel: 2}\n" : "",
-                 "    - flatten\n", out);
+                 between(&s), out);
     }
     return list_net_create(ctx, text);
 }

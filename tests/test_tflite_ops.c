@@ -318,7 +318,9 @@ static const char *const elsewhere[] = { "linear",
                                          "device_pad",
                                          "device_concat",
                                          "device_reshape",
-                                         "device_permute" };
+                                         "device_permute",
+                                         "device_prelu",
+                                         "device_upsample_nearest" };
 
 static bool has_case(const char *op)
 {

@@ -86,6 +86,10 @@ DT_API dt_tensor *dt_device_mul(dt_tape *t, dt_tensor *a, dt_tensor *b,
 DT_API dt_tensor *dt_device_sub(dt_tape *t, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
 
+/* dt_prelu: a where a >= 0, else a * slope; the slopes [C, 1, ...] or [1] broadcast over a. */
+DT_API dt_tensor *dt_device_prelu(dt_tape *t, dt_tensor *a, dt_tensor *slope,
+                                  const dt_device_range *range);
+
 /* Functions of one element; elu has alpha 1. */
 enum {
     DT_TABLE_SIGMOID, /* results have scale 1/256 and zero point -128 */
@@ -95,6 +99,8 @@ enum {
     DT_TABLE_GELU_TANH,
     DT_TABLE_LEAKY_RELU,
     DT_TABLE_HARDSWISH,
+    DT_TABLE_RELU, /* where no layer in front can clamp its own codes */
+    DT_TABLE_RELU6,
 };
 
 typedef struct dt_device_table_options {
@@ -128,6 +134,9 @@ DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64
 DT_API dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
 /* dt_permute: dimension i of the result is dimension dims[i] of x. */
 DT_API dt_tensor *dt_device_permute(dt_tape *t, dt_tensor *x, const int64_t *dims);
+/* dt_upsample_nearest: planes of x [N, C, H, W] resampled to height x width. */
+DT_API dt_tensor *dt_device_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height,
+                                             int64_t width);
 /* dt_dropout, for training: a dropped element gets the zero point, and the scale is divided by
  * 1 - p. */
 DT_API dt_tensor *dt_device_dropout(dt_tape *t, dt_tensor *x, double p);

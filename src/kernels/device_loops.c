@@ -20,6 +20,7 @@ static inline float unit_of(dt__multiplier by) { return ldexpf((float)by.m, by.s
 typedef struct zip_args {
     const dt__device_zip *z;
     const dt__device_add *add;
+    const dt__device_prelu *prelu;
     dt__multiplier mul;
 } zip_args;
 
@@ -61,6 +62,26 @@ static void mul_share(const void *args, const dt__share *s)
 void dt__device_mul_codes(const dt__device_zip *z, dt__multiplier by)
 {
     dt__parallel(z->n, 2, mul_share, &(zip_args){ .z = z, .mul = by });
+}
+
+static void prelu_share(const void *args, const dt__share *s)
+{
+    const dt__device_zip *z = ((const zip_args *)args)->z;
+    const dt__device_prelu by = *((const zip_args *)args)->prelu;
+    const float units[] = { unit_of(by.above), unit_of(by.below) };
+    for (int64_t i = s->first; i < s->past; i++) {
+        const int32_t a = (int32_t)z->a[i] - 128 - z->zero_a;
+        const bool below = a < 0;
+        const int32_t v = below ? a * ((int32_t)z->b[i] - 128 - z->zero_b) : a;
+        const int32_t q = dt__requantize(v, below ? by.below : by.above);
+        store(q + z->zero, z->least, z->most, (float)q - (float)v * units[below], z->y + i,
+              z->residual == NULL ? NULL : z->residual + i);
+    }
+}
+
+void dt__device_prelu_codes(const dt__device_zip *z, const dt__device_prelu *by)
+{
+    dt__parallel(z->n, 2, prelu_share, &(zip_args){ .z = z, .prelu = by });
 }
 
 /* Rounding before the clamp would leave int32. 2^20 is more than any code. */

@@ -26,6 +26,13 @@ void dt__device_add_codes(const dt__device_zip *z, const dt__device_add *by);
 /* y = requantize((a - z_a) (b - z_b), by) + z_y. */
 void dt__device_mul_codes(const dt__device_zip *z, dt__multiplier by);
 
+/* y = requantize(a - z_a, above) where a >= z_a, else requantize((a - z_a) (b - z_b), below), +
+ * z_y. */
+typedef struct dt__device_prelu {
+    dt__multiplier above, below;
+} dt__device_prelu;
+void dt__device_prelu_codes(const dt__device_zip *z, const dt__device_prelu *by);
+
 /* y = clamp(round(x / scale) + zero, -128, 127), halves away from zero; x is finite. */
 typedef struct dt__device_quantizing {
     int64_t n;

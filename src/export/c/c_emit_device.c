@@ -247,6 +247,12 @@ static bool make_pair(dt__c_program *p, const dt_trace_call *c, dt__device_add *
     const float y = value(p, c->out[0])->scale;
     const bool mul = strcmp(c->op->name, "device_mul") == 0;
     *by = (dt__device_add){ .minus = false };
+    if (strcmp(c->op->name, "device_prelu") == 0) {
+        dt__device_prelu slopes;
+        dt__device_prelu_make(a, b, y, &slopes);
+        *by = (dt__device_add){ .a = slopes.above, .b = slopes.below };
+        return true;
+    }
     const bool fits = mul ? dt__device_mul_make(a, b, y, &by->y) : dt__device_add_make(a, b, y, by);
     if (fits) return true;
     dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
@@ -272,7 +278,7 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     const dt__c_name a = operand_of(p, c, 0), b = operand_of(p, c, 1), to = dt__c_out(p, c, 0);
     const long long n = (long long)dt__c_count(p, c->out[0]);
     const char *kind = c->op->name + strlen("device_");
-    const bool cmsis = strcmp(kind, "sub") != 0; /* CMSIS-NN has no differences */
+    const bool cmsis = strcmp(kind, "add") == 0 || strcmp(kind, "mul") == 0; /* has no others */
     if (cmsis) {
         dt__c_begin_cmsis(p, "cmsis_pair", 0);
         dt__c_line(p, "bad |= cmsis_%s(&s%lld, %s, %s, %lld, %s);", kind, (long long)p->at, a.text,
@@ -475,6 +481,17 @@ static void emit_concat(dt__c_program *p, const dt_trace_call *c)
     }
 }
 
+static void emit_upsample(dt__c_program *p, const dt_trace_call *c)
+{
+    int64_t in[3], out[3];
+    extents(p, c->in[X].value, in);
+    extents(p, c->out[0], out);
+    dt__c_want(p, "device_upsample");
+    dt__c_line(p, "device_upsample(%s, %lld, %lld, %lld, %lld, %lld, %s);",
+               dt__c_value(p, c->in[X].value).text, (long long)in[1], (long long)in[2],
+               (long long)in[0], (long long)out[1], (long long)out[2], dt__c_out(p, c, 0).text);
+}
+
 static bool takes_pad(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     const dt_ints *pads = dt__c_field(c, "pads");
@@ -553,6 +570,7 @@ const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emi
                                             { "device_add", NULL, NULL, emit_pair },
                                             { "device_mul", NULL, NULL, emit_pair },
                                             { "device_sub", NULL, NULL, emit_pair },
+                                            { "device_prelu", NULL, NULL, emit_pair },
                                             { "device_table", NULL, NULL, emit_table },
                                             { "device_mean", NULL, takes_mean, emit_mean },
                                             { "device_slice", NULL, takes_slice, emit_slice },
@@ -561,6 +579,8 @@ const dt__c_emitter dt__c_emit_device[] = { { "device_quantize", NULL, NULL, emi
                                             { "device_softmax", NULL, takes_softmax, emit_softmax },
                                             { "device_reshape", NULL, NULL, emit_reshape },
                                             { "device_permute", NULL, NULL, emit_permute },
+                                            { "device_upsample_nearest", NULL, NULL,
+                                              emit_upsample },
                                             { "device_concat", NULL, NULL, emit_concat },
                                             { "device_pad", NULL, takes_pad, emit_pad },
                                             { 0 } };

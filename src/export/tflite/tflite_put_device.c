@@ -114,7 +114,7 @@ static int put_operand(dt__lite_model *m, const dt_trace_call *c, int i, bool la
     return last ? dt__lite_last(m, c, i) : dt__lite_plain(m, c, i);
 }
 
-static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator op)
+static void put_pair(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator op)
 {
     const bool last = dt__lite_is_last(m, c, 0) || dt__lite_is_last(m, c, 1);
     const int a = put_operand(m, c, 0, last), b = put_operand(m, c, 1, last);
@@ -124,16 +124,22 @@ static void put_zip(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator
         if (s.dims[d] == 1) s.dims[d] = other.dims[d];
     }
     const int y = dt__lite_node(&m->p, op, (const int[]){ a, b }, 2, &s);
-    const int activation = dt__lite_activation((int)dt__trace_integer(c, "activation"));
-    dt__lite_option(&m->p, 0, DT__FLAT_BYTE, activation);
-    dt__lite_version(&m->p, 2);
+    if (op != DT__LITE_PRELU) {
+        const int activation = dt__lite_activation((int)dt__trace_integer(c, "activation"));
+        dt__lite_option(&m->p, 0, DT__FLAT_BYTE, activation);
+        dt__lite_version(&m->p, 2);
+    }
     dt__lite_coded(m, y, dt__lite_result_of(m, c));
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
 
-static void put_add(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_ADD); }
-static void put_mul(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_MUL); }
-static void put_sub(dt__lite_model *m, const dt_trace_call *c) { put_zip(m, c, DT__LITE_SUB); }
+static void put_add(dt__lite_model *m, const dt_trace_call *c) { put_pair(m, c, DT__LITE_ADD); }
+static void put_mul(dt__lite_model *m, const dt_trace_call *c) { put_pair(m, c, DT__LITE_MUL); }
+static void put_sub(dt__lite_model *m, const dt_trace_call *c) { put_pair(m, c, DT__LITE_SUB); }
+static void put_slopes(dt__lite_model *m, const dt_trace_call *c)
+{
+    put_pair(m, c, DT__LITE_PRELU);
+}
 
 /* Operators by DT_TABLE_..., with their first versions that have int8. */
 static void put_table(dt__lite_model *m, const dt_trace_call *c)
@@ -141,9 +147,9 @@ static void put_table(dt__lite_model *m, const dt_trace_call *c)
     static const struct {
         dt__lite_operator op;
         int version;
-    } of[] = { { DT__LITE_LOGISTIC, 2 },  { DT__LITE_TANH, 2 }, { DT__LITE_ELU, 1 },
-               { DT__LITE_GELU, 2 },      { DT__LITE_GELU, 2 }, { DT__LITE_LEAKY_RELU, 2 },
-               { DT__LITE_HARD_SWISH, 1 } };
+    } of[] = { { DT__LITE_LOGISTIC, 2 },   { DT__LITE_TANH, 2 }, { DT__LITE_ELU, 1 },
+               { DT__LITE_GELU, 2 },       { DT__LITE_GELU, 2 }, { DT__LITE_LEAKY_RELU, 2 },
+               { DT__LITE_HARD_SWISH, 1 }, { DT__LITE_RELU, 2 }, { DT__LITE_RELU6, 2 } };
     const int function = (int)dt__trace_integer(c, "function");
     dt__lite_value v = dt__lite_as_is(m, c, 0);
     v.tensor = dt__lite_map(m, of[function].op, v.tensor);
@@ -242,12 +248,15 @@ const dt__lite_emitter dt__lite_device[] = {
       put_as },
     { "device_sub", "SUB", false, NULL, put_sub },
     { "device_softmax", "SOFTMAX", false, NULL, put_softmax },
-    { "device_table", "LOGISTIC, TANH, ELU, GELU, LEAKY_RELU, HARD_SWISH", false, NULL, put_table },
+    { "device_prelu", "PRELU", false, NULL, put_slopes },
+    { "device_table", "LOGISTIC, TANH, ELU, GELU, LEAKY_RELU, HARD_SWISH, RELU, RELU6", false, NULL,
+      put_table },
     { "device_mean", "MEAN", false, NULL, put_mean },
     { "device_slice", "STRIDED_SLICE", false, takes_as, put_as },
     { "device_pad", "PAD, PADV2", false, takes_as, put_as },
     { "device_concat", "CONCATENATION", false, NULL, put_as },
     { "device_reshape", "RESHAPE", false, NULL, put_as },
     { "device_permute", "TRANSPOSE", false, takes_as, put_as },
+    { "device_upsample_nearest", "RESIZE_NEAREST_NEIGHBOR; GATHER", true, takes_as, put_as },
     { NULL, NULL, false, NULL, NULL },
 };

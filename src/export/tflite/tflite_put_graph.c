@@ -212,9 +212,12 @@ static int new_result(dt__lite *p, dt__lite_operator op, const dt__lite_shape *s
 static bool keeps_type(dt__lite_operator op)
 {
     static const dt__lite_operator all[] = {
-        DT__LITE_RESHAPE,     DT__LITE_TRANSPOSE,       DT__LITE_PAD,
-        DT__LITE_PADV2,       DT__LITE_STRIDED_SLICE,   DT__LITE_CONCATENATION,
-        DT__LITE_MAX_POOL_2D, DT__LITE_AVERAGE_POOL_2D, DT__LITE_MAXIMUM,
+        DT__LITE_RESHAPE,       DT__LITE_TRANSPOSE,
+        DT__LITE_PAD,           DT__LITE_PADV2,
+        DT__LITE_STRIDED_SLICE, DT__LITE_CONCATENATION,
+        DT__LITE_MAX_POOL_2D,   DT__LITE_AVERAGE_POOL_2D,
+        DT__LITE_MAXIMUM,       DT__LITE_RESIZE_NEAREST_NEIGHBOR,
+        DT__LITE_GATHER,
     };
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         if (all[i] == op) return true;

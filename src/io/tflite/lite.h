@@ -168,6 +168,7 @@ int64_t dt__vlite_spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, i
 dt_status dt__vlite_broadcasts(const dt__vlite_call *c);
 dt_status dt__vlite_add_int8(dt__vlite_call *c); /* SUB, too */
 dt_status dt__vlite_mul_int8(dt__vlite_call *c);
+dt_status dt__vlite_prelu_int8(dt__vlite_call *c);
 dt_status dt__vlite_map_int8(dt__vlite_call *c); /* functions of one code */
 /* The result of a mean of n codes with this sum, less their zero points. */
 int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n);

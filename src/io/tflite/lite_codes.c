@@ -6,6 +6,9 @@
 #include "qat/device/device_plan.h"
 #include "qat/given.h"
 
+#include <math.h>
+#include <string.h>
+
 static dt_status give_weight(dt__lite_import *m, const dt__onnx_layer *l, dt_module *model)
 {
     dt_module *own = dt_module_at(model, l->name);
@@ -19,8 +22,10 @@ static dt_status give_weight(dt__lite_import *m, const dt__onnx_layer *l, dt_mod
     return dt__give_weight(own, &given);
 }
 
-/* The node that computes the result of a layer; NULL: there is none. */
-static const dt__plan_node *node_of(const dt__device *d, const dt__onnx_layer *l)
+/* The node that computes the result of a layer, or of the one that relu is a clamp of; NULL: there
+ * is none. */
+static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *d,
+                                    const dt__onnx_layer *l)
 {
     const dt__plan_node *found = NULL;
     if (l->node == NULL) return &d->node[l->index]; /* inputs come first in both */
@@ -28,7 +33,9 @@ static const dt__plan_node *node_of(const dt__device *d, const dt__onnx_layer *l
     for (int64_t i = 0; i < d->n; i++) {
         if (d->node[i].m == own) found = &d->node[i];
     }
-    return found;
+    const bool clamp =
+        strcmp(l->type->item.name, "relu") == 0 || strcmp(l->type->item.name, "relu6") == 0;
+    return found == NULL && clamp ? node_of(m, d, m->g->layer[l->from[0]]) : found;
 }
 
 static dt_status refuse(const dt__lite_import *m, int64_t tensor, const dt__onnx_layer *l,
@@ -47,7 +54,7 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
 {
     const dt__vlite_tensor *t = &m->v->tensor[tensor];
     const dt__onnx_layer *l = m->place[tensor].source;
-    const dt__plan_node *node = node_of(d, l);
+    const dt__plan_node *node = node_of(m, d, l);
     if (node == NULL) return refuse(m, tensor, l, 0, 0);
     const dt__plan_node *holder = dt__device_holder(d, DT__PLAN_FIRST + (node - d->node));
     const dt__coding_range fixed = dt__fixed_range(holder->op);
@@ -67,37 +74,47 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
                                                       : refuse(m, tensor, l, (double)scale, zero);
 }
 
-/* The range of the constant operand of a sum or product, whose layer is `l`. The layer adds -c for
- * x - c: with the zero point -1 - z all of these have codes, -1 - q. */
-static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt__vlite_op *o,
-                               const dt__vlite_tensor *t, const dt__onnx_layer *l)
+/* The range of the constant operand of a layer: all of its codes are those of the file. */
+static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt__onnx_layer *l,
+                               float scale, int zero)
 {
     const dt_module *own = dt_module_at(d->m, l->name);
-    const int zero = o->code == DT__VLITE_SUB ? -1 - t->zero[0] : t->zero[0];
     for (int64_t i = 0; i < d->n; i++) {
         const dt__plan_node *node = &d->node[i];
         if (node->m != own || node->constant == NULL) continue;
         const dt__given given = { .quant = dt__quantizer_of(node->range)->quant,
                                   .scales = 1,
-                                  .scale = t->scale,
+                                  .scale = &scale,
                                   .zero = &(int8_t){ (int8_t)zero } };
         return dt__give_scales(node->range, &given);
     }
     return dt_error_status(m->g->ctx);
 }
 
+/* The layer adds -c for x - c: with the zero point -1 - z all of these have codes, -1 - q. */
+static dt_status give_operand(dt__lite_import *m, const dt__device *d, const dt__vlite_op *o,
+                              const dt__onnx_layer *l)
+{
+    for (int k = 0; k < 2 && k < o->n_in; k++) {
+        const dt__vlite_tensor *t = o->in[k] < 0 ? NULL : &m->v->tensor[o->in[k]];
+        if (t == NULL || !t->constant) continue;
+        const int zero = o->code == DT__VLITE_SUB ? -1 - t->zero[0] : t->zero[0];
+        DT__TRY(give_constant(m, d, l, t->scale[0], zero));
+    }
+    return DT_OK;
+}
+
 static dt_status give_constants(dt__lite_import *m, const dt__device *d)
 {
     for (int64_t i = 0; i < m->v->ops; i++) {
         const dt__vlite_op *o = &m->v->op[i];
-        const bool pair =
-            o->code == DT__VLITE_ADD || o->code == DT__VLITE_SUB || o->code == DT__VLITE_MUL;
-        if (!pair || o->n_in != 2) continue;
+        const bool pair = o->code == DT__VLITE_ADD || o->code == DT__VLITE_SUB ||
+                          o->code == DT__VLITE_MUL || o->code == DT__VLITE_PRELU;
+        if (!pair && o->code != DT__VLITE_LEAKY_RELU) continue;
         const dt__lite_place *p = &m->place[o->out[0]];
-        for (int k = 0; k < 2 && p->layer != NULL && p->layer->live; k++) {
-            const dt__vlite_tensor *t = o->in[k] < 0 ? NULL : &m->v->tensor[o->in[k]];
-            if (t != NULL && t->constant) DT__TRY(give_constant(m, d, o, t, p->source));
-        }
+        if (p->layer == NULL || !p->layer->live) continue;
+        if (pair) DT__TRY(give_operand(m, d, o, p->source));
+        else DT__TRY(give_constant(m, d, p->source, o->real != 0 ? fabsf(o->real) : 1, 0));
     }
     return DT_OK;
 }

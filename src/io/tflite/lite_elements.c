@@ -132,6 +132,47 @@ dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o)
     return map(m, o, o->option[0] != 0 ? "gelu_tanh" : "gelu");
 }
 
+/* A prelu layer with the slopes `slope`, n of them. */
+static dt_status sloped(dt__lite_import *m, const dt__vlite_op *o, const float *slope, int64_t n)
+{
+    dt__lite_place *p;
+    dt__onnx_layer *l;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    const dt__lite_place like = *p;
+    DT__TRY(dt__onnx_new(m->g, "prelu", &l));
+    ((dt_prelu_layer *)l->options)->shared = n == 1;
+    DT__TRY(dt__onnx_weigh_floats(m->g, l, "weight", slope, n));
+    dt__onnx_read_from(l, p->layer);
+    DT__TRY(dt__onnx_add(m->g, l));
+    return dt__lite_put(m, o, l, l, &like);
+}
+
+/* The code of the slope is 1 or -1 (lite_codes.c), so that both operators have one factor. */
+dt_status dt__lite_read_leaky(dt__lite_import *m, const dt__vlite_op *o)
+{
+    return sloped(m, o, &o->real, 1);
+}
+
+dt_status dt__lite_read_prelu(dt__lite_import *m, const dt__vlite_op *o)
+{
+    dt__lite_place *p;
+    const dt__vlite_tensor *t;
+    DT__TRY(dt__lite_value_of(m, o, 0, &p));
+    DT__TRY(dt__lite_constant_of(m, o, 1, &t));
+    const int rank = dt__lite_tensor_of(m, o->in[0])->rank;
+    const int64_t last = t->rank > 0 ? t->dims[t->rank - 1] : 1;
+    const bool channels = rank <= 4 && p->axis[rank - 1] == 1 && p->flat[0] == 0;
+    if (!dt__vlite_is_coded(t) || t->count != last || (t->count > 1 && !channels)) {
+        return dt__onnx_refuse(m->g, "its slopes are not one for each channel, the last dimension");
+    }
+    float *slope = dt__onnx_memory(m->g, t->count, sizeof *slope);
+    if (slope == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < t->count; i++) {
+        slope[i] = t->scale[0] * (float)(t->q[i] - t->zero[0]);
+    }
+    return sloped(m, o, slope, t->count);
+}
+
 /* ---- along dimensions ------------------------------------------------------------------------ */
 
 /* The layer's dimensions that an operator reduces, a bit each, and where those that it keeps are in
@@ -200,14 +241,15 @@ dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put(m, o, l, source, &to);
 }
 
-/* An activation of its own is a clamp of the layer before it. */
+/* An activation of its own may become a clamp of the layer before it, or not (lite_codes.c). */
 static dt_status activate(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
 {
     dt__lite_place *p;
     dt__onnx_layer *l;
     DT__TRY(dt__lite_value_of(m, o, 0, &p));
     DT__TRY(dt__onnx_simple(m->g, kind, p->layer, &l));
-    return dt__lite_put(m, o, l, p->source, p);
+    const dt__lite_place like = *p;
+    return dt__lite_put(m, o, l, l, &like);
 }
 
 dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o)
@@ -282,6 +324,8 @@ dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__lite_place *p, to = dt__lite_row;
     dt__onnx_layer *l;
+    dt_status s;
+    if (dt__lite_read_repeat(m, o, &s)) return s;
     DT__TRY(dt__lite_value_of(m, o, 0, &p));
     const dt__lite_place from = *p;
     const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);

@@ -132,6 +132,24 @@ dt_status dt__vlite_mul_int8(dt__vlite_call *c)
     return DT_OK;
 }
 
+dt_status dt__vlite_prelu_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    DT__TRY(check_pair(c));
+    const float above = a->scale[0] / c->y->scale[0];
+    const float below = a->scale[0] * b->scale[0] / c->y->scale[0];
+    const dt__vlite_factor by[] = { dt__vlite_factor_of((double)above),
+                                    dt__vlite_factor_of((double)below) };
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int64_t p = dt__vlite_spread(a, c->y, i), q = dt__vlite_spread(b, c->y, i);
+        const int64_t v = a->q[p] - a->zero[0];
+        const int64_t sum = v < 0 ? v * (b->q[q] - b->zero[0]) : v;
+        const int64_t code = dt__vlite_requantize(sum, by[v < 0]) + c->y->zero[0];
+        c->y->q[i] = (int32_t)(code < -128 ? -128 : code > 127 ? 127 : code);
+    }
+    return DT_OK;
+}
+
 /* ---- functions of one code ------------------------------------------------------------------- */
 
 /* Functions that LiteRT computes in f32, and rounds once. */
@@ -181,13 +199,25 @@ static int32_t leaky_of(const dt__vlite_call *c, int32_t code)
     return dt__vlite_requantize(by < 0 ? -v : v, dt__vlite_factor_of(fabs((double)by)));
 }
 
+/* RELU, RELU6: by one factor, between the codes of 0 and of 6, less the zero point. */
+static int32_t clamp_of(const dt__vlite_call *c, int32_t code)
+{
+    int32_t least, most;
+    const int32_t zero = c->y->zero[0];
+    const double by = (double)(c->in[0]->scale[0] / c->y->scale[0]);
+    const int32_t q = dt__vlite_requantize(code - c->in[0]->zero[0], dt__vlite_factor_of(by));
+    dt__vlite_clamps(c->op->code == DT__VLITE_RELU6 ? 3 : 1, c->y, &least, &most);
+    return q < least - zero ? least - zero : q > most - zero ? most - zero : q;
+}
+
 dt_status dt__vlite_map_int8(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0], *y = c->y;
     const int code = c->op->code;
     const bool leaky = code == DT__VLITE_LEAKY_RELU, swish = code == DT__VLITE_HARD_SWISH;
-    const bool known = leaky || swish || code == DT__VLITE_LOGISTIC || code == DT__VLITE_TANH ||
-                       code == DT__VLITE_ELU || code == DT__VLITE_GELU;
+    const bool clamp = code == DT__VLITE_RELU || code == DT__VLITE_RELU6;
+    const bool known = leaky || swish || clamp || code == DT__VLITE_LOGISTIC ||
+                       code == DT__VLITE_TANH || code == DT__VLITE_ELU || code == DT__VLITE_GELU;
     if (!known || !dt__vlite_is_coded(x) || !dt__vlite_is_coded(y)) {
         return dt__vlite_refuse(c, "its integers are not known here");
     }
@@ -197,8 +227,10 @@ dt_status dt__vlite_map_int8(dt__vlite_call *c)
     DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
     for (int64_t i = 0; i < x->count; i++) {
         int32_t q;
-        if (leaky || swish) {
-            q = leaky ? leaky_of(c, x->q[i]) : hard_swish_of(x, y, x->q[i]);
+        if (leaky || swish || clamp) {
+            q = leaky   ? leaky_of(c, x->q[i])
+                : swish ? hard_swish_of(x, y, x->q[i])
+                        : clamp_of(c, x->q[i]);
         } else {
             const float v = x->scale[0] * (float)(x->q[i] - x->zero[0]);
             q = (int32_t)roundf(

@@ -55,7 +55,7 @@ dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer
     memcpy(p->flat, like->flat, sizeof p->flat);
     memcpy(p->block, like->block, sizeof p->block);
     for (int d = 1; d < t->rank && p->block[0] == 0; d++) {
-        if (t->dims[d] == l->shape.dims[p->axis[d] - 1]) continue;
+        if (t->dims[d] == l->shape.dims[p->axis[d] - 1] || (t->vague && t->dims[d] == 1)) continue;
         return dt__onnx_refuse(m->g, "dimension %d of its result is %lld in the file, %lld here", d,
                                (long long)t->dims[d], (long long)l->shape.dims[p->axis[d] - 1]);
     }
@@ -126,7 +126,7 @@ dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t f
     return dt__onnx_reshaped(m->g, p->layer, &to, out);
 }
 
-static const dt__vlite_op *maker_of(const dt__lite_import *m, int tensor)
+const dt__vlite_op *dt__lite_maker_of(const dt__lite_import *m, int tensor)
 {
     for (int64_t i = 0; i < m->v->ops; i++) {
         const dt__vlite_op *o = &m->v->op[i];
@@ -138,7 +138,7 @@ static const dt__vlite_op *maker_of(const dt__lite_import *m, int tensor)
 const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o)
 {
     if (o->code != DT__VLITE_ELU || o->n_in != 1) return NULL;
-    const dt__vlite_op *before = maker_of(m, o->in[0]);
+    const dt__vlite_op *before = dt__lite_maker_of(m, o->in[0]);
     if (before == NULL || before->code != DT__VLITE_DEQUANTIZE || before->n_in != 1) return NULL;
     const dt__vlite_tensor *x = dt__lite_tensor_of(m, before->in[0]);
     return x != NULL && dt__vlite_is_coded(x) ? x : NULL;
@@ -146,7 +146,7 @@ const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vli
 
 const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor)
 {
-    const dt__vlite_op *o = maker_of(m, tensor);
+    const dt__vlite_op *o = dt__lite_maker_of(m, tensor);
     return o == NULL ? NULL : dt__lite_between(m, o);
 }
 
@@ -166,20 +166,24 @@ static const struct {
     { DT__VLITE_FULLY_CONNECTED, dt__lite_read_linear },
     { DT__VLITE_GELU, dt__lite_read_gelu },
     { DT__VLITE_HARD_SWISH, dt__lite_read_hardswish },
+    { DT__VLITE_LEAKY_RELU, dt__lite_read_leaky },
     { DT__VLITE_LOGISTIC, dt__lite_read_sigmoid },
     { DT__VLITE_MAX_POOL_2D, dt__lite_read_max },
     { DT__VLITE_MEAN, dt__lite_read_mean },
     { DT__VLITE_MUL, dt__lite_read_mul },
+    { DT__VLITE_PRELU, dt__lite_read_prelu },
     { DT__VLITE_REDUCE_MAX, dt__lite_read_largest },
     { DT__VLITE_RELU, dt__lite_read_relu },
     { DT__VLITE_RELU6, dt__lite_read_relu6 },
     { DT__VLITE_RESHAPE, dt__lite_read_reshape },
+    { DT__VLITE_RESIZE_NEAREST_NEIGHBOR, dt__lite_read_nearest },
     { DT__VLITE_SOFTMAX, dt__lite_read_softmax },
     { DT__VLITE_SQUEEZE, dt__lite_read_reshape },
     { DT__VLITE_SPACE_TO_BATCH_ND, dt__lite_read_blocks },
     { DT__VLITE_STRIDED_SLICE, dt__lite_read_slice },
     { DT__VLITE_SUB, dt__lite_read_sub },
     { DT__VLITE_TANH, dt__lite_read_tanh },
+    { DT__VLITE_TILE, dt__lite_read_tile },
     { DT__VLITE_PAD, dt__lite_read_pad },
     { DT__VLITE_TRANSPOSE, dt__lite_read_transpose },
     { DT__VLITE_PADV2, dt__lite_read_pad },
@@ -193,7 +197,7 @@ static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
     const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
     return y != NULL && y->type == DT__VLITE_I32 &&
            (o->code == DT__VLITE_STRIDED_SLICE || o->code == DT__VLITE_SHAPE ||
-            o->code == DT__VLITE_PACK);
+            o->code == DT__VLITE_PACK || o->code == DT__VLITE_CONCATENATION);
 }
 
 static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)

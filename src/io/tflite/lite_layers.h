@@ -20,6 +20,11 @@ dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onn
 /* A row of numbers; of an image its pixels, whose order in the file is `flat`. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out);
+/* The operator that makes a tensor; NULL: none. */
+const dt__vlite_op *dt__lite_maker_of(const dt__lite_import *m, int tensor);
+/* Reads a RESHAPE or EXPAND_DIMS that is a part of repeating rows and columns (lite_repeats.c).
+ * False: it is not. */
+bool dt__lite_read_repeat(dt__lite_import *m, const dt__vlite_op *o, dt_status *s);
 /* The codes that an ELU of floats computes from: DEQUANTIZE is in front of it. NULL: it does not.
  * The same of the operator that makes a tensor. */
 const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o);
@@ -41,11 +46,14 @@ dt_status dt__lite_read_elu(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_hardswish(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_leaky(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_nearest(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_pad(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_prelu(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o);
@@ -56,6 +64,7 @@ dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_sub(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o);
+dt_status dt__lite_read_tile(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o);
 dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o);
 

@@ -209,6 +209,11 @@ static dt_status run_mul(dt__vlite_call *c)
     return c->in[0]->q != NULL ? dt__vlite_mul_int8(c) : run_two(c);
 }
 
+static dt_status run_prelu(dt__vlite_call *c)
+{
+    return c->in[0]->q != NULL ? dt__vlite_prelu_int8(c) : run_two(c);
+}
+
 static dt_status run_quantize(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];
@@ -249,7 +254,7 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { DT__VLITE_ROW(DIV), 2, 2, run_two, { 1 }, divide },
     { DT__VLITE_ROW(EXP), 1, 1, run_one, { 0 }, exponential },
     { DT__VLITE_ROW(CAST), 1, 1, run_cast, { 1, 1 }, NULL },
-    { DT__VLITE_ROW(PRELU), 2, 2, run_two, { 0 }, prelu },
+    { DT__VLITE_ROW(PRELU), 2, 2, run_prelu, { 0 }, prelu },
     { DT__VLITE_ROW(MAXIMUM), 2, 2, run_limit, { 0 }, larger },
     { DT__VLITE_ROW(MINIMUM), 2, 2, run_limit, { 0 }, smaller },
     { DT__VLITE_ROW(GREATER), 2, 2, run_compare, { 0 }, above },

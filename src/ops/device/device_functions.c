@@ -1,13 +1,15 @@
 /* Tables of functions of one code (numerics §8). LiteRT's reference kernels compute most functions
  * in f32, and round once,
  *     y = clamp(round(f(s_x (q - z_x)) (1 / s_y)) + z_y)
- * leaky_relu by two factors, and hardswish in 16 bits (Howard et al. 2019). */
+ * leaky_relu by two factors, relu and relu6 by one, and hardswish in 16 bits (Howard et al.
+ * 2019). */
 #include "ops/device/device_functions.h"
 
 #include <math.h>
 
 const char *const dt__device_function_names[] = { "sigmoid",   "tanh",       "elu",       "gelu",
-                                                  "gelu_tanh", "leaky_relu", "hardswish", NULL };
+                                                  "gelu_tanh", "leaky_relu", "hardswish", "relu",
+                                                  "relu6",     NULL };
 
 /* ---- functions in f32 ------------------------------------------------------------------------ */
 
@@ -54,6 +56,16 @@ static result of_leaky(double slope, dt__coding_range x, dt__coding_range y, int
     const int32_t v = code - x.zero;
     const float by = v >= 0 ? x.scale / y.scale : x.scale * (float)slope / y.scale;
     return (result){ times(v, (double)by) + y.zero, v * (double)by + y.zero };
+}
+
+/* relu and relu6: the factor of what is above 0, and clamps. */
+static result of_clamp(int function, dt__coding_range x, dt__coding_range y, int code)
+{
+    int least, most;
+    const result r = of_leaky(0, x, y, code);
+    dt__device_clamps(function == DT_TABLE_RELU ? DT_ACT_RELU : DT_ACT_RELU6, y, &least, &most);
+    if (most == 127 || r.code <= most) return r; /* 127 is the end of the range, not a clamp */
+    return (result){ most, most };
 }
 
 /* ---- hardswish ------------------------------------------------------------------------------- */
@@ -117,14 +129,23 @@ static int8_t residual_of(result r)
                                    : (int)rint(fmin(fmax(error, -126), 126)));
 }
 
+static result result_of(const dt_device_table_options *o, dt__coding_range x, dt__coding_range y,
+                        int code)
+{
+    switch (o->function) {
+    case DT_TABLE_LEAKY_RELU: return of_leaky(o->slope, x, y, code);
+    case DT_TABLE_HARDSWISH: return of_hardswish(x, y, code);
+    case DT_TABLE_RELU:
+    case DT_TABLE_RELU6: return of_clamp(o->function, x, y, code);
+    default: return of_function(functions[o->function], x, y, code);
+    }
+}
+
 void dt__device_table_make(const dt_device_table_options *o, dt__coding_range x, dt__coding_range y,
                            dt__device_table *out)
 {
     for (int i = 0; i < 256; i++) {
-        const result r = o->function == DT_TABLE_LEAKY_RELU ? of_leaky(o->slope, x, y, i - 128)
-                         : o->function == DT_TABLE_HARDSWISH
-                             ? of_hardswish(x, y, i - 128)
-                             : of_function(functions[o->function], x, y, i - 128);
+        const result r = result_of(o, x, y, i - 128);
         out->code[i] = (int8_t)(r.code < -128 ? -128 : r.code > 127 ? 127 : r.code);
         out->residual[i] = residual_of(r);
     }

@@ -267,6 +267,18 @@ bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by)
     return by->shift <= 0 || (int64_t)255 * 255 << by->shift <= INT32_MAX;
 }
 
+double dt__device_prelu_scale(float a, float slope)
+{
+    return (double)a * fmax(1, (double)slope) * 0x1p-14; /* 255 * 255 * 2^14 < 2^31 */
+}
+
+/* The factors are those of f32, as LiteRT has them. */
+void dt__device_prelu_make(float a, float slope, float y, dt__device_prelu *out)
+{
+    *out = (dt__device_prelu){ dt__multiplier_of((double)(a / y)),
+                               dt__multiplier_of((double)(a * slope / y)) };
+}
+
 dt__multiplier dt__device_mean_make(float a, float y, int64_t n)
 {
     const dt__multiplier by = dt__multiplier_of((double)a / (double)y);

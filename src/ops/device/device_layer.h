@@ -61,9 +61,14 @@ bool dt__device_add_make(float a, float b, float y, dt__device_add *out);
  * and mul. */
 double dt__device_add_scale(float a, float b);
 double dt__device_mul_scale(float a, float b);
+/* The least scale of y with which sums of prelu stay in int32. */
+double dt__device_prelu_scale(float a, float slope);
 
 /* mul: requantize((a - z_a) (b - z_b), by) + z_y. False where that could leave int32. */
 bool dt__device_mul_make(float a, float b, float y, dt__multiplier *by);
+
+/* prelu: requantize(a - z_a, above) or requantize((a - z_a) (slope - z_slope), below), + z_y. */
+void dt__device_prelu_make(float a, float slope, float y, dt__device_prelu *out);
 
 /* The factor of a sum of n codes: the multiplier of a / y, divided by n. */
 dt__multiplier dt__device_mean_make(float a, float y, int64_t n);

@@ -1,6 +1,7 @@
-/* Sums, differences and products of two coded tensors, which broadcast (numerics §8).
+/* Sums, differences, products and prelu of two coded tensors, which broadcast (numerics §8).
  *     d = dy where y was not clamped, else 0      add: da = db = d      sub: da = d, db = -d
- *     mul: da = d b, db = d a; gradients are summed over broadcast dimensions */
+ *     mul: da = d b, db = d a      prelu: da = a > 0 ? d : d b, db = a > 0 ? 0 : d a
+ * Gradients are summed over broadcast dimensions. */
 #include "ops/device/device_zip.h"
 
 #include "ops/elementwise/binary.h"
@@ -19,8 +20,9 @@ const dt_key dt__device_zip_keys[] = {
     { 0 },
 };
 
-static bool adds(const dt_call *c) { return c->op != &dt__op_device_mul; }
 static bool subtracts(const dt_call *c) { return c->op == &dt__op_device_sub; }
+static bool adds(const dt_call *c) { return c->op == &dt__op_device_add || subtracts(c); }
+static bool is_prelu(const dt_call *c) { return c->op == &dt__op_device_prelu; }
 
 static int activation_of(const dt_call *c)
 {
@@ -36,7 +38,9 @@ static dt_status fit_factors(dt_call *c, dt__coding_range *y)
     }
     const float a = dt__range_of_codes(c->codes[A]).scale,
                 b = dt__range_of_codes(c->codes[B]).scale;
-    const double least = adds(c) ? dt__device_add_scale(a, b) : dt__device_mul_scale(a, b);
+    const double least = adds(c)       ? dt__device_add_scale(a, b)
+                         : is_prelu(c) ? dt__device_prelu_scale(a, b)
+                                       : dt__device_mul_scale(a, b);
     if ((double)y->scale >= least) return DT_OK;
     *y = dt__device_coarser(*y, least);
     c->state[DT__DEVICE_COARSER] = 1;
@@ -57,6 +61,18 @@ static size_t spread_bytes(const dt_call *c, int i, int rank, const int64_t *dim
     return same ? 0 : (size_t)dt__round_up(n, DT__ALIGNMENT);
 }
 
+/* Slopes repeat, elements do not. */
+static dt_status check_prelu(const dt_call *c, int rank, const int64_t *dims)
+{
+    bool same = c->in[A]->rank == rank;
+    if (activation_of(c) != DT_ACT_NONE) {
+        return dt_refuse(c, DT_ERR_ARG, "it has no activation behind it");
+    }
+    for (int d = 0; d < rank && same; d++) same = c->in[A]->dims[d] == dims[d];
+    return same ? DT_OK
+                : dt_refuse(c, DT_ERR_SHAPE, "the slopes have more dimensions or elements than a");
+}
+
 dt_status dt__device_zip_shape(dt_call *c)
 {
     dt__coding_range y;
@@ -67,6 +83,7 @@ dt_status dt__device_zip_shape(dt_call *c)
     DT__TRY(dt__want_float(c, B));
     DT__TRY(dt__broadcast(c, A, B, &rank, dims));
     DT__TRY(dt__device_check_activation(c, activation_of(c)));
+    if (is_prelu(c)) DT__TRY(check_prelu(c, rank, dims));
     DT__TRY(dt__device_range_of(c, SCALE, &y));
     DT__TRY(fit_factors(c, &y));
     dt__device_clamps(activation_of(c), y, &least, &most);
@@ -78,17 +95,30 @@ dt_status dt__device_zip_shape(dt_call *c)
     return dt__device_result(c, rank, dims, y);
 }
 
-static void zipped(const dt_call *c, const dt_tensor *a, const dt_tensor *b, void *y)
+/* Where a > 0 y is `above`, or 0 where that is NULL. All have the elements of y. */
+static void choose(const dt_tensor *a, const void *above, const dt_tensor *y, void *to)
 {
-    dt__zip_run(!adds(c)       ? c->kernels->mul
-                : subtracts(c) ? c->kernels->sub
-                               : c->kernels->add,
-                a, b, c->y, y);
+    const bool wide = y->dtype == DT_F64;
+    const void *from = dt__data(a);
+    for (int64_t i = 0; i < y->count; i++) {
+        if (wide) {
+            if (!(((const double *)from)[i] > 0)) continue;
+            ((double *)to)[i] = above == NULL ? 0 : ((const double *)above)[i];
+        } else {
+            if (!(((const float *)from)[i] > 0)) continue;
+            ((float *)to)[i] = above == NULL ? 0 : ((const float *)above)[i];
+        }
+    }
 }
 
 void dt__device_zip_forward(const dt_call *c)
 {
-    zipped(c, c->arg[A], c->arg[B], dt__data_mut(c->y));
+    void *y = dt__data_mut(c->y);
+    dt__zip_run(!adds(c)       ? c->kernels->mul
+                : subtracts(c) ? c->kernels->sub
+                               : c->kernels->add,
+                c->arg[A], c->arg[B], c->y, y);
+    if (is_prelu(c)) choose(c->arg[A], dt__data(c->arg[A]), c->y, y);
     dt__device_activate(c, activation_of(c));
 }
 
@@ -134,8 +164,12 @@ void dt__device_zip_forward_codes(const dt_call *c)
     z.a = spread_codes(c, A, &at);
     z.b = spread_codes(c, B, &at);
     dt__device_add add;
+    dt__device_prelu slopes;
     dt__multiplier by;
-    if (adds(c)) {
+    if (is_prelu(c)) {
+        dt__device_prelu_make(a.scale, b.scale, to.scale, &slopes);
+        dt__device_prelu_codes(&z, &slopes);
+    } else if (adds(c)) {
         dt__device_add_make(a.scale, b.scale, to.scale, &add);
         add.minus = subtracts(c);
         dt__device_add_codes(&z, &add);
@@ -147,7 +181,7 @@ void dt__device_zip_forward_codes(const dt_call *c)
 
 size_t dt__device_zip_scratch(const dt_call *c)
 {
-    return (adds(c) ? 1 : 3) * dt__device_mask_bytes(c);
+    return (adds(c) ? 1 : is_prelu(c) ? 4 : 3) * dt__device_mask_bytes(c);
 }
 
 /* Operand i as floats: dequantized at `to` where it is coded. */
@@ -158,21 +192,30 @@ static const dt_tensor *value_of(const dt_call *c, int i, void *to, dt__borrowed
     return dt__borrow(b, c->arg[i], to);
 }
 
+/* d times the other operand, at `to`, as of a product; of prelu d alone, or 0, where a > 0. */
+static void multiplied(const dt_call *c, int i, const dt_tensor *d, const dt_tensor *dy, char *to)
+{
+    const size_t step = dt__device_mask_bytes(c);
+    dt__borrowed other_of, a_of;
+    const dt_tensor *other = value_of(c, i == A ? B : A, to + step, &other_of);
+    dt__zip_run(c->kernels->mul, d, other, dy, to);
+    if (!is_prelu(c)) return;
+    const dt_tensor *a = i == B ? other : value_of(c, A, to + 2 * step, &a_of);
+    choose(a, i == A ? dt__data(d) : NULL, dy, to);
+}
+
 void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__device_back back = { activation_of(c), ENDS, (int)c->state[1] };
     const size_t step = dt__device_mask_bytes(c);
-    char *const product = (char *)c->scratch + step, *const value = product + step;
-    dt__borrowed d_of, other_of;
+    char *const product = (char *)c->scratch + step;
+    dt__borrowed d_of;
     dt__device_mask(c, &back, dy, c->scratch, dx);
     const dt_tensor *d = dt__borrow(&d_of, dy, c->scratch);
     for (int i = A; i <= B; i++) {
         if (dx[i] == NULL) continue;
         const bool minus = i == B && subtracts(c);
-        if (!adds(c)) {
-            const dt_tensor *other = value_of(c, i == A ? B : A, value, &other_of);
-            dt__zip_run(c->kernels->mul, d, other, dy, product);
-        }
+        if (!adds(c)) multiplied(c, i, d, dy, product);
         dt__sum_to(c, adds(c) ? c->scratch : product, dy, minus ? -1 : 1, dx[i]);
     }
 }

@@ -1,4 +1,4 @@
-/* The common part of device_add, device_sub and device_mul: device_zip.c. */
+/* The common part of device_add, device_sub, device_mul and device_prelu: device_zip.c. */
 #ifndef DT__OPS_DEVICE_ZIP_H
 #define DT__OPS_DEVICE_ZIP_H
 

@@ -33,7 +33,19 @@ static const struct {
     { &dt__op_gelu, &(const int){ DT_GELU_TANH } },
     { &dt__op_leaky_relu, NULL },
     { &dt__op_hardswish, NULL },
+    { &dt__op_relu, NULL },
+    { &dt__op_relu6, NULL },
 };
+
+/* Functions of floats whose backward reads bits that forward left: their slopes below 0, and
+ * between 0 and `most`, where it is 1. */
+static bool is_broken_line(const dt_device_table_options *o, double *below, double *most)
+{
+    *below = o->function == DT_TABLE_LEAKY_RELU ? o->slope : 0;
+    *most = o->function == DT_TABLE_RELU6 ? 6 : (double)INFINITY;
+    return o->function == DT_TABLE_LEAKY_RELU || o->function == DT_TABLE_RELU ||
+           o->function == DT_TABLE_RELU6;
+}
 
 /* A call of the op of floats, of x and y as floats. */
 static dt_call base_call(const dt_call *c, dt_tensor *x, dt_tensor *y)
@@ -55,9 +67,9 @@ static dt_call base_call(const dt_call *c, dt_tensor *x, dt_tensor *y)
 static dt_status check_options(const dt_call *c)
 {
     const dt_device_table_options *o = c->options;
-    if (o->function < 0 || o->function > DT_TABLE_HARDSWISH) {
+    if (o->function < 0 || o->function > DT_TABLE_RELU6) {
         return dt_refuse(c, DT_ERR_ARG, "function is %d; expected 0 to %d (DT_TABLE_...)",
-                         o->function, DT_TABLE_HARDSWISH);
+                         o->function, DT_TABLE_RELU6);
     }
     if (isfinite(o->slope) && fabs(o->slope) <= 256) return DT_OK;
     return dt_refuse(c, DT_ERR_ARG, "slope is %g; it must be at most 256", o->slope);
@@ -137,24 +149,20 @@ static void slopes(const dt_call *c, const dt_tensor *d, dt_tensor *dx)
         inner.arg[X] = dt__borrow(&x, d, at);
         dt__codes_expand_all(c->codes[X], (float *)(void *)at);
     }
-    if (options_of(c)->function != DT_TABLE_LEAKY_RELU) {
+    double below, most;
+    if (!is_broken_line(options_of(c), &below, &most)) {
         inner.op->forward(&inner);
         inner.op->backward(&inner, d, (dt_tensor *[]){ dx });
         return;
     }
-    /* its backward reads bits, which no forward pass here has left */
-    const double slope = options_of(c)->slope;
     const bool wide = d->dtype == DT_F64;
     const void *from = dt__data(inner.arg[X]), *up = dt__data(d);
     void *to = dt__data_mut(dx);
     for (int64_t i = 0; i < d->count; i++) {
-        if (wide) {
-            const bool above = ((const double *)from)[i] > 0;
-            ((double *)to)[i] = ((const double *)up)[i] * (above ? 1 : slope);
-        } else {
-            const bool above = ((const float *)from)[i] > 0;
-            ((float *)to)[i] = ((const float *)up)[i] * (above ? 1 : (float)slope);
-        }
+        const double v = wide ? ((const double *)from)[i] : (double)((const float *)from)[i];
+        const double slope = v > 0 ? v < most : below;
+        if (wide) ((double *)to)[i] = ((const double *)up)[i] * slope;
+        else ((float *)to)[i] = ((const float *)up)[i] * (float)slope;
     }
 }
 
@@ -209,10 +217,14 @@ static const dt__case cases[] = {
       .options = LEAKY(0.25), .n_y = 5, .y = { -0.5, -0.25, 1, 0.5, 3 }, .rough = true },
     { "hardswish", RANGED({ { 2, 3, 4 }, .low = -4, .high = 4 }),
       .options = FUNCTION(DT_TABLE_HARDSWISH), .rough = true },
+    { "relu", RANGED({ { 4 }, .given = true, .values = { -2, -1, 7, 0.5 } }),
+      .options = FUNCTION(DT_TABLE_RELU), .n_y = 4, .y = { 0, 0, 7, 0.5 }, .rough = true },
+    { "relu6", RANGED({ { 4 }, .given = true, .values = { -2, -1, 7, 0.5 } }),
+      .options = FUNCTION(DT_TABLE_RELU6), .n_y = 4, .y = { 0, 0, 6, 0.5 }, .rough = true },
     { "empty", .in = { { { 0, 3 } } } },
     { "a range of its own", RANGED({ { 2 } }), .fails = DT_ERR_ARG, .says = "of its own" },
-    { "function", .in = { { { 2 } } }, .options = FUNCTION(9), .fails = DT_ERR_ARG,
-      .says = "function is 9" },
+    { "function", .in = { { { 2 } } }, .options = FUNCTION(99), .fails = DT_ERR_ARG,
+      .says = "function is 99" },
     { "slope", RANGED({ { 2 } }), .options = LEAKY(DT__NAN), .fails = DT_ERR_ARG,
       .says = "slope is nan" },
 };

@@ -99,8 +99,8 @@ void dt__device_tell(void *device, const dt_call *c)
     const bool product = c->op == &dt__op_device_linear || c->op == &dt__op_device_conv2d ||
                          c->op == &dt__op_device_conv_transpose2d;
     const bool other = c->op == &dt__op_device_add || c->op == &dt__op_device_sub ||
-                       c->op == &dt__op_device_mul || c->op == &dt__op_device_table ||
-                       c->op == &dt__op_device_mean;
+                       c->op == &dt__op_device_mul || c->op == &dt__op_device_prelu ||
+                       c->op == &dt__op_device_table || c->op == &dt__op_device_mean;
     const int64_t widened = product ? c->state[DT__DEVICE_WIDENED] : 0;
     const bool coarser = (product || other) && c->state[DT__DEVICE_COARSER] != 0;
     if ((widened == 0 && !coarser) || !is_new(device, m)) return;

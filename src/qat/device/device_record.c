@@ -100,20 +100,22 @@ static dt_status refuse(recorder *r, const dt_call *c, dt_module *m, const char 
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* relu and relu6 are clamps of the layer before them, which nobody else may read. */
-static dt_status fuse(recorder *r, const dt_call *c, dt_module *m)
+/* relu and relu6 are clamps of the layer before them, which nobody else may read. False: they are
+ * not, and become tables. */
+static bool clamps_before(const recorder *r, const dt_call *c)
+{
+    const struct handle *from = find(r, c->in[0]);
+    const dt__plan_node *node = node_of(r, from->value);
+    const dt__becomes *b = node == NULL || node->op == NULL ? NULL : dt__becomes_of(node->op);
+    const bool is_relu = c->op == &dt__op_relu || c->op == &dt__op_relu6;
+    return is_relu && !from->refused && b != NULL && b->clamps && node->activation == DT_ACT_NONE &&
+           node->last < 0;
+}
+
+static dt_status fuse(recorder *r, const dt_call *c)
 {
     struct handle *from = find(r, c->in[0]);
-    if (from->refused) return refuse(r, c, m, NULL);
-    dt__plan_node *node = node_of(r, from->value);
-    const dt__becomes *b = node == NULL || node->op == NULL ? NULL : dt__becomes_of(node->op);
-    if (b == NULL || !b->clamps || node->activation != DT_ACT_NONE) {
-        return refuse(r, c, m, "it must follow a linear layer, a convolution, a sum or a product");
-    }
-    if (node->last >= 0) {
-        return refuse(r, c, m, "another layer reads what it would clamp, without the clamp");
-    }
-    node->activation = c->op == &dt__op_relu ? DT_ACT_RELU : DT_ACT_RELU6;
+    node_of(r, from->value)->activation = c->op == &dt__op_relu ? DT_ACT_RELU : DT_ACT_RELU6;
     from->before = true;
     return know(r, c->y, from->value);
 }
@@ -151,6 +153,7 @@ static const char *take_constant(const recorder *r, const dt_call *c, const dt_m
         if (m->entries[i].x == c->in[*at]) node->constant = m->entries[i].name;
     }
     if (node->constant == NULL) return "an operand is a constant";
+    if (c->op == &dt__op_prelu) return *at == 1 ? NULL : "its slopes must be those of the layer";
     const bool same = x->rank == c->y->rank && x->count == c->y->count;
     return same ? NULL : "a constant repeats its other operand";
 }
@@ -196,7 +199,7 @@ static dt_status add_call(recorder *r, const dt_call *c)
         r->handle[r->n - 1].refused = x.refused;
         return DT_OK;
     }
-    if (c->op == &dt__op_relu || c->op == &dt__op_relu6) return fuse(r, c, m);
+    if (clamps_before(r, c)) return fuse(r, c);
     return add_node(r, c, m, variable);
 }
 

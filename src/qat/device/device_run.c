@@ -125,6 +125,17 @@ static dt_tensor *pooled_line(const pass *p, const dt__plan_node *node, dt_tenso
     return dt__then(p->t, plane, dt__then(p->t, y, dt_device_reshape(p->t, y, node->rank, dims)));
 }
 
+static dt_tensor *upsampled(const pass *p, const dt__plan_node *node, dt_tensor *x)
+{
+    const int64_t *dims = node->dims;
+    int64_t plane[] = { x->dims[0], x->dims[1], x->dims[2], 1 };
+    if (node->rank == 4) return dt_device_upsample_nearest(p->t, x, dims[2], dims[3]);
+    dt_tensor *image = dt_device_reshape(p->t, x, 4, plane);
+    dt_tensor *y = dt_device_upsample_nearest(p->t, image, dims[2], 1);
+    plane[2] = dims[2];
+    return dt__then(p->t, image, dt__then(p->t, y, dt_device_reshape(p->t, y, 3, plane)));
+}
+
 static dt_tensor *permuted(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
     return dt_device_permute(p->t, x, ((const dt_ints *)node->options)->v);
@@ -165,12 +176,23 @@ static dt_tensor *looked_up(const pass *p, const dt__plan_node *node, int functi
     return dt_device_table(p->t, x, &range, &o);
 }
 
+/* The slopes of channels go with dimension 1. */
+static dt_tensor *sloped(const pass *p, const dt_device_range *range, dt_tensor *const *x)
+{
+    int64_t dims[DT_MAX_RANK] = { x[1]->count };
+    for (int i = 1; i < x[0]->rank - 1; i++) dims[i] = 1;
+    const int rank = x[1]->count == 1 ? 1 : x[0]->rank - 1;
+    dt_tensor *slopes = dt_device_reshape(p->t, x[1], rank, dims);
+    return dt__then(p->t, slopes, dt_device_prelu(p->t, x[0], slopes, range));
+}
+
 /* Sums, differences, products, means. */
 static dt_tensor *on_own_range(const pass *p, const dt__plan_node *node, dt_tensor *const *x)
 {
     const dt_device_range range = range_of(p, node);
     const dt_device_zip_options o = { node->activation };
     if (node->op == &dt__op_mean) return dt_device_mean(p->t, x[0], &range, node->options);
+    if (node->op == &dt__op_prelu) return sloped(p, &range, x);
     return node->op == &dt__op_add   ? dt_device_add(p->t, x[0], x[1], &range, &o)
            : node->op == &dt__op_sub ? dt_device_sub(p->t, x[0], x[1], &range, &o)
                                      : dt_device_mul(p->t, x[0], x[1], &range, &o);
@@ -188,6 +210,9 @@ static dt_tensor *run_codes(const pass *p, const dt__plan_node *node)
     if (is_line_pool(node)) return pooled_line(p, node, x[0]);
     if (node->op == &dt__op_permute) return permuted(p, node, x[0]);
     if (node->op == &dt__op_softmax) return dt_device_softmax(t, x[0]);
+    if (node->op == &dt__op_upsample_nearest || node->op == &dt__op_upsample_nearest1d) {
+        return upsampled(p, node, x[0]);
+    }
     if (node->op == &dt__op_slice) return dt_device_slice(t, x[0], node->options);
     if (node->op == &dt__op_pad) return dt_device_pad(t, x[0], node->options);
     if (node->op == &dt__op_concat) {

@@ -172,7 +172,8 @@ static void add_other(work *w)
 {
     const double y = (double)dt__c_count(w->p, w->c->out[0]);
     const kind of = moves(w) ? MOVED
-                    : is_op(w, "device_add") || is_op(w, "device_mul") || is_op(w, "device_sub")
+                    : is_op(w, "device_add") || is_op(w, "device_mul") || is_op(w, "device_sub") ||
+                            is_op(w, "device_prelu")
                         ? PAIRED
                     : is_op(w, "device_softmax") || is_op(w, "softmax") ? SOFT
                                                                         : MAPPED;
