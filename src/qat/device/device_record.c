@@ -104,11 +104,11 @@ static dt_status refuse(recorder *r, const dt_call *c, dt_module *m, const char 
  * not, and become tables. */
 static bool clamps_before(const recorder *r, const dt_call *c)
 {
+    if (c->op != &dt__op_relu && c->op != &dt__op_relu6) return false;
     const struct handle *from = find(r, c->in[0]);
     const dt__plan_node *node = node_of(r, from->value);
     const dt__becomes *b = node == NULL || node->op == NULL ? NULL : dt__becomes_of(node->op);
-    const bool is_relu = c->op == &dt__op_relu || c->op == &dt__op_relu6;
-    return is_relu && !from->refused && b != NULL && b->clamps && node->activation == DT_ACT_NONE &&
+    return !from->refused && b != NULL && b->clamps && node->activation == DT_ACT_NONE &&
            node->last < 0;
 }
 
