@@ -124,9 +124,9 @@ def drawn(keras, seed):
     def late(y):
         return k.ReLU(6.0 if r.integers(2) else None)(k.MaxPool2D(2, strides=1)(conv(y, 4)))
 
-    bodies = [leaky, larger, late, lambda y: conv(y, int(r.integers(3, 9))), depthwise, dilated, gate, planes, pool,
-              branches, centred, up, cut, lambda y: k.Activation("hard_silu")(y),
-              lambda y: k.Activation("tanh")(conv(y, 5))]
+    bodies = [leaky, larger, late, lambda y: conv(y, int(r.integers(3, 9))), depthwise, dilated,
+              gate, planes, pool, branches, centred, up, cut,
+              lambda y: k.Activation("hard_silu")(y), lambda y: k.Activation("tanh")(conv(y, 5))]
     x = y = keras.Input((int(r.integers(7, 14)), int(r.integers(7, 14)), int(r.integers(1, 5))))
     y = conv(y, int(r.integers(3, 9)))
     for i in r.integers(0, len(bodies), int(r.integers(2, 6))):
