@@ -3,7 +3,7 @@
  * layout it likes best, as detent's are packed. One primitive for each shape, with a scratchpad of
  * ours, made for as many threads as run it.
  *
- *     bench/onednn [--json] [--quick]        rows of `detent bench --only products,convolutions`
+ *     bench/onednn [--json] [--quick]        rows of `detent-bench --only products,convolutions`
  *
  * Its convolutions are of u8 and s8 into floats, all three in layouts that it likes best.
  */
@@ -153,8 +153,8 @@ static void close_product(void *user)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* As `detent bench` does, and for its reasons (src/cli/main.c). oneDNN's own threads, which the
- * rival has, sleep early, so that they leave the processors to the library's. */
+/* OpenBLAS takes its own choice of a core, as in src/bench/program.c. oneDNN's own threads, which
+ * the rival has, sleep early, so that they leave the processors to the library's. */
 static void prepare_environment(char **argv)
 {
     const bool chosen = getenv("OMP_WAIT_POLICY") != NULL;

@@ -1,17 +1,13 @@
-# The benchmark, which sees all of src/ and is not installed, the program, the examples.
-detent_sources(sources src/bench)
-add_library(detent_bench STATIC ${sources})
-target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
-
-# ---- the program, the examples, the benchmarks: public headers, and bench/bench.h ---------------
+# The program, the examples, the benchmarks.
+# ---- the program: public headers alone ---------------------------------------------------------
 detent_sources(sources src/cli)
 if(sources AND NOT DETENT_LAYERS)
     list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/cli/entry.c)
     add_library(detent_cli STATIC ${sources})
-    target_include_directories(detent_cli PRIVATE src) # for bench/bench.h
+    target_include_directories(detent_cli PRIVATE src) # for "cli/..."
     # utf8proc: widths of characters on a terminal
     target_link_libraries(detent_cli PRIVATE detent_strict PkgConfig::DETENT_DEPS
-        PUBLIC detent_bench)
+        PUBLIC detent_static)
     add_executable(detent src/cli/entry.c)
     target_include_directories(detent PRIVATE src)
     target_link_libraries(detent PRIVATE detent_strict detent_cli)
@@ -37,6 +33,20 @@ if(TARGET detent)
     under_emulator(detent ${PROJECT_BINARY_DIR} detent)
 endif()
 
+# ---- detent-bench: sees all of src/ and is not installed ----------------------------------------
+detent_sources(sources src/bench)
+list(REMOVE_ITEM sources ${PROJECT_SOURCE_DIR}/src/bench/program.c)
+add_library(detent_bench STATIC ${sources})
+target_link_libraries(detent_bench PRIVATE detent_flags PUBLIC detent_static)
+if(NOT DETENT_LAYERS)
+    add_executable(detent-bench src/bench/program.c)
+    target_include_directories(detent-bench PRIVATE src)
+    target_link_libraries(detent-bench PRIVATE detent_strict detent_bench)
+    target_link_options(detent-bench PRIVATE -Wl,--gc-sections)
+    under_emulator(detent-bench ${PROJECT_BINARY_DIR} detent-bench)
+endif()
+
+# ---- examples, and comparisons with other libraries ---------------------------------------------
 foreach(folder examples bench)
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.c)
     foreach(source IN LISTS sources)
@@ -44,7 +54,7 @@ foreach(folder examples bench)
         add_executable(${folder}-${name} ${source})
         set_target_properties(${folder}-${name} PROPERTIES OUTPUT_NAME ${name}
             RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
-        if(name STREQUAL "onednn") # joins the rows of `detent bench`
+        if(name STREQUAL "onednn") # joins the rows of detent-bench
             target_include_directories(${folder}-${name} PRIVATE src)
             target_link_libraries(${folder}-${name} PRIVATE detent_strict detent_bench m)
         else()

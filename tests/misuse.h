@@ -10,6 +10,7 @@
 #include <detent/io.h>
 #include <detent/keys.h>
 #include <detent/layers.h>
+#include <detent/machine.h>
 #include <detent/ptq.h>
 #include <detent/plugin.h>
 #include <detent/report.h>

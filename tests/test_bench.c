@@ -1,4 +1,4 @@
-/* detent bench: rows and their fields, options, and refusals. No test checks a time. */
+/* detent-bench: rows and their fields, options, and refusals. No test checks a time. */
 #include "testing.h"
 
 #include "bench/account.h"
@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define DETENT "'" DETENT_BINARY_DIR "/detent' bench "
+#define BENCH "'" DETENT_BINARY_DIR "/detent-bench' "
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
@@ -23,32 +23,29 @@ typedef struct usage_case {
 } usage_case;
 
 static const usage_case usage_cases[] = {
-    { "--help", 0, "usage: detent bench [MODEL|RUN] [OPTIONS]" },
-    { "a b", 2, "usage: detent bench" },
-    { "nothing.safetensors", 4, "nothing.safetensors" },
-    { "nothing.safetensors --only step", 2, "--only is for figures of the machine" },
-    { "--batch 3", 2, "--batch is for a MODEL" },
-    { "model --batch 0", 2, "--batch is '0'" },
-    { "--only limit", 2, "there is no part 'limit' (did you mean 'limits'?)" },
-    { "--only limits,,step", 2, "there is no part ''" },
+    { "--help", 0, "usage: detent-bench [OPTIONS]" },
+    { "a b", 2, "'a' is not an option, or lacks its value\nusage: detent-bench" },
+    { "--quick --only", 2, "'--only' is not an option, or lacks its value" },
+    { "--only limit", 2, "there is no part 'limit'; did you mean 'limits'?" },
+    { "--only limits,,step", 2, "there is no part ''; --help lists them" },
     { "--only zebra", 2, "there is no part 'zebra'" },
-    { "--threads 0", 2, "--threads is '0', and should be 1 to 1024" },
+    { "--threads 0", 2, "--threads must be 1 to 1024, got '0'" },
     { "--threads 1025", 2, "1 to 1024" },
     { "--threads 99999999999999999999", 2, "1 to 1024" },
     { "--threads 1x", 2, "1 to 1024" },
-    { "--repeat -1", 2, "--repeat is '-1', and should be 1 to 1000" },
+    { "--repeat -1", 2, "--repeat must be 1 to 1000, got '-1'" },
     { "--repeat ''", 2, "1 to 1000" },
-    { "--quik", 2, "did you mean '--quick'?" },
-    { "--quick --only limits > /dev/full #", 1, "" },
+    { "--quik", 2, "'--quik' is not an option" },
+    { "--quick --only limits 2>&1 > /dev/full #", 1, "standard output cannot be written" },
 };
 
 START_TEST(usage)
 {
     const usage_case *c = &usage_cases[_i];
     char *output = NULL;
-    const int status = test_shell(&output, DETENT "%s 2>&1", c->arguments);
-    ck_assert_msg(status == c->status, "detent bench %s: %d: %s", c->arguments, status, output);
-    ck_assert_msg(strstr(output, c->words) != NULL, "detent bench %s: %s", c->arguments, output);
+    const int status = test_shell(&output, BENCH "%s 2>&1", c->arguments);
+    ck_assert_msg(status == c->status, "detent-bench %s: %d: %s", c->arguments, status, output);
+    ck_assert_msg(strstr(output, c->words) != NULL, "detent-bench %s: %s", c->arguments, output);
     free(output);
 }
 END_TEST
@@ -122,8 +119,8 @@ static void check_parts_of(const json_t *rows, const char *step)
 static json_t *json_of(const char *before, const char *arguments)
 {
     char *output = NULL;
-    const int status = test_shell(&output, "%s " DETENT "%s 2>/dev/null", before, arguments);
-    ck_assert_msg(status == 0, "detent bench %s: %d", arguments, status);
+    const int status = test_shell(&output, "%s " BENCH "%s 2>/dev/null", before, arguments);
+    ck_assert_msg(status == 0, "detent-bench %s: %d", arguments, status);
     json_error_t error;
     json_t *root = json_loads(output, 0, &error);
     ck_assert_msg(root != NULL, "%s: %s", error.text, output);
@@ -169,7 +166,7 @@ START_TEST(parts_repetitions_and_kernels_are_chosen)
     ck_assert_int_eq((int)n, count_rows(rows, "step/") + count_rows(rows, "quantize/"));
     const json_t *first = json_array_get(rows, 0);
     ck_assert_int_eq(json_integer_value(json_object_get(first, "repetitions")), 4);
-    ck_assert_int_eq(test_shell(NULL, "DETENT_CPU=zebra " DETENT "--quick 2>/dev/null"), 2);
+    ck_assert_int_eq(test_shell(NULL, "DETENT_CPU=zebra " BENCH "--quick 2>/dev/null"), 2);
     json_decref(root);
 }
 END_TEST
@@ -189,10 +186,10 @@ START_TEST(the_core_of_the_environment_is_ignored)
 #endif
     json_decref(plain);
     json_decref(named);
-    ck_assert_int_eq(test_shell(&output, "OPENBLAS_CORETYPE=Prescott " DETENT
+    ck_assert_int_eq(test_shell(&output, "OPENBLAS_CORETYPE=Prescott " BENCH
                                          "--quick --only limits 2>&1 >/dev/null"),
                      0);
-    ck_assert_str_eq(output, "detent bench: OPENBLAS_CORETYPE is 'Prescott', which is ignored\n");
+    ck_assert_str_eq(output, "detent-bench: OPENBLAS_CORETYPE is 'Prescott', which is ignored\n");
     free(output);
 }
 END_TEST

@@ -56,7 +56,7 @@ static const usage_case usage_cases[] = {
     { "train digits-mlp", 4,
       "digits-mlp: cannot open: No such file or directory; `detent cp digits-mlp`" },
     { "train digits-nlp", 4, "digits-nlp: cannot open: No such file or directory\n" },
-    { "bench --help", 0, "experts" },
+    { "bench --help", 0, "examples of a pass" },
     { "config show r $(seq 1024)", 2, "more than 1024 arguments" },
 };
 

@@ -100,7 +100,7 @@ static const command commands[] = {
     { "search r.yaml --budget 400 --dry-run --json", 0, false, false },
     { "search r.yaml --budget 400 --quiet", 0, true, true },
     { "search r.yaml --budget 400 --quiet --json", 0, true, true },
-    { "bench --quick --repeat 1 --only limits --threads 1", NOT_MALLOC, true, false },
+    { "bench run --repeat 1 --threads 1 --json", NOT_MALLOC, true, false },
 };
 
 static const char sweep[] = "seeds: 2\nkeys: {train.optimizer.lr: [1e-3, 1e-2]}\n";

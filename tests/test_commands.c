@@ -206,7 +206,7 @@ static const line lines[] = {
     { 2, "exclude each other", "inspect run --layers --device" },
     { 2, "it is read", "import cnn.onnx -o cnn.st --check cnn.st" },
     /* the rest */
-    { 2, "there is no part", "bench --only zebra" },
+    { 2, "usage: detent bench", "bench" },
     { 0, "processor", "doctor" },
     { 0, "\"processor\"", "doctor --json" },
     { 0, "detent ", "--version" },

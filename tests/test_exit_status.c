@@ -61,7 +61,7 @@ static const row rows[] = {
     { 2, "usage: detent check", "detent check" },
     { 2, "usage: detent report", "detent report" },
     { 2, "usage: detent compare", "detent compare" },
-    { 2, "no option", "detent bench --zebra" },
+    { 2, "no option", "detent bench a --zebra" },
     { 2, "no option", "detent doctor --zebra" },
     { 2, "no option", "detent new --zebra" },
     { 2, "usage: detent ls", "detent ls zebra" },

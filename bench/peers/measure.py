@@ -1,4 +1,4 @@
-"""How things are timed: as `detent bench` does it. Trials that are compared run in turn, again and
+"""How things are timed: as `detent-bench` does it. Trials that are compared run in turn, again and
 again, so that whatever the machine does in between happens to all of them; a sample is as many runs
 as the clock needs; the median and the quartiles of the samples come out."""
 
@@ -22,7 +22,7 @@ class Options:
 
 @dataclasses.dataclass
 class Trial:
-    name: str  # of its row, as in `detent bench`
+    name: str  # of its row, as in `detent-bench`
     source: str  # who does the work, with version
     unit: str  # "ms": the value is the time, else work / time / 10^9
     run: Callable

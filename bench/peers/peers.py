@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The work of `detent bench` in PyTorch, torchao and onnxruntime, as the same rows. README.md says
+"""The work of `detent-bench` in PyTorch, torchao and onnxruntime, as the same rows. README.md says
 how to make the environment that this wants."""
 
 import argparse

@@ -1,4 +1,4 @@
-"""What is measured: the shapes and names of `detent bench`."""
+"""What is measured: the shapes and names of `detent-bench`."""
 
 import dataclasses
 import glob

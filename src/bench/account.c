@@ -260,7 +260,7 @@ static dt_status middle_of(dt__bench *b, const dt__account *a, double mean[MOST_
     double *total = dt__alloc_array(b->ctx, n > 0 ? n : 1, sizeof *total);
     if (total == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < n; i++) total[i] = total_of(a, i);
-    const dt__spread s = dt__spread_of(n, total);
+    const dt__quartiles s = dt__quartiles_of(n, total);
     dt__release(b->ctx, total);
     int used = 0;
     memset(mean, 0, MOST_PARTS * sizeof mean[0]);

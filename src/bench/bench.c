@@ -3,6 +3,8 @@
 #include "kernels/products/blas_library.h"
 #include "kernels/sets.h"
 
+#include <detent/machine.h>
+
 #include <stdio.h>
 #include <string.h>
 
@@ -42,39 +44,10 @@ dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out)
     return DT_OK;
 }
 
-/* The size of a cache from Linux's sysfs, "1024K"; 0 if there is none, or it is an instruction
- * cache. */
-static size_t cache_at(int index)
-{
-    char path[96], type[32] = "";
-    unsigned long kib = 0;
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/type", index);
-    FILE *file = fopen(path, "r");
-    if (file == NULL) return 0;
-    const bool data = fscanf(file, "%31s", type) == 1 && strcmp(type, "Instruction") != 0;
-    fclose(file);
-    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", index);
-    file = data ? fopen(path, "r") : NULL;
-    if (file == NULL) return 0;
-    if (fscanf(file, "%luK", &kib) != 1) kib = 0;
-    fclose(file);
-    return (size_t)kib << 10;
-}
-
-/* The first, second and last level of data caches; 0 if unknown. */
-static void find_caches(size_t cache[3])
-{
-    int n = 0;
-    for (int i = 0; i < 8; i++) {
-        const size_t bytes = cache_at(i);
-        if (bytes > 0) cache[n < 2 ? n++ : 2] = bytes;
-    }
-}
-
-void dt__bench_caches(dt__bench *b)
+/* Sizes of buffers, by those of the caches. */
+static void choose_memory(dt__bench *b)
 {
     const size_t most = (size_t)1 << 30, least = (size_t)64 << 20;
-    find_caches(b->cache);
     size_t last = 0;
     for (int i = 0; i < 3; i++) last = b->cache[i] > last ? b->cache[i] : last;
     b->memory = 4 * last < least ? least : 4 * last > most ? most : 4 * last;
@@ -111,8 +84,10 @@ dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink r
         return dt_fail(ctx, DT_ERR_ARG, "bench: repeat is %d, outside 0...%d", o->repeat,
                        DT__MOST_TURNS);
     }
-    DT__TRY(dt__blas_load(ctx));
-    dt__bench_caches(&b);
+    dt_machine machine;
+    DT__TRY(dt_machine_find(ctx, &machine)); /* loads OpenBLAS */
+    memcpy(b.cache, machine.cache, sizeof b.cache);
+    choose_memory(&b);
     const int threads = dt_threads(ctx);
     dt_status s = run_with(&b, 1);
     if (s == DT_OK && threads > 1) s = run_with(&b, threads);

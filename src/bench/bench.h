@@ -5,8 +5,8 @@
  * machine's speed affect all of them. Each figure is the median; shares of a limit and ratios
  * compare medians of the same turns.
  *
- * This library is for the program, the tests and bench/. It may include all of src/ and is not
- * installed. */
+ * This library is for detent-bench (program.c), the tests and bench/. It may include all of src/
+ * and is not installed. */
 #ifndef DT__BENCH_BENCH_H
 #define DT__BENCH_BENCH_H
 
@@ -92,19 +92,6 @@ dt_bench_options dt_bench_defaults(void);
  * STATE (no OpenBLAS), the sink's. */
 dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink row, void *user);
 
-/* The machine as the program sees it. */
-typedef struct dt_bench_machine {
-    char processor[64], blas[48]; /* the brand; "OpenBLAS 0.3.21" */
-    const char *blas_core;        /* for which OpenBLAS chose its kernels; lent for ever */
-    const char *kernels;          /* dt_kernels_name */
-    long cores;                   /* that are online */
-    int threads;                  /* of the context */
-    size_t cache[3];              /* bytes of the first, second and last level */
-} dt_bench_machine;
-
-/* Errors: those of dt_kernels_name; STATE: no OpenBLAS. */
-dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m);
-
 /* dt_bench as text: first the machine (processor, cores, threads, caches, kernels, OpenBLAS's core,
  * versions), then the rows as they are measured. Either a line each, or one JSON object,
  * {"machine": {...}, "rows": [...]}, a row being an object with `name`, `value`, `unit`, `low`,
@@ -112,33 +99,5 @@ dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m);
  * each), null where there is none. Errors: those of dt_bench; JSON is then incomplete. */
 dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json, dt_sink sink,
                          void *user);
-
-/* ---- a model --------------------------------------------------------------------------------- */
-
-/* A call of an op in a pass, in the order of the pass; lent during the call of `each`. */
-typedef struct dt_bench_op {
-    const char *module, *op; /* its path: "" of the model itself */
-    double seconds;          /* the median */
-    double share;            /* of all ops */
-} dt_bench_op;
-
-typedef struct dt_bench_latency_options {
-    int64_t batch; /* examples of a pass, at least 1 */
-    int repeat;    /* passes of each kind; 0: as many as a second holds, at most 200 */
-    void (*each)(void *user, const dt_bench_op *row); /* NULL: rows are not wanted */
-    void *user;
-} dt_bench_latency_options;
-
-typedef struct dt_bench_latency {
-    int64_t batch;
-    int repetitions, threads;
-    double seconds, low, high; /* of a pass: the median and the quartiles around it */
-    double in_ops;             /* the sum of the rows */
-} dt_bench_latency;
-
-/* How long a model takes on this machine, on random inputs: whole passes in evaluation, and in turn
- * with them passes in which each op is timed. Errors: ARG, those of the forward pass, NOMEM. */
-dt_status dt_bench_model(dt_module *m, const dt_model_info *info,
-                         const dt_bench_latency_options *options, dt_bench_latency *out);
 
 #endif

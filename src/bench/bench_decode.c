@@ -171,7 +171,7 @@ static dt_status report(dt__bench *b, const subject *s, int which)
     double *v = s->took[which].seconds;
     const int n = (int)dt__min_i64(s->took[which].runs, MOST_RUNS);
     for (int i = 0; i < n; i++) v[i] = (which == PREFILL ? (double)s->task->tokens : 1) / v[i];
-    const dt__spread of = dt__spread_of(n, v);
+    const dt__quartiles of = dt__quartiles_of(n, v);
     name_of(b, s->task, which, "-tokens", name);
     return b->row(b->row_user, &(dt_bench_row){ .name = name,
                                                 .unit = "tokens/s",

@@ -178,7 +178,7 @@ static void name_of(dt__bench *b, const work *task, const char *what, char name[
 }
 
 static dt_status hand_on(dt__bench *b, const work *task, const char *const what[2],
-                         const dt__spread *v)
+                         const dt__quartiles *v)
 {
     char name[DT__BENCH_NAME];
     name_of(b, task, what[0], name);
@@ -202,12 +202,12 @@ static dt_status report(dt__bench *b, const work *task, const subject s[2])
         for (int k = 0; k < n; k++) {
             s[i].seconds[k] = (double)(task->batch * task->tokens) / s[i].seconds[k];
         }
-        const dt__spread spread = dt__spread_of(n, s[i].seconds);
+        const dt__quartiles spread = dt__quartiles_of(n, s[i].seconds);
         DT__TRY(hand_on(b, task, speed[i], &spread));
     }
     for (int i = FLOAT; i <= QAT; i++) { /* bytes have no spread */
         const double bytes = (double)s[i].peak / 1048576;
-        DT__TRY(hand_on(b, task, memory[i], &(dt__spread){ bytes, bytes, bytes, 1 }));
+        DT__TRY(hand_on(b, task, memory[i], &(dt__quartiles){ bytes, bytes, bytes, 1 }));
     }
     return DT_OK;
 }

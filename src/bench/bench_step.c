@@ -174,7 +174,7 @@ static void name_of(dt__bench *b, const work *task, const char *what, char name[
 
 /* Reports the float and the QAT step, the latter with its ratio to the former. */
 static dt_status report(dt__bench *b, const work *task, const char *what, const char *unit,
-                        const dt__spread spread[2])
+                        const dt__quartiles spread[2])
 {
     for (int i = FLOAT; i <= QAT; i++) {
         char name[DT__BENCH_NAME], both[64];
@@ -199,19 +199,19 @@ static dt_status report(dt__bench *b, const work *task, const char *what, const 
 
 static dt_status report_all(dt__bench *b, const work *task, subject s[2])
 {
-    dt__spread spread[2];
+    dt__quartiles spread[2];
     for (int phase = 0; phase < PHASES; phase++) {
         for (int i = FLOAT; i <= QAT; i++) {
             const int n = (int)dt__min_i64(s[i].steps, MOST_STEPS);
             for (int k = 0; k < n; k++) s[i].seconds[phase][k] *= 1e3;
-            spread[i] = dt__spread_of(n, s[i].seconds[phase]);
+            spread[i] = dt__quartiles_of(n, s[i].seconds[phase]);
         }
         DT__TRY(report(b, task, phase_names[phase], "ms", spread));
     }
     for (int held = 0; held < 2; held++) { /* bytes have no spread */
         for (int i = FLOAT; i <= QAT; i++) {
             const double bytes = (double)(held ? s[i].held : s[i].peak) / 1048576;
-            spread[i] = (dt__spread){ bytes, bytes, bytes, 1 };
+            spread[i] = (dt__quartiles){ bytes, bytes, bytes, 1 };
         }
         DT__TRY(report(b, task, held ? "held" : "peak", "MiB", spread));
     }

@@ -9,27 +9,10 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define FEWEST_TURNS 5
 #define MOST_TURNS_UNASKED 101
-
-/* ---- spread --------------------------------------------------------------------------------- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-dt__spread dt__spread_of(int n, double *values)
-{
-    qsort(values, (size_t)n, sizeof values[0], by_value);
-    const int quarter = n / 4, half = n / 2;
-    const double median = n % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
-    return (dt__spread){ median, values[quarter], values[n - 1 - quarter], n };
-}
 
 /* ---- samples -------------------------------------------------------------------------------- */
 
@@ -140,7 +123,7 @@ static double value_of(const dt__trial *t, double seconds)
     return strcmp(t->unit, "ms") == 0 ? 1e3 * seconds : 1e-9 * t->work / seconds;
 }
 
-static dt_status hand_on(dt__bench *b, const dt__trial *trials, const dt__spread *spread, int i)
+static dt_status hand_on(dt__bench *b, const dt__trial *trials, const dt__quartiles *spread, int i)
 {
     const dt__trial *t = &trials[i];
     const double low = value_of(t, spread[i].low), high = value_of(t, spread[i].high);
@@ -174,9 +157,9 @@ dt_status dt__measure(dt__bench *b, int n, dt__trial *trials)
     dt__team *const threads = dt__threads_enter(b->ctx);
     dt_status s = take_turns(b, n, trials);
     dt__threads_leave(threads);
-    dt__spread spread[DT__MOST_TRIALS];
+    dt__quartiles spread[DT__MOST_TRIALS];
     for (int i = 0; s == DT_OK && i < n; i++) {
-        spread[i] = dt__spread_of(trials[i].turns, trials[i].seconds);
+        spread[i] = dt__quartiles_of(trials[i].turns, trials[i].seconds);
         trials[i].median = spread[i].median;
     }
     for (int i = 0; s == DT_OK && i < n; i++) {

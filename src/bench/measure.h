@@ -6,6 +6,7 @@
 #include "bench/bench.h"
 #include "bench/limits.h"
 #include "core/core.h"
+#include "core/quartiles.h"
 
 #define DT__MOST_TRIALS 15
 #define DT__MOST_TURNS 1000
@@ -53,18 +54,8 @@ typedef struct dt__trial {
 /* Runs the trials in turn and passes on the rows of those that are not silent. */
 dt_status dt__measure(dt__bench *b, int n, dt__trial *trials);
 
-/* Median and quartiles of values. Sorts them. */
-typedef struct dt__spread {
-    double median, low, high;
-    int n;
-} dt__spread;
-
-dt__spread dt__spread_of(int n, double *values);
-
 /* A context like the user's, with `threads` threads. */
 dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out);
-/* Sets cache and memory. */
-void dt__bench_caches(dt__bench *b);
 
 /* The name of a row: the text, and the number of threads. */
 void dt__bench_name(const dt__bench *b, char name[DT__BENCH_NAME], const char *format, ...)

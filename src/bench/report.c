@@ -1,14 +1,12 @@
 /* Rows and the machine as text: lines for people, objects of JSON for programs. */
-#define _POSIX_C_SOURCE 200809L
 #include "bench/measure.h"
 #include "core/text/number.h"
-#include "kernels/products/blas_library.h"
-#include "kernels/machine.h"
+
+#include <detent/machine.h>
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PAGE 2048
 
@@ -111,7 +109,7 @@ static void put_row(page *p, const dt_bench_row *row)
 
 /* ---- the machine ---------------------------------------------------------------------------- */
 
-static void put_machine_json(page *p, const dt_bench_machine *m)
+static void put_machine_json(page *p, const dt_machine *m)
 {
     put(p, "{");
     put_string(p, "processor", m->processor);
@@ -128,33 +126,13 @@ static void put_machine_json(page *p, const dt_bench_machine *m)
     put(p, "}");
 }
 
-static void put_machine(page *p, const dt_bench_machine *m)
+static void put_machine(page *p, const dt_machine *m)
 {
     const size_t *c = m->cache;
     put(p, "%s, %ld cores, %d thread%s; caches %zu KiB, %zu KiB, %zu MiB\n", m->processor, m->cores,
         m->threads, m->threads == 1 ? "" : "s", c[0] >> 10, c[1] >> 10, c[2] >> 20);
     put(p, "detent %s, kernels %s, compiler %s; %s, core %s", dt_version(), m->kernels, __VERSION__,
         m->blas, m->blas_core);
-}
-
-dt_status dt_bench_find_machine(dt_ctx *ctx, dt_bench_machine *m)
-{
-    dt__bench caches = { .memory = 0 };
-    *m = (dt_bench_machine){ .cores = sysconf(_SC_NPROCESSORS_ONLN), .threads = dt_threads(ctx) };
-    m->kernels = dt_kernels_name(ctx);
-    if (m->kernels == NULL) return dt_error_status(ctx);
-    char processor[DT__PROCESSOR];
-    snprintf(m->processor, sizeof m->processor, "%s", dt__processor(processor));
-    dt__bench_caches(&caches);
-    memcpy(m->cache, caches.cache, sizeof m->cache);
-    /* "OpenBLAS 0.3.21 and how it was built" */
-    DT__TRY(dt__blas_load(ctx));
-    const char *config = dt__blas.openblas_get_config();
-    const size_t name = strcspn(config, " ");
-    const size_t both = name + strspn(config + name, " ");
-    snprintf(m->blas, sizeof m->blas, "%.*s", (int)(both + strcspn(config + both, " ")), config);
-    m->blas_core = dt__blas.openblas_get_corename();
-    return DT_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -190,10 +168,10 @@ dt_status dt_bench_write(dt_ctx *ctx, const dt_bench_options *options, bool json
                          void *user)
 {
     output o = { json, 0, sink, user };
-    dt_bench_machine m;
+    dt_machine m;
     char text[PAGE];
     page p = { text, sizeof text, 0 };
-    DT__TRY(dt_bench_find_machine(ctx, &m));
+    DT__TRY(dt_machine_find(ctx, &m));
     if (json) {
         put(&p, "{\"machine\": ");
         put_machine_json(&p, &m);

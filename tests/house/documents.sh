@@ -18,7 +18,8 @@
 #   <!-- if: command -->      not run where this fails: a program or a module of Python is not here;
 #                             scripts/check-exports --only pages installs modules
 #   <!-- before: commands --> run first: makes the files that the block names
-#   <!-- shortened: words --> words behind each `detent train`, `quantize` and `bench` of the block
+#   <!-- shortened: words --> words behind each `detent train`, `detent quantize` and `detent-bench`
+#                             of the block
 #   <!-- where: S=1 DIR=x --> values of words that stand for any: S and DIR
 #   <!-- beside: block -->    of YAML: a block of the recipe that the fragment belongs to
 #   <!-- given: text -->      of C the parameters that the snippet takes for granted, of Python code
@@ -169,7 +170,7 @@ extract() { # page folder
         if (indented == "") first = NR
         line = substr($0, 5)
         if (line ~ /^ *(detent|cmake|cp|mkdir|cc|scripts\/|build\/|printf|export|python3) / ||
-            line ~ /^ *(mpirun|srun|llama-cli) / ||
+            line ~ /^ *(detent-bench|mpirun|srun|llama-cli) / ||
             line ~ /^ *(scripts|build)\/[a-z\/-]+( |$)/) runs = 1
         indented = indented blanks line "\n"; blanks = ""; next
     }
@@ -180,7 +181,7 @@ extract() { # page folder
 # The words of `shortened` join each command that trains, quantizes or measures, in front of a
 # comment.
 lengthen() { # words, script on stdin
-    awk -v words="$1" '/^ *(mpirun -n [0-9]+ )?detent (train|quantize|bench)( |$)/ {
+    awk -v words="$1" '/^ *(mpirun -n [0-9]+ )?detent( (train|quantize)|-bench)( |$)/ {
         at = match($0, /( +#| *\\$)/); tail = ""
         if (at > 0) { tail = substr($0, at); $0 = substr($0, 1, at - 1) }
         $0 = $0 " " words tail } { print }'

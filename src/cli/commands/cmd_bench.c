@@ -1,98 +1,20 @@
-/* detent bench: measures the machine's limits, and kernels and training steps as shares of them;
- * of a model how long it takes here, by layer. */
-#include "bench/bench.h"
+/* detent bench: how long a model takes on this machine, by layer. */
 #include "cli/cli.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
+#include <detent/machine.h>
+
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-enum { JSON, ONLY, THREADS, REPEAT, EXPLAIN, QUICK, BATCH, QUIET }; /* options, as in main.c */
-
-/* Adds the part named text[0...length-1]. */
-static int add_part(const cli_args *args, const char *text, size_t length, unsigned *parts)
-{
-    char name[32];
-    snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name), text);
-    for (int i = 0; dt_bench_parts[i] != NULL; i++) {
-        if (strcmp(dt_bench_parts[i], name) != 0) continue;
-        *parts |= 1U << i;
-        return CLI_DONE;
-    }
-    const char *meant = dt_nearest(dt_bench_parts, name);
-    if (meant == NULL)
-        return cli_fail(args, CLI_USAGE, "--only: there is no part '%s'; --help lists them", name);
-    return cli_fail(args, CLI_USAGE, "--only: there is no part '%s' (did you mean '%s'?)", name,
-                    meant);
-}
-
-static int read_parts(const cli_args *args, unsigned *parts)
-{
-    const char *text = args->option[ONLY];
-    if (text == NULL) return CLI_DONE;
-    for (*parts = 0;; text++) {
-        const size_t length = strcspn(text, ",");
-        const int status = add_part(args, text, length, parts);
-        if (status != CLI_DONE) return status;
-        text += length;
-        if (*text == 0) return CLI_DONE;
-    }
-}
-
-/* Flushes each row, since the next one may take a while. */
-static dt_status flush(dt_status s) { return s == DT_OK && fflush(stdout) != 0 ? DT_ERR_IO : s; }
-
-static dt_status print_json(void *user, const char *text, size_t bytes)
-{
-    meter_remove();
-    return flush(cli_stdout(user, text, bytes));
-}
-
-/* Prints whole lines. */
-static dt_status print_lines(void *user, const char *text, size_t bytes)
-{
-    char line[1024];
-    (void)user;
-    meter_remove();
-    for (const char *end = text + bytes; text < end;) {
-        const char *newline = memchr(text, '\n', (size_t)(end - text));
-        const int n = (int)((newline == NULL ? end : newline) - text);
-        snprintf(line, sizeof line, "%.*s", n, text);
-        cli_fold(line);
-        text += n + 1;
-    }
-    return flush(ferror(stdout) ? DT_ERR_IO : DT_OK);
-}
-
-/* OpenBLAS reads it when it is loaded, by the first rounding with data, which may then take twice
- * the time. */
-static void ignore_core(void)
-{
-    const char *core = getenv("OPENBLAS_CORETYPE");
-    if (core == NULL) return;
-    cli_tell(stderr, "detent bench: OPENBLAS_CORETYPE is '%s', which is ignored", core);
-    unsetenv("OPENBLAS_CORETYPE");
-}
-
-static int run(const cli_args *args, dt_ctx *ctx, const dt_bench_options *options)
-{
-    meter_begin("bench", args->option[QUIET] != NULL);
-    const bool json = args->option[JSON] != NULL;
-    const dt_status s = dt_bench_write(ctx, options, json, json ? print_json : print_lines, NULL);
-    meter_end();
-    if (s == DT_ERR_IO) return CLI_FAILED; /* main says that stdout failed */
-    if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
-    return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
-}
+enum { JSON, THREADS, REPEAT, BATCH, QUIET }; /* options, as in main.c */
 
 typedef struct latency {
     cli_table text;
     bool json, any;
 } latency;
 
-static void put_row(void *user, const dt_bench_op *row)
+static void put_row(void *user, const dt_latency_op *row)
 {
     latency *l = user;
     if (l->json) {
@@ -110,7 +32,7 @@ static void put_row(void *user, const dt_bench_op *row)
     l->any = true;
 }
 
-static void print_latency(const dt_bench_latency *b, bool json)
+static void print_latency(const dt_latency *b, bool json)
 {
     const double each = b->seconds / (double)b->batch;
     if (!json) {
@@ -137,14 +59,14 @@ static int measure(const cli_args *args, dt_ctx *ctx, int batch, int repeat)
     static const char *const heads[] = { "layer", "op", "us", "%" };
     dt_module *m = NULL;
     dt_model_info info;
-    dt_bench_latency out;
+    dt_latency out;
     latency l = { .text = { .form = "llrr" }, .json = args->option[JSON] != NULL };
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
     if (l.json) fputs("{\n  \"ops\": [", stdout);
     for (int i = 0; i < 4 && !l.json; i++) cli_table_put(&l.text, heads[i]);
-    const dt_bench_latency_options o = { batch, repeat, put_row, &l };
+    const dt_latency_options o = { batch, repeat, put_row, &l };
     meter_begin("bench", args->option[QUIET] != NULL);
-    const dt_status s = dt_bench_model(m, &info, &o, &out);
+    const dt_status s = dt_latency_measure(m, &info, &o, &out);
     meter_end();
     if (s == DT_OK && !l.json) cli_table_print(&l.text);
     else cli_table_free(&l.text);
@@ -154,42 +76,17 @@ static int measure(const cli_args *args, dt_ctx *ctx, int batch, int repeat)
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 
-/* Options of the machine's figures say nothing of a model, and the other way round. */
-static int check_options(const cli_args *args)
-{
-    static const struct {
-        int option;
-        const char *name;
-    } machine[] = { { ONLY, "--only" }, { EXPLAIN, "--explain" }, { QUICK, "--quick" } };
-    if (args->n_words == 0 && args->option[BATCH] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--batch is for a MODEL or RUN, which is not given");
-    }
-    for (int i = 0; i < 3 && args->n_words > 0; i++) {
-        if (args->option[machine[i].option] == NULL) continue;
-        return cli_fail(args, CLI_USAGE, "%s is for figures of the machine, not of a model",
-                        machine[i].name);
-    }
-    return CLI_DONE;
-}
-
 int cli_bench(const cli_args *args)
 {
-    dt_bench_options options = dt_bench_defaults();
-    int threads = 0, batch = 1;
-    options.explain = args->option[EXPLAIN] != NULL;
-    options.quick = args->option[QUICK] != NULL;
-    int status = read_parts(args, &options.parts);
-    if (status == CLI_DONE) status = cli_read_count(args, THREADS, 1024, &threads);
-    if (status == CLI_DONE) status = cli_read_count(args, REPEAT, 1000, &options.repeat);
+    int threads = 0, batch = 1, repeat = 0;
+    int status = cli_read_count(args, THREADS, 1024, &threads);
+    if (status == CLI_DONE) status = cli_read_count(args, REPEAT, 1000, &repeat);
     if (status == CLI_DONE) status = cli_read_count(args, BATCH, 1 << 20, &batch);
-    if (status == CLI_DONE) status = check_options(args);
     if (status != CLI_DONE) return status;
-    ignore_core();
     dt_ctx *ctx;
     const int opened = cli_open(args, threads, &ctx);
     if (opened != CLI_DONE) return opened;
-    status =
-        args->n_words > 0 ? measure(args, ctx, batch, options.repeat) : run(args, ctx, &options);
+    status = measure(args, ctx, batch, repeat);
     dt_ctx_free(ctx);
     return status;
 }

@@ -1,8 +1,9 @@
 /* detent doctor: the processor, its instruction sets, OpenBLAS's core, threads and memory, and what
  * would make detent faster here. Reads /proc, /sys and the environment; measures nothing. */
-#include "bench/bench.h"
 #include "cli/cli.h"
 #include "cli/print/text.h"
+
+#include <detent/machine.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@ enum { JSON }; /* options, as in main.c */
 #define MOST_ADVICE 12
 
 typedef struct doctor {
-    dt_bench_machine machine;
+    dt_machine machine;
     char flags[FLAGS]; /* of the processor, each between spaces */
     char sets[FACT];   /* the instruction sets that detent uses and the processor has */
     double total_gb, free_gb, load;
@@ -88,7 +89,7 @@ static double load_of_machine(void)
 
 static dt_status examine(dt_ctx *ctx, doctor *d)
 {
-    const dt_status s = dt_bench_find_machine(ctx, &d->machine);
+    const dt_status s = dt_machine_find(ctx, &d->machine);
     if (s != DT_OK) return s;
     read_field("/proc/cpuinfo", "flags", d->flags, sizeof d->flags);
     find_sets(d);
@@ -167,7 +168,7 @@ static void advise_about_system(doctor *d)
 
 static void print_text(const doctor *d)
 {
-    const dt_bench_machine *m = &d->machine;
+    const dt_machine *m = &d->machine;
     char text[FACT];
     snprintf(text, sizeof text, "%s, compiler %s", dt_version(), __VERSION__);
     cli_entry(stdout, "detent", 18, text);
@@ -190,7 +191,7 @@ static void print_text(const doctor *d)
 
 static void print_json(const doctor *d)
 {
-    const dt_bench_machine *m = &d->machine;
+    const dt_machine *m = &d->machine;
     const char *const texts[][2] = {
         { "detent", dt_version() }, { "processor", m->processor }, { "instruction_sets", d->sets },
         { "kernels", m->kernels },  { "openblas", m->blas },       { "openblas_core", m->blas_core }

@@ -1,14 +1,15 @@
 /* The latency of one model here: passes as they are, and in turn with them passes whose ops are
  * timed, of which the rows are made. */
-#include "bench/measure.h"
-
 #include "autograd/tape.h"
 #include "core/block_list.h"
 #include "core/clock.h"
+#include "core/quartiles.h"
 #include "core/tensor.h"
 #include "export/trace/trace.h"
 #include "nn/lists/graph.h"
 #include "nn/module.h"
+
+#include <detent/machine.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -120,34 +121,36 @@ static dt_status begin(profile *p, const dt_model_info *info, int64_t batch)
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static void tell(profile *p, const dt_bench_latency_options *o, dt_bench_latency *out)
+static void tell(profile *p, const dt_latency_options *o, dt_latency *out)
 {
-    const dt__spread whole = dt__spread_of(p->turn, p->whole);
-    *out = (dt_bench_latency){ .batch = o->batch,
-                               .repetitions = p->turn,
-                               .threads = dt_threads(p->ctx),
-                               .seconds = whole.median,
-                               .low = whole.low,
-                               .high = whole.high };
+    const dt__quartiles whole = dt__quartiles_of(p->turn, p->whole);
+    *out = (dt_latency){ .batch = o->batch,
+                         .repetitions = p->turn,
+                         .threads = dt_threads(p->ctx),
+                         .seconds = whole.median,
+                         .low = whole.low,
+                         .high = whole.high };
     for (int64_t i = 0; i < p->n; i++) {
-        out->in_ops += dt__spread_of(p->turn, p->row[i].seconds).median;
+        out->in_ops += dt__quartiles_of(p->turn, p->row[i].seconds).median;
     }
-    for (int64_t i = 0; i < p->n && o->each != NULL; i++) {
-        const double seconds = dt__spread_of(p->turn, p->row[i].seconds).median;
-        const dt_bench_op row = { p->row[i].module, p->row[i].op, seconds,
-                                  out->in_ops > 0 ? seconds / out->in_ops : 0 };
-        o->each(o->user, &row);
+    for (int64_t i = 0; i < p->n && o->visit != NULL; i++) {
+        const double seconds = dt__quartiles_of(p->turn, p->row[i].seconds).median;
+        const dt_latency_op row = { p->row[i].module, p->row[i].op, seconds,
+                                    out->in_ops > 0 ? seconds / out->in_ops : 0 };
+        o->visit(o->user, &row);
     }
 }
 
-dt_status dt_bench_model(dt_module *m, const dt_model_info *info, const dt_bench_latency_options *o,
-                         dt_bench_latency *out)
+dt_status dt_latency_measure(dt_module *m, const dt_model_info *info, const dt_latency_options *o,
+                             dt_latency *out)
 {
+    DT__NEED4(dt_module_ctx(m), m, info, o, out);
     profile p = { .ctx = dt_module_ctx(m), .m = m };
     if (o->batch < 1 || o->repeat < 0) {
         return dt_fail(p.ctx, DT_ERR_ARG,
-                       "bench: a batch of at least 1, and repetitions of 0 or "
-                       "more");
+                       "latency: the batch is %lld and must be at least 1; repeat is %d and must "
+                       "not be negative",
+                       (long long)o->batch, o->repeat);
     }
     const bool training = dt_is_training(m);
     dt_train(m, false);

@@ -1,0 +1,13 @@
+/* Median and quartiles of measurements. */
+#ifndef DT__CORE_QUARTILES_H
+#define DT__CORE_QUARTILES_H
+
+typedef struct dt__quartiles {
+    double median, low, high;
+    int n;
+} dt__quartiles;
+
+/* Of n values, at least one. Sorts them. */
+dt__quartiles dt__quartiles_of(int n, double *values);
+
+#endif
