@@ -541,6 +541,7 @@ static bool is_left_out(const char *path)
         "data.columns.",
         "data.features.",
         "data.labels: ",
+        "data.chat: ",
         "data.layout: nhwc",
         "data.standardize.",
         "qat.target: ",

@@ -375,15 +375,26 @@ static void draw_grid(void)
 {
     const int rows = 60 + below(60);
     FILE *csv = file_of("g.csv"), *lines = file_of("g.jsonl"), *text = file_of("g.txt");
+    FILE *chats = file_of("chat.jsonl");
+    const bool listed = below(2) == 0;
     fputs("who,a,b,kind\n", csv);
     for (int i = 0; i < rows; i++) {
         fprintf(csv, "s%d,%d.%04d,%d.5,%s\n", i % 7, below(90), i, below(50), activities[i % 3]);
         fprintf(lines, "{\"prompt\": \"%d + %d\", \"completion\": \"%d\"}\n", i, i, 2 * i);
+        if (listed) {
+            fprintf(chats,
+                    "{\"messages\": [{\"role\": \"user\", \"content\": \"%d\"}, {\"role\": "
+                    "\"assistant\", \"content\": \"%d\"}]}\n",
+                    i, 2 * i);
+        } else {
+            fprintf(chats, "{\"instruction\": \"%d\", \"output\": \"%d\"}\n", i, 2 * i);
+        }
         fprintf(text, "line %d of a text that goes on\n", below(1000));
     }
     fclose(csv);
     fclose(lines);
     fclose(text);
+    fclose(chats);
     draw_arrays(rows);
 }
 
@@ -397,6 +408,7 @@ START_TEST(a_grid_of_recipes_runs)
         "g.npz:x --target g.npz:words",
         "g.npz:x --target g.npz:numbers",
         "g.jsonl",
+        "chat.jsonl",
         "g.txt",
         "digits",
         "digits --task denoising",
@@ -420,6 +432,26 @@ START_TEST(a_grid_of_recipes_runs)
         run(0, "some updates ran", "train n.yaml --dry-run");
         test_shell(NULL, "rm %s/n.yaml", folder);
     }
+}
+END_TEST
+
+/* Lines of messages are chats, which the model is asked as. */
+START_TEST(chats_are_found)
+{
+    test_folder(folder);
+    draw_grid();
+    FILE *asked = file_of("asked.txt");
+    fprintf(asked, "%d", below(10));
+    fclose(asked);
+    run(0, "messages as plain text (data.chat); answers are learned",
+        "new n.yaml --data chat.jsonl");
+    run(0, "converted",
+        "train n.yaml train.steps=4 qat.start_step=2 train.schedule.warmup_steps=0 "
+        "train.float_baseline=false");
+    run(0, "chats           plain", "inspect runs/n/model.safetensors");
+    run(0, "", "sample runs/n --format --prompt 7 --max-tokens 3");
+    run(0, "probability", "predict runs/n --format asked.txt");
+    run(0, "loss", "eval runs/n");
 }
 END_TEST
 
@@ -689,6 +721,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
     tcase_add_test(cases, a_grid_of_recipes_runs);
+    tcase_add_test(cases, chats_are_found);
     tcase_add_test(cases, words_of_arrays_reach_c);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);

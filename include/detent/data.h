@@ -74,7 +74,8 @@ DT_API int64_t dt_dataset_context(const dt_dataset *d);
 /* The tokenizer of the dataset, lent; NULL if unknown. */
 DT_API const dt_tokenizer *dt_dataset_tokenizer(const dt_dataset *d);
 
-/* Whether examples are pairs of prompt and completion, instead of windows of running text. */
+/* Whether examples are pairs of prompt and completion, or chats, instead of windows of running
+ * text. */
 DT_API bool dt_dataset_is_prompted(const dt_dataset *d);
 
 /* Images and targets in the caller's memory. */
@@ -526,7 +527,7 @@ typedef enum dt_data_format {
     DT_DATA_PNG,
     DT_DATA_TEXT,    /* files of plain text, as running text */
     DT_DATA_TOKENS,  /* a file of ids, as running text */
-    DT_DATA_JSONL,   /* lines {"text": ...} (running) or {"prompt": ..., "completion": ...} */
+    DT_DATA_JSONL,   /* lines of JSON: running text, prompts with completions, or chats */
     DT_DATA_ADDER,   /* dt_adder_create */
     DT_DATA_GIVEN,   /* datasets that a program gives to dt_run (train.h) */
     DT_DATA_TENSORS, /* arrays in files .npy, .npz, .safetensors, .wav and .csv */
@@ -693,6 +694,13 @@ typedef struct dt_data_options {
     /* jsonl: formats (dt_prompt_fill) of the fields of a line; NULL: fields "prompt" and
      * "completion" as they are, or "text" */
     const char *prompt, *completion;
+    /* jsonl, lines of messages: how they become text (dt_chat_template), and the message of the
+     * system in lines that have none; NULL: none. */
+    int chat;
+    const char *system;
+    /* The chat template that a model brings, as Jinja; NULL: none. It has no recipe key:
+     * dt_recipe_open_data sets it */
+    const char *given_template;
     /* tensors; files in `train` and `test` are recordings, labelled by their folders */
     dt_tensor_files train_tensors, validation_tensors, test_tensors;
     dt_strings validation_files; /* recordings, likewise */

@@ -153,8 +153,10 @@ typedef struct dt_model_data {
                          * "tokens": of a language model, of which only the next is known */
     /* How fields became prompts and completions (dt_prompt_fill); NULL: as they were. */
     const char *prompt, *completion;
-    dt_ints input;  /* shape of an example */
-    dt_ints output; /* shape of an answer; none: not known */
+    int chat;           /* how messages became text (dt_chat_template); 0: there were none */
+    const char *system; /* of dt_chat; NULL: none */
+    dt_ints input;      /* shape of an example */
+    dt_ints output;     /* shape of an answer; none: not known */
     /* What an answer is: "logits" (of classes and of bits), "probabilities" (of classes), "values",
      * "image", "reconstruction" (of the example: the error tells anomalies); NULL: not known */
     const char *meaning;

@@ -146,6 +146,37 @@ DT_API dt_text_tokens dt_tokenizer_tokens(const dt_tokenizer *k);
 DT_API dt_status dt_prompt_fill(dt_ctx *ctx, const char *format, const char *text, size_t bytes,
                                 dt_sink sink, void *user);
 
+/* ---- chats ---------------------------------------------------------------------------------- */
+
+/* How messages become one text. PLAIN takes any tokenizer; of the others it must have the tokens
+ * (docs/data.md has the texts). */
+typedef enum dt_chat_template {
+    DT_CHAT_AUTO,   /* of data: as the model or its tokenizer says */
+    DT_CHAT_CHATML, /* <|im_start|>user\n...<|im_end|>\n, as Qwen and SmolLM2 */
+    DT_CHAT_LLAMA3, /* <|start_header_id|>user<|end_header_id|>\n\n...<|eot_id|> */
+    DT_CHAT_PLAIN   /* User:\n...\n, and the end of a text behind an answer */
+} dt_chat_template;
+
+typedef enum dt_chat_role { DT_ROLE_SYSTEM, DT_ROLE_USER, DT_ROLE_ASSISTANT } dt_chat_role;
+
+typedef struct dt_message {
+    int role; /* dt_chat_role */
+    const char *text;
+    size_t bytes;
+} dt_message;
+
+typedef struct dt_chat {
+    int form;           /* dt_chat_template, not AUTO */
+    const char *system; /* the system message where the first message is none; NULL: none */
+} dt_chat;
+
+/* Appends the ids of n messages, and of what begins an answer: the prompt of a chat. Messages are
+ * text, whatever they contain. Where it fails, the list is as before. Errors: ARG (a form or role
+ * that is none), CONFIG (a token of the form that the tokenizer lacks), those of
+ * dt_tokenizer_encode. */
+DT_API dt_status dt_chat_prompt(const dt_tokenizer *k, const dt_chat *chat, const dt_message *m,
+                                int64_t n, dt_ids *ids);
+
 /* ---- files of ids --------------------------------------------------------------------------- */
 
 /* A file of ids in little-endian u16 or u32, without a header. */

@@ -174,9 +174,22 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH]);
 
 /* ---- prompt.c ---- */
 
-/* The format of the prompts on which the model of the first word was trained; *out is to be freed.
- * CLI_DONE, or the status after a message. */
-int cli_prompt_format(const cli_args *args, dt_ctx *ctx, const dt_model_info *info, char **out);
+/* The prompts on which a model was trained: a format, or a form of chats. */
+typedef struct cli_prompts {
+    bool given;   /* --format; else texts are as they are */
+    char *format; /* of dt_prompt_fill; NULL: chats */
+    int chat;     /* dt_chat_template */
+    char *system; /* of dt_chat; NULL: none */
+} cli_prompts;
+
+/* Those of the model of the first word. CLI_DONE, or the status after a message. */
+int cli_prompts_read(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
+                     cli_prompts *out);
+void cli_prompts_free(cli_prompts *p);
+/* Appends the ids of a prompt, a message of the user, to a list that has a context. `how` is of
+ * texts as they are, and in formats. */
+dt_status cli_prompt_encode(const cli_prompts *p, const dt_tokenizer *k, const dt_message *text,
+                            const dt_encoding *how, dt_ids *ids);
 
 /* ---- signals.c ---- */
 

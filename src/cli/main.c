@@ -153,9 +153,9 @@ static const cli_command commands[] = {
                    { "--prompt-file", "FILE", "the same from a file; - is standard input" },
                    { "--prompt-ids", "1,2,3", "the same as ids of tokens" },
                    { "--format", NULL,
-                     "the prompt is put into the format of the model's prompts (data.prompt): "
-                     "text, "
-                     "or where it has several fields a JSON object" },
+                     "the prompt is put into the format of the model's prompts (data.prompt), or "
+                     "becomes a user's message (data.chat): text, or where the format has "
+                     "several fields a JSON object" },
                    { "--tokenizer", "FILE",
                      "in place of the model's own; bytes: every byte an id" },
                    { "--max-tokens", "N",
@@ -185,7 +185,9 @@ static const cli_command commands[] = {
                      "columns in front of answers; default: those that the model does not read" },
                    { "--probabilities", NULL, "with -o FILE.csv: of all classes" },
                    { "--format", NULL,
-                     "texts are put into the format of the model's prompts (data.prompt)" },
+                     "texts are put into the format of the model's prompts (data.prompt), or "
+                     "become a "
+                     "user's message (data.chat)" },
                    { "-o", "PATH",
                      "answers as .csv, - for standard output; images: a .png file, or a folder",
                      .writes = true },

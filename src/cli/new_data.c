@@ -149,6 +149,7 @@ bool new_data_find(new_data *d)
     d->kind = k->text;
     d->columns = k->columns;
     d->language = k->language;
+    d->chats = k->language && ends_in(d->path, ".jsonl");
     d->images = k->images;
     d->tested = k->tested;
     d->sounds = is_sounds(k);
@@ -221,6 +222,10 @@ static void add_files(const new_data *d, cli_text *out)
                      "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
                      "  context: %-20lld# tokens that it sees at once\n",
                      (long long)d->context);
+        if (d->chats) {
+            cli_text_add(out, "  chat: plain                  # chatml or llama3 with a "
+                              "tokenizer.json of such models\n");
+        }
         return;
     }
     cli_text_add(out, "  format: tensors\n  train: {x: [");

@@ -35,6 +35,7 @@ typedef struct new_data {
     bool channels_last;   /* arrays [count, height, width, channels] */
     bool columns;         /* a table or arrays, which need `target` */
     bool language;        /* texts */
+    bool chats;           /* lines of messages; before they are read: lines that may be such */
     bool images;          /* examples are images of bytes */
     bool tested;          /* the format has test data of its own */
     bool sounds;          /* recordings */

@@ -87,6 +87,7 @@ static uint64_t hash_tokens(const dt_dataset *d, uint64_t hash)
     hashing h = begin(XXH3_64bits_withSeed(form, sizeof form, hash), bytes);
     if (s->file == NULL) add(&h, s->ids.id, bytes);
     else add_ids(&h, s->file);
+    if (s->learned.used > 0) add(&h, s->learned.bytes, (int64_t)s->learned.used);
     add_storage(&h, d->pieces, d->first + d->count, (int64_t)sizeof(dt__sequence));
     return h.hash;
 }

@@ -399,7 +399,7 @@ const dt_key dt_data_keys[] = {
               "tokenizer that made the ids; absent: unknown" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
       .text = "text, tokens: length of the windows that are read; jsonl: tokens of a prompt with "
-              "its completion at most, longer ones are left out" },
+              "its completion, or of a chat, at most; longer ones are left out" },
     { "prompt", DT_KEY_STRING, AT(prompt),
       .text =
           "jsonl: format of the prompts, a text with names of a line's fields in braces, such as "
@@ -407,6 +407,13 @@ const dt_key dt_data_keys[] = {
           "lines of running text" },
     { "completion", DT_KEY_STRING, AT(completion),
       .text = "jsonl: likewise of the completions; absent: the field completion" },
+    { "chat", DT_KEY_CHOICE, AT(chat), .choices = dt__chat_names, .fallback = "auto",
+      .text = "jsonl, lines of messages: the form in which they are written, which must be that of "
+              "the model, if it knows one; auto: as tokenizer_config.json beside the tokenizer, "
+              "or the tokens, say" },
+    { "system", DT_KEY_STRING, AT(system),
+      .text = "jsonl, lines of messages: the system's message where a line has none; absent: that "
+              "of the model's template, if chat is auto, else none" },
     { 0 },
 };
 

@@ -20,6 +20,7 @@ extern const dt_key dt__columns_keys[];       /* of dt_csv_options */
 extern const dt_key dt__rule_keys[];          /* of dt_column_rule */
 extern const dt_key dt__series_keys[];        /* of dt_series_options */
 extern const char *const dt__weights_names[]; /* choices of class_weights */
+extern const char *const dt__chat_names[];    /* of dt_chat_template, ended by NULL */
 
 /* The same for arrays with several inputs or outputs (open_joined.c). */
 dt_status dt__open_joined(dt_ctx *ctx, const dt_data_options *o, dt_dataset **const part[3]);

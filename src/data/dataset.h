@@ -4,6 +4,7 @@
 #ifndef DT__DATA_DATASET_H
 #define DT__DATA_DATASET_H
 
+#include "core/text/json.h"
 #include "core/tensor.h"
 
 #include <detent/data.h>
@@ -83,6 +84,8 @@ struct dt_dataset {
     dt__storage *pieces;             /* NULL: running text; else the examples, from `first` on */
     dt_tokenizer *tokenizer;         /* NULL: unknown */
     const char *prompt, *completion; /* formats of pieces, shared strings; NULL: none */
+    int chat;                        /* form of chats (dt_chat_template); 0: none */
+    const char *system;              /* of dt_chat, a shared string; NULL: none */
 };
 
 /* Creates a dataset from the fields, and takes ownership of them also after an error. */
@@ -217,7 +220,8 @@ typedef struct dt__token_store {
     dt_ctx *ctx;
     int refs;
     dt_ids ids;
-    dt_tokens *file; /* NULL: in memory */
+    dt_tokens *file;   /* NULL: in memory */
+    dt__chars learned; /* of chats a byte for each id: 1 if it is learned; empty: all are */
 } dt__token_store;
 
 /* An empty store with one reference. NULL: NOMEM. */
@@ -226,7 +230,7 @@ void dt__token_store_release(dt__token_store *s); /* NULL is allowed */
 int64_t dt__token_store_count(const dt__token_store *s);
 
 /* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store. The tokens
- * from index `first` on are predicted. */
+ * from index `first` on are predicted, of chats those of them that are learned. */
 typedef struct dt__sequence {
     int64_t begin;
     int64_t n, first;

@@ -48,6 +48,12 @@ static void seeds(const fuzz_seeds *s)
                    "\2{\"prompt\": \"1+1=\", \"completion\": \"2\"}\n"
                    "{\"prompt\": \"2\", \"completion\": \"31\"}\n"
                    "{\"completion\": \"=\", \"prompt\": \"\"}\n");
+    fuzz_seed_text(s, "messages",
+                   "\1{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+                   "\"assistant\", \"content\": \"b\", \"weight\": 1}], \"tools\": []}\n"
+                   "{\"instruction\": \"a\", \"input\": \"\", \"output\": \"b\"}\n"
+                   "{\"conversations\": [{\"from\": \"human\", \"value\": \"a\"}, {\"from\": "
+                   "\"gpt\", \"value\": \"b\"}], \"system\": \"c\"}\n");
 }
 
 const fuzz_target fuzz_target_jsonl = { "jsonl", "JSON lines", run, seeds };

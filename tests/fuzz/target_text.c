@@ -12,6 +12,7 @@ void fuzz_open_text(dt_data_format format, const char *path, unsigned how)
     o.train = (dt_strings){ .n = 1, .v = { path } };
     if (format == DT_DATA_JSONL && (how & 4) != 0) o.prompt = "{{{q}}} {prompt}\n";
     if (format == DT_DATA_JSONL && (how & 8) != 0) o.completion = "{q}{completion}";
+    if (format == DT_DATA_JSONL) o.chat = how & 32 ? DT_CHAT_AUTO : DT_CHAT_PLAIN;
     if (format != DT_DATA_TOKENS) o.tokenizer = how & 1 ? "bytes" : "chars";
     if (dt_data_open(ctx, &o, &d, &validation, &test) == DT_OK) {
         fuzz_batches(d);

@@ -244,6 +244,16 @@ static void print_format(const char *what, const char *format)
     print_entry(what, p.text);
 }
 
+static void print_chat(const dt_model_data *d)
+{
+    static const char *const names[] = {
+        [DT_CHAT_CHATML] = "chatml", [DT_CHAT_LLAMA3] = "llama3", [DT_CHAT_PLAIN] = "plain"
+    };
+    if (d->chat == DT_CHAT_AUTO) return;
+    print_entry("chats", names[d->chat]);
+    print_format("system", d->system);
+}
+
 /* Typed columns of a table. */
 static void print_columns(const dt_columns *c)
 {
@@ -318,6 +328,7 @@ static void print_data(dt_ctx *ctx, const char *text)
     if (d.input.n == 0) {
         print_format("prompts", d.prompt);
         print_format("completions", d.completion);
+        print_chat(&d);
         dt_model_data_free(ctx, &d);
         return;
     }

@@ -3,7 +3,9 @@
 #include "cli/new_data.h"
 
 #include "cli/print/meter.h"
+#include "cli/print/text_stream.h"
 
+#include <detent/io.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -409,6 +411,21 @@ static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 
+/* Whether examples are chats, by what a model file would say of them. */
+static dt_status find_chats(dt_ctx *ctx, const dt_dataset *train, bool *out)
+{
+    text_stream text = { .to = NULL };
+    dt_model_data about = { .target = NULL };
+    dt_status s = dt_model_data_text(train, text_stream_add, &text);
+    const bool said = text.n > 0;
+    if (s == DT_OK && said) s = text_stream_add(&text, "", 1);
+    if (s == DT_OK && said) s = dt_model_data_parse(ctx, text.text, "the data", &about);
+    *out = about.chat != DT_CHAT_AUTO;
+    dt_model_data_free(ctx, &about);
+    text_stream_free(&text);
+    return s;
+}
+
 /* Opens texts: with the longest example as context, or one that the text fills. */
 static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
 {
@@ -427,7 +444,7 @@ static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
         d->context = longest < CONTEXT ? CONTEXT : longest;
         if (longest == LONGEST) s = DT_ERR_CONFIG; /* running text, of any length */
     }
-    return s;
+    return s == DT_OK ? find_chats(ctx, *train, &d->chats) : s;
 }
 
 /* Whether examples are [height, width, channels]. */
@@ -579,6 +596,10 @@ static void say_assumed(const cli_args *args, const answers *a, const new_data *
     cli_table_put(&t, d->language ? "context" : d->series.used > 0 ? "windows" : "examples");
     if (d->language) cli_table_format(&t, "%lld tokens", (long long)d->context);
     else cli_table_format(&t, "%lld", (long long)dt_dataset_count(train));
+    if (d->chats) {
+        cli_table_put(&t, "chats");
+        cli_table_put(&t, "messages as plain text (data.chat); answers are learned");
+    }
     cli_table_print(&t);
     cli_table_free(&t);
 }

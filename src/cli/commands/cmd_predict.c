@@ -182,7 +182,7 @@ typedef struct text_job {
     const cli_args *args;
     dt_ctx *ctx;
     const dt_tokenizer *k;
-    char *format; /* of prompts; NULL: the text as it is */
+    cli_prompts format; /* --format */
     int64_t context;
     int top;
     dt_decoder *d;
@@ -240,22 +240,14 @@ static dt_status show_tokens(text_job *j, const char *path, const dt_tensor *log
 /* What follows the text of a file; of long texts the end is read, as much as the context holds. */
 static int predict_text(text_job *j, const char *path, bool first)
 {
-    const dt_encoding how = { .special = false, .wrap = j->format != NULL };
+    const dt_encoding how = { .special = false, .wrap = j->format.given };
     dt_ids ids = { .ctx = j->ctx };
     dt_tensor *logits;
     char *text = NULL;
     size_t bytes = 0;
-    text_stream whole = { .to = NULL };
     dt_status s = dt_text_read(j->ctx, path, &text, &bytes);
-    if (s == DT_OK && j->format != NULL) {
-        s = dt_prompt_fill(j->ctx, j->format, text, bytes, text_stream_add, &whole);
-    }
-    if (s == DT_OK) {
-        const bool formatted = j->format != NULL;
-        s = dt_tokenizer_encode(j->k, formatted ? whole.text : text, formatted ? whole.n : bytes,
-                                &how, &ids);
-    }
-    text_stream_free(&whole);
+    const dt_message message = { DT_ROLE_USER, text, bytes };
+    if (s == DT_OK) s = cli_prompt_encode(&j->format, j->k, &message, &how, &ids);
     if (s == DT_OK && ids.n == 0)
         s = dt_fail(j->ctx, DT_ERR_FORMAT,
                     "no text in it; expected one, which the model goes on with");
@@ -287,7 +279,7 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     if (s == DT_OK) s = dt_decoder_create(m, NULL, &j.d);
     int status = s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
     if (status == CLI_DONE && args->option[FORMAT] != NULL) {
-        status = cli_prompt_format(args, ctx, info, &j.format);
+        status = cli_prompts_read(args, ctx, info, &j.format);
     }
     j.k = k;
     if (status == CLI_DONE && json) putchar('[');
@@ -301,7 +293,7 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     if (begun && json) puts("\n]");
     if (begun && !json) cli_table_print(&j.table);
     else cli_table_free(&j.table);
-    free(j.format);
+    cli_prompts_free(&j.format);
     dt_decoder_free(j.d);
     dt_tokenizer_free(k);
     return status;

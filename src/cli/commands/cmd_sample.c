@@ -40,8 +40,8 @@ typedef struct job {
     dt_ctx *ctx;
     dt_module *m;
     int64_t vocab, context;
-    dt_tokenizer *k; /* NULL: prints ids */
-    char *format;    /* --format: that of the model's prompts; else NULL */
+    dt_tokenizer *k;    /* NULL: prints ids */
+    cli_prompts format; /* --format */
     dt_ids prompt, made;
     dt_sampling sampling;
     int cache;             /* DT_CACHE_... */
@@ -201,15 +201,8 @@ static int encode(job *j, const char *text, size_t bytes, int blame)
 {
     const dt_encoding how = { .special = j->args->option[SPECIAL] != NULL, .wrap = true };
     dt_ids ids = { .ctx = j->ctx };
-    text_stream whole = { .to = NULL };
-    dt_status s = DT_OK;
-    if (j->format != NULL) {
-        s = dt_prompt_fill(j->ctx, j->format, text, bytes, text_stream_add, &whole);
-        text = whole.text;
-        bytes = whole.n;
-    }
-    if (s == DT_OK) s = dt_tokenizer_encode(j->k, text, bytes, &how, &ids);
-    text_stream_free(&whole);
+    const dt_message message = { DT_ROLE_USER, text, bytes };
+    const dt_status s = cli_prompt_encode(&j->format, j->k, &message, &how, &ids);
     if (s != DT_OK) {
         dt_ids_free(&ids);
         return cli_fail(j->args, dt_error_of_machine(j->ctx) ? CLI_FAILED : blame, "the prompt: %s",
@@ -296,6 +289,8 @@ static int read_stop(job *j)
     const char *text = j->args->option[STOP];
     find_end(j);
     j->stop_id = -1;
+    /* without an end, answers of plain chats end with their line */
+    if (text == NULL && j->format.chat == DT_CHAT_PLAIN && j->tokens.n_end == 0) text = "\n";
     if (text == NULL) return CLI_DONE;
     if (*text != 0 && strspn(text, "0123456789") == strlen(text)) {
         int64_t id = -1;
@@ -488,7 +483,7 @@ static int decode(job *j)
 static int take_format(job *j, const dt_model_info *info)
 {
     if (j->args->option[FORMAT] == NULL) return CLI_DONE;
-    return cli_prompt_format(j->args, j->ctx, info, &j->format);
+    return cli_prompts_read(j->args, j->ctx, info, &j->format);
 }
 
 static int open_model(job *j)
@@ -520,7 +515,7 @@ static int run(job *j)
     text_stream_free(&j->out);
     free(j->prompt.id);
     free(j->made.id);
-    free(j->format);
+    cli_prompts_free(&j->format);
     dt_tokenizer_free(j->k);
     dt_module_free(j->m);
     return status;

@@ -1,7 +1,8 @@
 /* Sequences of tokens, a kind of dataset: windows of running text, or padded pieces with an end of
  * their own. The target of a token is the next one:
  *     target[t] = x[t + 1]      -100 before the first token that is to be predicted (of a prompt's
- *                               completion; the second with dt_loader_options.prompts), in padding
+ *                               completion; the second with dt_loader_options.prompts), where a
+ *                               chat's token is not of an answer, in padding
  * Windows of epoch e begin at begin + offset + w T. Block e of the seed's stream for shuffling
  * holds the key that draws the offset, besides that of the order. Unshuffled, the offset is 0. */
 #include "data/dataset.h"
@@ -16,7 +17,7 @@ dt__token_store *dt__token_store_create(dt_ctx *ctx)
     if (s == NULL) return NULL;
     s->ctx = ctx;
     s->refs = 1;
-    s->ids.ctx = ctx;
+    s->ids.ctx = s->learned.ctx = ctx;
     return s;
 }
 
@@ -25,6 +26,7 @@ void dt__token_store_release(dt__token_store *s)
     if (s == NULL || --s->refs > 0) return;
     dt_ids_free(&s->ids);
     dt_tokens_free(s->file);
+    dt__release(s->ctx, s->learned.bytes);
     dt__release(s->ctx, s);
 }
 
@@ -68,10 +70,22 @@ static int64_t first_target(const dt__sequence *p, const dt_loader_options *o)
     return o->prompts ? 1 : p->first;
 }
 
+/* Whether the token at index i of a piece is a target, i >= first_target. */
+static bool is_learned(const dt_dataset *d, const dt__sequence *p, int64_t i,
+                       const dt_loader_options *o)
+{
+    const dt__chars *learned = &d->store->learned;
+    return o->prompts || learned->used == 0 || learned->bytes[p->begin + i] != 0;
+}
+
 static int64_t labels(const dt__batch *b, int64_t example)
 {
     const dt__sequence p = piece_of(b->d, 0, example);
-    return p.n - first_target(&p, b->options);
+    int64_t n = 0;
+    for (int64_t i = first_target(&p, b->options); i < p.n; i++) {
+        n += is_learned(b->d, &p, i, b->options);
+    }
+    return n;
 }
 
 /* What fills a window behind its text; no label follows it. */
@@ -95,8 +109,8 @@ static void fill(const dt__batch *b)
         for (int64_t t = 0; t < d->context; t++) {
             const int64_t next = t + 1;
             x[t] = next < p.n ? id_at(d->store, p.begin + t) : padding;
-            target[t] =
-                next < p.n && next >= first ? id_at(d->store, p.begin + next) : DT__NO_LABEL;
+            const bool counts = next < p.n && next >= first && is_learned(d, &p, next, b->options);
+            target[t] = counts ? id_at(d->store, p.begin + next) : DT__NO_LABEL;
         }
     }
 }
@@ -134,6 +148,7 @@ static void split(dt_dataset *d, dt_dataset *last, int64_t count)
     dt__tokenizer_retain(d->tokenizer);
     dt__text_retain(d->prompt);
     dt__text_retain(d->completion);
+    dt__text_retain(d->system);
 }
 
 static void drop(dt_dataset *d)
@@ -143,6 +158,7 @@ static void drop(dt_dataset *d)
     dt_tokenizer_free(d->tokenizer);
     dt__text_release(d->prompt);
     dt__text_release(d->completion);
+    dt__text_release(d->system);
 }
 
 const dt__data_kind dt__data_sequences = {

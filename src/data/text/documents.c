@@ -12,7 +12,7 @@
 
 void dt__documents_free(dt__documents *c)
 {
-    DT__RELEASE(c->ctx, c->text.bytes, c->at);
+    DT__RELEASE(c->ctx, c->text.bytes, c->at, c->turn);
     *c = (dt__documents){ .ctx = c->ctx };
 }
 
@@ -20,7 +20,7 @@ static dt_status add(dt__documents *c, size_t begin)
 {
     if (c->text.failed) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(c->ctx, c->at, c->n, c->room));
-    c->at[c->n++] = (dt__document){ begin, c->text.used };
+    c->at[c->n++] = (dt__document){ .begin = begin, .end = c->text.used };
     return DT_OK;
 }
 
@@ -58,9 +58,18 @@ dt_status dt__documents_add_text(dt__documents *c, const char *path)
     return add(c, begin);
 }
 
-enum { TEXT, PROMPT, COMPLETION };
-
-static const dt__fields plain = { 3, { { "text", 4 }, { "prompt", 6 }, { "completion", 10 } } };
+static const char *const line_fields[DT__LINE_FIELDS] = {
+    [DT__LINE_TEXT] = "text",
+    [DT__LINE_PROMPT] = "prompt",
+    [DT__LINE_COMPLETION] = "completion",
+    [DT__LINE_MESSAGES] = "messages",
+    [DT__LINE_CONVERSATIONS] = "conversations",
+    [DT__LINE_INSTRUCTION] = "instruction",
+    [DT__LINE_INPUT] = "input",
+    [DT__LINE_OUTPUT] = "output",
+    [DT__LINE_SYSTEM] = "system",
+    [DT__LINE_TOOLS] = "tools",
+};
 
 static dt_status format_fields(dt__documents *c, const char *key, const char *format)
 {
@@ -80,30 +89,82 @@ dt_status dt__documents_format(dt__documents *c, const char *prompt, const char 
     return format_fields(c, "data.completion", c->completion);
 }
 
-static dt_status add_piece(dt__documents *c, const dt__run_of_text *piece)
+/* The string at `at` becomes a document. */
+static dt_status add_piece(dt__documents *c, dt__json *j, const unsigned char *at)
 {
     const size_t begin = c->text.used;
-    dt__put(&c->text, piece->bytes, piece->n);
+    dt__run_of_text piece;
+    j->at = at;
+    DT__TRY(dt__json_bytes(j, &piece.bytes, &piece.n));
+    dt__put(&c->text, piece.bytes, piece.n);
     return add(c, begin);
 }
 
-static dt_status add_plain(dt__documents *c, const dt__json *j, const dt__run_of_text *value)
+/* A line's fields by name. */
+static dt_status find_fields(dt__json *j, const unsigned char **where)
 {
-    const bool prompt = value[PROMPT].bytes != NULL, completion = value[COMPLETION].bytes != NULL;
-    const bool text = value[TEXT].bytes != NULL;
-    if (prompt != completion || prompt == text) {
-        return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", must be there (fields "
-                                "of other names: data.prompt, data.completion)");
+    for (int i = 0; i < DT__LINE_FIELDS; i++) where[i] = NULL;
+    for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
+        const char *name;
+        char *const strings = j->strings;
+        DT__TRY(dt__json_key(j, &name));
+        j->strings = strings;
+        int i = 0;
+        while (i < DT__LINE_FIELDS && strcmp(name, line_fields[i]) != 0) i++;
+        if (i < DT__LINE_FIELDS && where[i] != NULL) {
+            return dt__json_fail(j, "\"%s\" occurs twice", line_fields[i]);
+        }
+        if (i < DT__LINE_FIELDS) where[i] = j->at;
+        DT__TRY(dt__json_skip(j));
     }
-    if (c->n > 0 && prompt != c->pairs) {
+    DT__TRY(j->status);
+    return dt__json_end(j);
+}
+
+static const char *kind_of(bool pairs, bool chats)
+{
+    return chats ? "messages" : pairs ? "prompt" : "text";
+}
+
+/* All lines are of one kind. */
+static dt_status set_kind(dt__documents *c, const dt__json *j, bool pairs, bool chats)
+{
+    if (c->n > 0 && (pairs != c->pairs || chats != c->chats)) {
         return dt__json_fail(j, "a line with \"%s\" behind such with \"%s\"; expected one kind",
-                             plain.name[prompt ? PROMPT : TEXT].bytes,
-                             plain.name[prompt ? TEXT : PROMPT].bytes);
+                             kind_of(pairs, chats), kind_of(c->pairs, c->chats));
     }
-    c->pairs = prompt;
-    if (text) return add_piece(c, &value[TEXT]);
-    DT__TRY(add_piece(c, &value[PROMPT]));
-    return add_piece(c, &value[COMPLETION]);
+    c->pairs = pairs;
+    c->chats = chats;
+    return DT_OK;
+}
+
+static dt_status add_plain(dt__documents *c, dt__json *j)
+{
+    const unsigned char *at[DT__LINE_FIELDS];
+    DT__TRY(find_fields(j, at));
+    const bool prompt = at[DT__LINE_PROMPT] != NULL, text = at[DT__LINE_TEXT] != NULL;
+    const bool completion = at[DT__LINE_COMPLETION] != NULL, pair = prompt && completion;
+    const bool listed = at[DT__LINE_MESSAGES] != NULL || at[DT__LINE_CONVERSATIONS] != NULL;
+    const bool told = at[DT__LINE_INSTRUCTION] != NULL && at[DT__LINE_OUTPUT] != NULL;
+    if (listed || (told && !text && !pair)) {
+        const size_t begin = c->text.used;
+        const int64_t turn = c->n_turns;
+        DT__TRY(set_kind(c, j, false, true));
+        DT__TRY(dt__documents_add_chat(c, j, at));
+        DT__TRY(add(c, begin));
+        c->at[c->n - 1].turn = turn;
+        c->at[c->n - 1].n_turns = c->n_turns - turn;
+        return DT_OK;
+    }
+    if (prompt != completion || prompt == text) {
+        return dt__json_fail(j, "\"text\", or \"prompt\" and \"completion\", or \"messages\", or "
+                                "\"conversations\", or \"instruction\" and \"output\", must be "
+                                "there (fields of other names: data.prompt, data.completion)");
+    }
+    DT__TRY(set_kind(c, j, prompt, false));
+    if (text) return add_piece(c, j, at[DT__LINE_TEXT]);
+    DT__TRY(add_piece(c, j, at[DT__LINE_PROMPT]));
+    return add_piece(c, j, at[DT__LINE_COMPLETION]);
 }
 
 /* One of the two documents of a line. */
@@ -133,9 +194,9 @@ static dt_status add_line(dt__documents *c, dt__json *j)
 {
     int given;
     dt__run_of_text value[DT__MOST_FIELDS];
-    const bool formatted = c->prompt != NULL;
-    DT__TRY(dt__fields_read(j, formatted ? &c->fields : &plain, value, &given));
-    return formatted ? add_pair(c, j, value) : add_plain(c, j, value);
+    if (c->prompt == NULL) return add_plain(c, j);
+    DT__TRY(dt__fields_read(j, &c->fields, value, &given));
+    return add_pair(c, j, value);
 }
 
 static bool is_blank(const unsigned char *p, const unsigned char *end)

@@ -1,7 +1,7 @@
 /* Opens the text datasets that `data:` of a recipe names: text files, JSON lines, files of ids.
  * Validation text is split off before tokenization, so no token spans both parts. Data that do not
  * fit the recipe are CONFIG errors, whose message begins with the key. */
-#include "data/text/documents.h"
+#include "data/text/chats.h"
 #include "data/data_options.h"
 #include "data/text/tokenizer.h"
 
@@ -16,6 +16,8 @@ typedef struct opening {
     dt_ctx *ctx;
     const dt_data_options *o;
     dt_tokenizer *tokenizer;
+    dt_chat chat;         /* form AUTO: there are no chats */
+    dt__chat_found found; /* owns chat.system, where it is the template's */
     dt_dataset **part[PARTS];
 } opening;
 
@@ -81,9 +83,9 @@ static dt_status join(opening *s, const range *r, dt_ids *ids)
     return DT_OK;
 }
 
-/* ---- prompts and completions ---------------------------------------------------------------- */
+/* ---- prompts and completions, chats --------------------------------------------------------- */
 
-/* Statistics of the pairs of a part. */
+/* Statistics of the pairs, or chats, of a part. */
 typedef struct pairs {
     dt__token_store *store;
     dt__sequence *piece;
@@ -91,29 +93,58 @@ typedef struct pairs {
     int64_t left_out, too_long;
 } pairs;
 
-static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
+/* The tokens of a pair; *empty: its completion has none. */
+static dt_status put_pair(opening *s, const range *r, int64_t i, pairs *p, bool *empty)
 {
     static const dt_encoding begins = { .wrap = true };
     dt_ids *ids = &p->store->ids;
     const int32_t end = dt_tokenizer_end(s->tokenizer);
     dt__sequence *piece = &p->piece[p->n];
-    *piece = (dt__sequence){ .begin = ids->n };
     DT__TRY(encode(s, r, i, &begins, ids));
     const int64_t prompt = ids->n - piece->begin;
     piece->first = dt__max_i64(1, prompt);
     DT__TRY(encode(s, r, i + 1, NULL, ids));
-    const bool empty = ids->n - piece->begin == prompt;
-    if (end >= 0) DT__TRY(dt_ids_put(ids, end));
+    *empty = ids->n - piece->begin == prompt;
+    return end >= 0 ? dt_ids_put(ids, end) : DT_OK;
+}
+
+/* The tokens of a chat, and which of them are learned. */
+static dt_status put_chat(opening *s, const range *r, int64_t i, pairs *p)
+{
+    const dt__documents *c = r->c;
+    const dt__document d = c->at[i];
+    dt__token_store *store = p->store;
+    const dt__chat_writer w = { s->tokenizer, &s->chat, &store->ids, &store->learned };
+    dt__sequence *piece = &p->piece[p->n];
+    for (int64_t k = 0; k < d.n_turns; k++) {
+        const dt__turn t = c->turn[d.turn + k];
+        const dt_message m = { t.role, c->text.bytes + t.begin, t.end - t.begin };
+        DT__TRY(dt__chat_put(&w, &m, k == 0, t.learned));
+    }
+    int64_t first = piece->begin;
+    while (first < store->ids.n && store->learned.bytes[first] == 0) first++;
+    piece->first = dt__max_i64(1, first - piece->begin);
+    return DT_OK;
+}
+
+static dt_status add_piece(opening *s, const range *r, int64_t i, pairs *p)
+{
+    dt_ids *ids = &p->store->ids;
+    dt__sequence *piece = &p->piece[p->n];
+    bool empty = false;
+    *piece = (dt__sequence){ .begin = ids->n };
+    DT__TRY(r->c->chats ? put_chat(s, r, i, p) : put_pair(s, r, i, p, &empty));
     piece->n = ids->n - piece->begin;
     if (piece->n > s->o->context + 1) {
         p->left_out++;
         p->too_long = dt__max_i64(p->too_long, piece->n);
         ids->n = piece->begin;
+        if (r->c->chats) p->store->learned.used = (size_t)piece->begin;
         return DT_OK;
     }
     if (empty || piece->n <= piece->first) {
         return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: example %lld of it has no %s",
-                       part_names[r->part], (long long)(i - r->begin) / 2 + 1,
+                       part_names[r->part], (long long)(i - r->begin) / (r->c->chats ? 1 : 2) + 1,
                        empty ? "completion" : "prompt, and a completion of one token");
     }
     p->longest = dt__max_i64(p->longest, piece->n);
@@ -123,7 +154,8 @@ static dt_status add_pair(opening *s, const range *r, int64_t i, pairs *p)
 
 static dt_status collect(opening *s, const range *r, pairs *p)
 {
-    for (int64_t i = r->begin; i < r->end; i += 2) DT__TRY(add_pair(s, r, i, p));
+    const int64_t each = r->c->chats ? 1 : 2;
+    for (int64_t i = r->begin; i < r->end; i += each) DT__TRY(add_piece(s, r, i, p));
     if (p->n == 0) {
         return dt_fail(
             s->ctx, DT_ERR_CONFIG,
@@ -141,11 +173,23 @@ static dt_status collect(opening *s, const range *r, pairs *p)
     return DT_OK;
 }
 
+/* How lines became examples; false: NOMEM. */
+static bool keep_forms(const opening *s, dt_dataset *d)
+{
+    const char *const from[] = { s->o->prompt, s->o->completion, s->chat.system };
+    const char **const to[] = { &d->prompt, &d->completion, &d->system };
+    d->chat = s->chat.form;
+    for (int i = 0; i < DT__COUNT_OF(to); i++) {
+        if (from[i] != NULL && (*to[i] = dt__text(s->ctx, "%s", from[i])) == NULL) return false;
+    }
+    return true;
+}
+
 static dt_status make_pairs(opening *s, const range *r)
 {
     pairs p = { .store = dt__token_store_create(s->ctx) };
-    dt__storage *pieces =
-        dt__storage_create(s->ctx, (uint64_t)((r->end - r->begin) / 2) * sizeof *p.piece);
+    dt__storage *pieces = dt__storage_create(
+        s->ctx, (uint64_t)((r->end - r->begin) / (r->c->chats ? 1 : 2)) * sizeof *p.piece);
     dt_status status = p.store == NULL || pieces == NULL ? DT_ERR_NOMEM : DT_OK;
     if (status == DT_OK) {
         p.piece = pieces->data;
@@ -161,10 +205,7 @@ static dt_status make_pairs(opening *s, const range *r)
                      .context = p.longest - 1,
                      .store = p.store,
                      .pieces = pieces };
-    if (s->o->prompt != NULL) d.prompt = dt__text(s->ctx, "%s", s->o->prompt);
-    if (s->o->completion != NULL) d.completion = dt__text(s->ctx, "%s", s->o->completion);
-    const bool failed = (s->o->prompt != NULL && d.prompt == NULL) ||
-                        (s->o->completion != NULL && d.completion == NULL);
+    const bool failed = !keep_forms(s, &d);
     status = make(s, r->part, &d);
     if (status != DT_OK || !failed) return status;
     dt_dataset_free(*s->part[r->part]);
@@ -174,7 +215,7 @@ static dt_status make_pairs(opening *s, const range *r)
 
 static dt_status make_part(opening *s, const range *r)
 {
-    if (r->c->pairs) return make_pairs(s, r);
+    if (r->c->pairs || r->c->chats) return make_pairs(s, r);
     dt__token_store *store = dt__token_store_create(s->ctx);
     if (store == NULL) return DT_ERR_NOMEM;
     const dt_status status = join(s, r, &store->ids);
@@ -196,6 +237,38 @@ static dt_status take_tokens(opening *s)
             "of this tokenizer, and end none here",
             tokens.end[0]);
     return DT_OK;
+}
+
+/* ---- forms of chats ------------------------------------------------------------------------- */
+
+static dt_status find_form(opening *s)
+{
+    const dt_data_options *o = s->o;
+    const bool file = o->given == NULL && strcmp(o->tokenizer, "bytes") != 0 &&
+                      strcmp(o->tokenizer, "chars") != 0;
+    if (o->given_template != NULL) {
+        DT__TRY(dt__chat_recognize(s->ctx, o->given_template, "the model", &s->found));
+    }
+    if (s->found.form == DT_CHAT_AUTO) {
+        DT__TRY(dt__chat_find(s->tokenizer, file ? o->tokenizer : NULL, &s->found));
+    }
+    s->chat = (dt_chat){ s->found.form, o->system != NULL ? o->system : s->found.system };
+    dt__say(s->ctx, "data.chat: %s%s%s", dt__chat_names[s->chat.form],
+            s->chat.system == NULL ? "" : "; the system's message of lines without one: ",
+            s->chat.system == NULL ? "" : s->chat.system);
+    return DT_OK;
+}
+
+/* Chooses the form, and makes what ends an answer an end of texts. */
+static dt_status take_form(opening *s)
+{
+    int32_t stop = -1;
+    s->chat = (dt_chat){ s->o->chat, s->o->system };
+    if (s->chat.form == DT_CHAT_AUTO) DT__TRY(find_form(s));
+    DT__TRY(dt__chat_check(s->tokenizer, s->chat.form, &stop));
+    if (stop < 0 || dt__text_tokens_add_end(&s->tokenizer->tokens, stop)) return DT_OK;
+    return dt_fail(s->ctx, DT_ERR_CONFIG, "data.tokenizer: more than %d tokens that end a text",
+                   DT_MOST_ENDS);
 }
 
 /* ---- files of text -------------------------------------------------------------------------- */
@@ -268,11 +341,14 @@ static dt_status cut(const opening *s, dt__documents *c, int64_t *kept)
     return dt__documents_cut(c, i, at);
 }
 
-static dt_status open_named(opening *s, const dt__documents *train)
+static dt_status open_named(opening *s, dt__documents *train)
 {
     const char *name = s->o->tokenizer;
     if (strcmp(name, "bytes") == 0) return dt_tokenizer_bytes(s->ctx, &s->tokenizer);
     if (strcmp(name, "chars") != 0) return dt_tokenizer_read(s->ctx, name, &s->tokenizer);
+    if (train->chats) dt__put_text(&train->text, dt__chat_characters());
+    if (train->chats && s->o->system != NULL) dt__put_text(&train->text, s->o->system);
+    if (train->text.failed) return DT_ERR_NOMEM;
     if (train->n > 0) {
         return dt_tokenizer_chars(s->ctx, train->text.bytes, train->text.used, &s->tokenizer);
     }
@@ -280,7 +356,7 @@ static dt_status open_named(opening *s, const dt__documents *train)
                    "data.tokenizer is chars, which are those of data.train, and there is none");
 }
 
-static dt_status open_tokenizer(opening *s, const dt__documents *train)
+static dt_status open_tokenizer(opening *s, dt__documents *train)
 {
     const dt_tokenizer_texts own = { s->o->given, s->o->given_tokens };
     if (own.tokenizer != NULL) {
@@ -294,6 +370,7 @@ static dt_status make_parts(opening *s, dt__documents *train, const dt__document
 {
     int64_t kept = 0;
     DT__TRY(open_tokenizer(s, train));
+    if (train->chats || test->chats) DT__TRY(take_form(s));
     if (train->n > 0) {
         DT__TRY(cut(s, train, &kept));
         DT__TRY(make_part(s, &(range){ train, 0, kept, TRAIN }));
@@ -400,5 +477,6 @@ dt_status dt__open_text(dt_ctx *ctx, const dt_data_options *options, dt_dataset 
     opening s = { .ctx = ctx, .o = &o, .part = { part[0], part[1], part[2] } };
     const dt_status status = o.format == DT_DATA_TOKENS ? open_token_files(&s) : open_documents(&s);
     dt_tokenizer_free(s.tokenizer);
+    dt__release(ctx, s.found.system);
     return status;
 }

@@ -186,6 +186,9 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
 /* Parses it. After FORMAT there is nothing to free. */
 dt_status dt__hf_origin_read(dt_ctx *ctx, const char *text, dt__hf_origin *out);
 void dt__hf_origin_free(dt__hf_origin *o);
+/* The file of the metadata that has the template of chats: chat_template.jinja, else
+ * tokenizer_config.json. The caller frees *out; NULL: neither is there. FORMAT, NOMEM. */
+dt_status dt__hf_chat_template(dt_ctx *ctx, const char *text, char **out);
 const char *dt__hf_dtype_of(const dt__hf_origin *o, const char *name);
 /* The string constant of a dtype that such folders may have; NULL for others. */
 const char *dt__hf_dtype(const char *name);

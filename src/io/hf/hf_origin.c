@@ -223,3 +223,22 @@ const char *dt__hf_dtype_of(const dt__hf_origin *o, const char *name)
     }
     return o->dtype;
 }
+
+dt_status dt__hf_chat_template(dt_ctx *ctx, const char *text, char **out)
+{
+    static const char *const names[] = { "chat_template.jinja", "tokenizer_config.json" };
+    dt__hf_origin o;
+    const char *found = NULL;
+    *out = NULL;
+    DT__TRY(dt__hf_origin_read(ctx, text, &o));
+    for (int k = 0; k < DT__COUNT_OF(names) && found == NULL; k++) {
+        for (int64_t i = 0; i < o.files.n; i++) {
+            if (strcmp(o.files.at[i].key, names[k]) == 0) found = o.files.at[i].value;
+        }
+    }
+    const size_t bytes = found == NULL ? 0 : strlen(found) + 1;
+    if (found != NULL) *out = dt__alloc(ctx, bytes);
+    if (*out != NULL) memcpy(*out, found, bytes);
+    dt__hf_origin_free(&o);
+    return found != NULL && *out == NULL ? DT_ERR_NOMEM : DT_OK;
+}

@@ -13,6 +13,7 @@
  *                     "outputs": [{ "name": "kind", "target": "classes", ... }, ...] }
  *
  *     detent.data = { "target": "tokens", "prompt": "Q: {question}", "completion": "{answer}" }
+ *     detent.data = { "target": "tokens", "chat": "chatml", "system": "You answer in verse." }
  *
  * All but target and, unless that is tokens, input may be missing. inputs and outputs are there
  * where a model has several: `input` and `output` are then those of packed examples and answers,
@@ -219,12 +220,15 @@ static void put_formats(dt__chars *t, const dt_dataset *d)
         if (formats[i][1] == NULL) continue;
         DT__PUT_ALL(t, formats[i][0], DT__QUOTED(formats[i][1]));
     }
+    if (d->chat == DT_CHAT_AUTO) return;
+    DT__PUT_ALL(t, ", \"chat\": ", DT__QUOTED(dt__chat_names[d->chat]));
+    if (d->system != NULL) DT__PUT_ALL(t, ", \"system\": ", DT__QUOTED(d->system));
 }
 
 dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *user)
 {
     DT__NEED2(NULL, d, sink);
-    const bool formatted = d->prompt != NULL || d->completion != NULL;
+    const bool formatted = d->prompt != NULL || d->completion != NULL || d->chat != DT_CHAT_AUTO;
     if (dt_dataset_target(d) == DT_TARGET_TOKENS && !formatted) return DT_OK;
     dt__chars t = { .ctx = d->ctx };
     dt__put_text(&t, "{\"target\": ");
@@ -288,6 +292,19 @@ static dt_status read_form(dt__json *j, dt_csv_form *out)
     return DT_OK;
 }
 
+static dt_status read_chat(dt__json *j, dt_model_data *out)
+{
+    const char *name;
+    char shown[DT__SHOWN];
+    DT__TRY(dt__json_string(j, &name));
+    for (int i = DT_CHAT_CHATML; dt__chat_names[i] != NULL; i++) {
+        if (strcmp(dt__chat_names[i], name) == 0) out->chat = i;
+    }
+    if (out->chat != DT_CHAT_AUTO) return DT_OK;
+    return dt__json_fail(j, "chat is '%s'; expected 'chatml', 'llama3' or 'plain'",
+                         dt__shown(name, shown));
+}
+
 static dt_status read_field(dt__json *j, const char *name, reading *r)
 {
     int64_t axis, *n = r->n;
@@ -327,6 +344,8 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     }
     if (strcmp(name, "prompt") == 0) return dt__json_string(j, &out->prompt);
     if (strcmp(name, "completion") == 0) return dt__json_string(j, &out->completion);
+    if (strcmp(name, "system") == 0) return dt__json_string(j, &out->system);
+    if (strcmp(name, "chat") == 0) return read_chat(j, out);
     if (strcmp(name, "pixels") == 0) return dt__json_bool(j, &out->pixels);
     if (strcmp(name, "resized") == 0) return dt__json_bool(j, &out->resized);
     if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);

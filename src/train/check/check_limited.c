@@ -69,6 +69,8 @@ static const struct {
     { "data.context", BY_FORMAT, DT__TEXTS, "text, tokens and jsonl" },
     { "data.prompt", BY_FORMAT, DT__BIT(DT_DATA_JSONL), "jsonl" },
     { "data.completion", BY_FORMAT, DT__BIT(DT_DATA_JSONL), "jsonl" },
+    { "data.chat", BY_FORMAT, DT__BIT(DT_DATA_JSONL), "jsonl" },
+    { "data.system", BY_FORMAT, DT__BIT(DT_DATA_JSONL), "jsonl" },
     { "train.mask", BY_FORMAT, DT__BIT(DT_DATA_JSONL) | DT__BIT(DT_DATA_ADDER) | DT__GIVEN,
       "prompts with completions" },
     { "data.split", BY_FORMAT, DT__TENSORS, "tensors" },

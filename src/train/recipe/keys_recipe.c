@@ -271,8 +271,9 @@ static const dt_key train_keys[] = {
               "class 1, or a label, is there, so that f1 or balanced accuracy of the validation "
               "data is largest" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
-      .text = "prompts with completions: whether the loss of training counts the tokens of "
-              "completions, or all tokens but the first; evaluation counts completions" },
+      .text = "prompts with completions, and chats: whether the loss of training counts the tokens "
+              "of completions and of the assistant's messages, or all tokens but the first; "
+              "evaluation counts the former" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },

@@ -110,7 +110,7 @@ static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
 {
     const dt_text_tokens tokens = dt_tokenizer_tokens(k);
     dt__chars t = { .ctx = r->ctx };
-    if (r->tokens == NULL) return DT_OK; /* the model says nothing */
+    if (r->tokens == NULL && dt__text_tokens_none(&tokens)) return DT_OK; /* nothing is said */
     dt__release(r->ctx, r->tokens);
     r->tokens = NULL;
     dt__text_tokens_put(&t, &tokens);
@@ -162,7 +162,7 @@ static dt_status open_any(dt__run *r)
                                     "dt_run was given datasets, which 'data.format' does not "
                                     "choose: it must be 'given', without 'data.source'");
         }
-        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens };
+        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens, .hf = r->hf };
         return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
     }
     if (c->train == NULL) {

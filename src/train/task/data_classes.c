@@ -6,6 +6,7 @@
 #include "data/splits/leaks.h"
 #include "data/tables/csv.h"
 #include "data/tables/database.h"
+#include "io/hf/hf.h"
 #include "train/recipe/recipe.h"
 
 #include <math.h>
@@ -104,6 +105,22 @@ static dt_status compare_names(const dt_dataset *d, const dt_model_data *m)
     return DT_OK;
 }
 
+/* How the model was trained on chats, or the template that it brings, which the caller frees. */
+static dt_status ask_chats(dt_recipe *r, const dt_model_info *model, const dt_model_data *data,
+                           dt_data_options *o)
+{
+    char *text = NULL;
+    if (o->chat != DT_CHAT_AUTO) return DT_OK;
+    if (data->chat != DT_CHAT_AUTO) {
+        o->chat = data->chat;
+        if (o->system == NULL) o->system = data->system;
+        return DT_OK;
+    }
+    if (model->hf != NULL) DT__TRY(dt__hf_chat_template(r->ctx, model->hf, &text));
+    o->given_template = text;
+    return DT_OK;
+}
+
 /* What a model that is read from a file says of the data, in `data` and o. */
 static dt_status ask_model(dt_recipe *r, const dt_model_info *model, dt_model_data *data,
                            dt_data_options *o)
@@ -112,10 +129,11 @@ static dt_status ask_model(dt_recipe *r, const dt_model_info *model, dt_model_da
     o->given = model->tokenizer;
     o->given_tokens = model->tokens;
     if (tensors) DT__TRY(count_classes(r->ctx, model->family, model->options, o));
-    if (model->data == NULL) return DT_OK;
-    DT__TRY(dt_model_data_parse(r->ctx, model->data, "the model", data));
-    take_names(data, o);
-    return DT_OK;
+    if (model->data != NULL) {
+        DT__TRY(dt_model_data_parse(r->ctx, model->data, "the model", data));
+        take_names(data, o);
+    }
+    return o->format == DT_DATA_JSONL ? ask_chats(r, model, data, o) : DT_OK;
 }
 
 static void take_reals(int64_t n, const double *v, dt_reals *out)
@@ -177,6 +195,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
         s = dt__say_leaks((const dt_dataset *const[]){ *train, *validation, *test });
     }
     dt_model_data_free(r->ctx, &data);
+    dt__release(r->ctx, (void *)(uintptr_t)o.given_template);
     return s;
 }
 

@@ -1,0 +1,214 @@
+/* Recognizes which form a model's chats have. Templates are programs in Jinja, which are not run;
+ * those of chatml and Llama 3 are known by the tokens that they write. The message of the system
+ * that a template writes where there is none is the text between these in it:
+ *     <|im_start|>system\nYou are a helpful assistant.<|im_end|> */
+#include "data/text/chats.h"
+
+#include "core/system/system_calls.h"
+#include "data/data_options.h"
+#include "data/input.h"
+#include "data/text/tokenizer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MOST_TEMPLATE ((size_t)16 << 20) /* bytes of a file */
+
+static const char im_start[] = "<|im_start|>", im_end[] = "<|im_end|>";
+
+/* What templates do that no form does, and a word by which they show it. */
+static const struct {
+    int form;
+    const char *word, *what;
+} more[] = {
+    { DT_CHAT_CHATML, "<think>", "writes thoughts before answers" },
+    { DT_CHAT_CHATML, "| trim", "leaves out white space around texts" },
+    { DT_CHAT_LLAMA3, "Cutting Knowledge Date", "writes dates into the system's message" },
+    { DT_CHAT_LLAMA3, "<|python_tag|>", "writes calls of tools" },
+};
+
+static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
+{
+    return dt_fail(ctx, DT_ERR_CONFIG,
+                   "data.chat: the chat template of %s %s; data.chat must be one of 'chatml', "
+                   "'llama3' and 'plain'",
+                   name, why);
+}
+
+/* The text behind the head of a system's message, as the source of a template writes it, which the
+ * caller frees; NULL: it begins with something that is no text. */
+static dt_status read_system(dt_ctx *ctx, const char *at, char **out)
+{
+    const char *end = strstr(at, im_end);
+    if (strncmp(at, "\\n", 2) == 0) at += 2;
+    else if (*at == '\n') at++;
+    else return DT_OK;
+    const size_t n = end == NULL || end < at ? 0 : (size_t)(end - at);
+    if (n == 0 || strcspn(at, "'\"{}\\\n") < n) return DT_OK;
+    *out = dt__alloc(ctx, n + 1);
+    if (*out == NULL) return DT_ERR_NOMEM;
+    memcpy(*out, at, n);
+    (*out)[n] = 0;
+    return DT_OK;
+}
+
+static dt_status find_system(dt_ctx *ctx, const char *jinja, char **out)
+{
+    static const char head[] = "<|im_start|>system";
+    for (const char *at = strstr(jinja, head); at != NULL; at = strstr(at + 1, head)) {
+        DT__TRY(read_system(ctx, at + strlen(head), out));
+        if (*out != NULL) return DT_OK;
+    }
+    return DT_OK;
+}
+
+static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt__chat_found *out)
+{
+    char why[160];
+    const bool chatml = strstr(jinja, im_start) != NULL && strstr(jinja, im_end) != NULL;
+    const bool llama3 = strstr(jinja, "<|start_header_id|>") != NULL &&
+                        strstr(jinja, "<|end_header_id|>") != NULL &&
+                        strstr(jinja, "<|eot_id|>") != NULL;
+    if (chatml == llama3) return refuse(ctx, name, "is none that is known here");
+    out->form = chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
+    for (int i = 0; i < DT__COUNT_OF(more); i++) {
+        if (more[i].form != out->form || strstr(jinja, more[i].word) == NULL) continue;
+        snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[out->form], more[i].what);
+        return refuse(ctx, name, why);
+    }
+    return chatml ? find_system(ctx, jinja, &out->system) : DT_OK;
+}
+
+/* ---- tokenizer_config.json ------------------------------------------------------------------ */
+
+/* Of several templates, [{"name": ..., "template": ...}], the default. */
+static dt_status read_named(dt__json *j, const char **jinja)
+{
+    static const char *const names[] = { "name", "template", NULL };
+    const unsigned char *at[2];
+    for (bool again = dt__json_open(j, '['); again; again = dt__json_more(j, ']')) {
+        const char *name, *text;
+        DT__TRY(dt__json_fields(j, "a chat template", names, at));
+        const unsigned char *const after = j->at;
+        if (at[0] == NULL || at[1] == NULL) {
+            return dt__json_fail(j, "chat_template: expected objects with name and template");
+        }
+        j->at = at[0];
+        DT__TRY(dt__json_string(j, &name));
+        j->at = at[1];
+        DT__TRY(dt__json_string(j, &text));
+        if (strcmp(name, "default") == 0) *jinja = text;
+        j->at = after;
+    }
+    return j->status;
+}
+
+static dt_status read_config(dt__json *j, const char **jinja)
+{
+    for (bool again = dt__json_open(j, '{'); again; again = dt__json_more(j, '}')) {
+        const char *key;
+        char *const strings = j->strings;
+        DT__TRY(dt__json_key(j, &key));
+        const bool wanted = strcmp(key, "chat_template") == 0 && !dt__json_null(j);
+        if (!wanted) j->strings = strings; /* what was read stays */
+        if (!wanted) DT__TRY(strcmp(key, "chat_template") == 0 ? DT_OK : dt__json_skip(j));
+        else if (dt__json_peek(j) == '[') DT__TRY(read_named(j, jinja));
+        else DT__TRY(dt__json_string(j, jinja));
+    }
+    return j->status;
+}
+
+static bool is_json(const char *text)
+{
+    text += strspn(text, " \t\r\n");
+    if (*text++ != '{') return false;
+    text += strspn(text, " \t\r\n");
+    return *text == '"' || *text == '}';
+}
+
+dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out)
+{
+    *out = (dt__chat_found){ .form = DT_CHAT_AUTO };
+    if (!is_json(text)) return read_jinja(ctx, text, name, out);
+    const size_t n = strlen(text);
+    const char *jinja = NULL;
+    char *strings = dt__alloc(ctx, n + 1);
+    if (strings == NULL) return DT_ERR_NOMEM;
+    const unsigned char *begin = (const unsigned char *)text;
+    dt__json j = { .ctx = ctx,
+                   .path = name,
+                   .what = "tokenizer_config.json",
+                   .begin = begin,
+                   .at = begin,
+                   .end = begin + n,
+                   .strings = strings };
+    dt_status s = read_config(&j, &jinja);
+    if (s == DT_OK && jinja != NULL) s = read_jinja(ctx, jinja, name, out);
+    dt__release(ctx, strings);
+    return s;
+}
+
+/* ---- files beside a tokenizer --------------------------------------------------------------- */
+
+/* The text of a file in the folder of `path`, which the caller frees; NULL: there is none. */
+static dt_status beside(dt_ctx *ctx, const char *path, const char *name, char **full, char **text)
+{
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    uint8_t *bytes = NULL;
+    size_t n = 0;
+    *text = NULL;
+    *full = dt__alloc(ctx, folder + strlen(name) + 1);
+    if (*full == NULL) return DT_ERR_NOMEM;
+    memcpy(*full, path, folder);
+    strcpy(*full + folder, name);
+    const int there = dt__sys_open(*full, O_RDONLY | O_CLOEXEC);
+    if (there < 0 && errno == ENOENT) return DT_OK;
+    if (there >= 0) dt__sys_close(there);
+    DT__TRY(dt__input_all(ctx, *full, MOST_TEMPLATE, &bytes, &n));
+    *text = dt__alloc(ctx, n + 1);
+    if (*text != NULL) {
+        memcpy(*text, bytes, n);
+        (*text)[n] = 0;
+    }
+    dt__release(ctx, bytes);
+    return *text == NULL ? DT_ERR_NOMEM : DT_OK;
+}
+
+static dt_status find_file(dt_ctx *ctx, const char *path, dt__chat_found *out)
+{
+    static const char *const names[] = { "chat_template.jinja", "tokenizer_config.json" };
+    for (int i = 0; i < DT__COUNT_OF(names) && out->form == DT_CHAT_AUTO; i++) {
+        char *full, *text;
+        dt_status s = beside(ctx, path, names[i], &full, &text);
+        if (s == DT_OK && text != NULL) s = dt__chat_recognize(ctx, text, full, out);
+        DT__RELEASE(ctx, full, text);
+        DT__TRY(s);
+    }
+    return DT_OK;
+}
+
+static bool has(const dt_tokenizer *k, const char *name)
+{
+    const int32_t id = dt_tokenizer_id(k, name);
+    return id >= 0 && k->token[id].added;
+}
+
+dt_status dt__chat_find(const dt_tokenizer *k, const char *path, dt__chat_found *out)
+{
+    *out = (dt__chat_found){ .form = DT_CHAT_AUTO };
+    if (path != NULL) DT__TRY(find_file(k->ctx, path, out));
+    if (out->form != DT_CHAT_AUTO) return DT_OK;
+    const bool chatml = has(k, im_start) && has(k, im_end);
+    const bool llama3 = has(k, "<|start_header_id|>") && has(k, "<|eot_id|>");
+    if (chatml != llama3) {
+        out->form = chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
+        return DT_OK;
+    }
+    return dt_fail(k->ctx, DT_ERR_CONFIG,
+                   "data.chat is auto, but neither a chat template nor tokens of one are beside "
+                   "the tokenizer or in it; data.chat must be 'plain', which takes any tokenizer, "
+                   "or 'chatml' or 'llama3'");
+}
