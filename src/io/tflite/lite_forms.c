@@ -91,19 +91,22 @@ static dt_status softmax(dt__lite_nodes *b)
     return dt__form_set(b, 0, y);
 }
 
-/* The result is its input, in another type: floats, bool, or other codes. */
+/* The result is its input, in another type: floats, bool, indices, or other codes. */
 static dt_status convert(dt__lite_nodes *b)
 {
     const char *x = dt__form_codes_or_in(b, 0);
     const dt__vlite_tensor *from = dt__form_tensor(b, 0), *to = dt__form_out(b, 0);
     if (b->op->code == DT__VLITE_CAST && from != NULL && to != NULL && from->type != to->type) {
-        const bool number = to->type == DT__VLITE_F32;
-        if (!number || from->type != DT__VLITE_BOOL) {
-            return dt__form_refuse(b, "from %s to %s; of computed values bool to float is read",
+        const bool number = from->type == DT__VLITE_BOOL && to->type == DT__VLITE_F32;
+        const bool index = from->type == DT__VLITE_F32 && to->type == DT__VLITE_I32;
+        if (!number && !index) {
+            return dt__form_refuse(b,
+                                   "from %s to %s; of computed values bool to float is read, and "
+                                   "float to int32",
                                    dt__vlite_type_text(from->type), dt__vlite_type_text(to->type));
         }
         x = DT__LITE_NODE(b, "Cast", x);
-        dt__form_int(b, "to", DT__ONNX_FLOAT);
+        dt__form_int(b, "to", number ? DT__ONNX_FLOAT : DT__ONNX_I32);
     }
     return dt__form_set(b, 0, x);
 }
@@ -251,8 +254,10 @@ static dt_status strided_slice(dt__lite_nodes *b)
 static dt_status gather(dt__lite_nodes *b)
 {
     if (b->op->option[1] != 0) return dt__form_refuse(b, "with batch dimensions");
-    const char *x = dt__form_codes_or_in(b, 0);
-    const char *y = DT__LITE_NODE(b, "Gather", x, dt__form_in(b, 1));
+    const dt__vlite_tensor *table = dt__form_tensor(b, 0);
+    const bool constant = table != NULL && table->constant;
+    const char *x = constant ? dt__form_in(b, 0) : dt__form_codes_or_in(b, 0);
+    const char *y = DT__LITE_NODE(b, "Gather", x, dt__form_value(b, dt__lite_index_of(b), 1));
     dt__form_int(b, "axis", (int32_t)b->op->option[0]);
     return dt__form_set(b, 0, y);
 }

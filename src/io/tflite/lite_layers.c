@@ -78,7 +78,7 @@ dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__
                                (long long)activation);
     }
     if (kind != NULL) DT__TRY(dt__onnx_simple(m->g, kind, l, &y));
-    return dt__lite_put(m, o, y, l, like);
+    return dt__lite_put(m, o, y, y, like);
 }
 
 dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onnx_layer **out)

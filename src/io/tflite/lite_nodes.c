@@ -337,7 +337,7 @@ static const char *value_of(dt__lite_nodes *b, int tensor, int i)
 }
 
 /* The floats that it stands for. */
-static const char *real_of(dt__lite_nodes *b, int tensor, int i)
+const char *dt__form_value(dt__lite_nodes *b, int tensor, int i)
 {
     const dt__vlite_tensor *t = &b->v->tensor[tensor];
     const char *value = value_of(b, tensor, i);
@@ -348,7 +348,7 @@ static const char *real_of(dt__lite_nodes *b, int tensor, int i)
 
 const char *dt__form_in(dt__lite_nodes *b, int i)
 {
-    return dt__form_tensor(b, i) == NULL ? "" : real_of(b, b->op->in[i], i);
+    return dt__form_tensor(b, i) == NULL ? "" : dt__form_value(b, b->op->in[i], i);
 }
 
 bool dt__form_ints_of(dt__lite_nodes *b, int i, int most, int *n, int64_t *to)
@@ -484,7 +484,7 @@ static void add_outputs(dt__lite_nodes *b)
             return;
         }
         char *name = text(b, i == 0 ? "y" : "y%d", i + 1);
-        const char *y = real_of(b, tensor, i);
+        const char *y = dt__form_value(b, tensor, i);
         if (t->rank == 4) y = dt__form_channels_first(b, y);
         else y = DT__LITE_NODE(b, "Identity", y);
         if (b->status != DT_OK) return;

@@ -31,7 +31,7 @@ typedef dt_status dt__lite_reader(dt__lite_nodes *b);
 /* Notes the shapes that nodes read: elsewhere they have the extents that the file declares.
  * (lite_shapes.c) */
 void dt__lite_want_shapes(dt__lite_nodes *b);
-/* Whether an operator computes a shape that nobody wants. */
+/* Whether an operator computes a shape that nobody wants, or lets indices count from the end. */
 bool dt__lite_is_idle(const dt__lite_nodes *b);
 
 /* What an operator becomes. */
@@ -74,6 +74,8 @@ const char *dt__form_number(dt__lite_nodes *b, double value);
  * must be constant. */
 const dt__vlite_tensor *dt__form_tensor(const dt__lite_nodes *b, int i);
 const char *dt__form_in(dt__lite_nodes *b, int i);
+/* The values of a tensor in place of input i. */
+const char *dt__form_value(dt__lite_nodes *b, int tensor, int i);
 bool dt__form_ints_of(dt__lite_nodes *b, int i, int most, int *n, int64_t *to);
 /* The codes of input i where the result has the same scale, else its values: of operators that
  * choose or arrange elements. */

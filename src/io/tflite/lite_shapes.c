@@ -27,7 +27,10 @@ static bool is_wanted(const dt__lite_nodes *b)
     return false;
 }
 
-bool dt__lite_is_idle(const dt__lite_nodes *b) { return is_of_shapes(b) && !is_wanted(b); }
+bool dt__lite_is_idle(const dt__lite_nodes *b)
+{
+    return (is_of_shapes(b) && !is_wanted(b)) || dt__lite_wraps(b);
+}
 
 static void want(dt__lite_nodes *b, int i)
 {

@@ -37,6 +37,37 @@ static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
     return DT_OK;
 }
 
+/* Whether all that read the node's result choose rows of constants by it. */
+static bool chooses_rows(const dt__onnx *g)
+{
+    const char *y = g->node->output[0];
+    bool found = false;
+    for (size_t k = 0; k < g->graph->n_node; k++) {
+        const dt__onnx_node *n = g->graph->node[k];
+        for (size_t i = 0; i < n->n_input; i++) {
+            if (strcmp(n->input[i], y) != 0) continue;
+            if (strcmp(n->op_type, "Gather") != 0 || i != 1) return false;
+            found = true;
+        }
+    }
+    for (size_t i = 0; i < g->graph->n_output; i++) {
+        found = found && strcmp(g->graph->output[i]->name, y) != 0;
+    }
+    return found;
+}
+
+/* Floats as indices stay what they are: layer embedding refuses those that are not whole. */
+static dt_status cast_indices(dt__onnx *g, const dt__onnx_value *x)
+{
+    if (!chooses_rows(g)) {
+        return dt__onnx_refuse(g, "of computed values to integers, which Gather alone may read, to "
+                                  "choose rows of a constant");
+    }
+    dt__onnx_same(g, 0, x);
+    dt__onnx_out(g, 0)->whole = true;
+    return DT_OK;
+}
+
 /* A computed value stays a float: a type of fewer bits would round it. */
 static dt_status cast(dt__onnx *g, int64_t to)
 {
@@ -56,6 +87,9 @@ static dt_status cast(dt__onnx *g, int64_t to)
     if (x.whole && (to == DT__ONNX_I64 || to == DT__ONNX_I32)) {
         dt__onnx_same(g, 0, &x);
         return DT_OK;
+    }
+    if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_I64 || to == DT__ONNX_I32)) {
+        return cast_indices(g, &x);
     }
     if (!wide && (x.kind == DT__ONNX_COMPUTED ||
                   (to != DT__ONNX_I32 && to != DT__ONNX_I64 && to != DT__ONNX_BOOL &&
