@@ -2,9 +2,9 @@
  * of the running variance:
  *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
- * With batch statistics f is 1 for a channel whose γ is 0, and it has no gradient: the norm's output
- * does not depend on it. Ops on the tape compute all of it, so that gradients reach W, b, γ and β,
- * and a converted model has the bits of the prepared one.
+ * With batch statistics f is 1 for a channel whose γ is 0, and it has no gradient: the norm's
+ * output does not depend on it. Ops on the tape compute all of it, so that gradients reach W, b, γ
+ * and β, and a converted model has the bits of the prepared one.
  * [Krishnamoorthi 2018, section 3.2.2] */
 #include "nn/fold.h"
 

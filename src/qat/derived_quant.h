@@ -20,7 +20,7 @@ typedef struct dt__derived {
     dt_tensor *weight, *bias; /* computed by the ops of an evaluation pass; bias NULL: unchanged */
     dt__fq quant;             /* by what the weight is quantized, with the range of this weight, */
     dt_tensor *scale, *zero_point; /* which are these copies; NULL: the range is dynamic */
-    bool added;               /* the layer had no bias before */
+    bool added;                    /* the layer had no bias before */
 } dt__derived;
 
 /* Computes both, and adds a bias to a layer that folds a norm and has none. */
