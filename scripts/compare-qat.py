@@ -22,6 +22,7 @@ import wave
 import numpy as np
 
 EPOCHS, BATCH, RATE = 6, 64, 2e-3
+FLOAT, TERNARY = 32, 1.58  # among numbers of bits
 MASK = (1 << 64) - 1
 
 CONV = "norm: batch, activation: relu"
@@ -168,14 +169,15 @@ train:
 
     def qat(self, weights, bits, activations, settings):
         common = [f"model.init={weights}"]
-        if bits < 32:
-            preset = "int8-dynamic-int4-weight" if activations else "int4-weight"
-            common += [f"qat.preset={preset}", f"qat.weight.bits={bits}", *settings]
-        else:
+        if bits == FLOAT:
             common.append("~train.float_baseline")
+        else:
+            preset = "int8-dynamic-int4-weight" if activations else "int4-weight"
+            width = "scheme=ternary" if bits == TERNARY else f"bits={bits}"
+            common += [f"qat.preset={preset}", f"qat.weight.{width}", *settings]
         _, _, short = self.run("short", common + ["train.epochs=1"])
         _, summary, used = self.run("qat", common)
-        converted = summary["converted" if bits < 32 else "float"]
+        converted = summary["float" if bits == FLOAT else "converted"]
         seconds = used.ru_utime + used.ru_stime - short.ru_utime - short.ru_stime
         return dict(accuracy=converted["accuracy"],
                     ms=1e3 * seconds / (self.steps * (EPOCHS - 1)), mb=used.ru_maxrss / 1024,
@@ -355,7 +357,8 @@ def with_brevitas(network, weights, data, orders, bits, activations, learned):
     import torch
     from brevitas.inject.enum import ScalingImplType
     from brevitas.quant import Int8ActPerTensorFloat, Int8WeightPerChannelFloat
-    quant = Int8WeightPerChannelFloat.let(bit_width=bits, narrow_range=False)
+    ternary = bits == TERNARY
+    quant = Int8WeightPerChannelFloat.let(bit_width=2 if ternary else bits, narrow_range=ternary)
     if learned:
         quant = quant.let(scaling_impl_type=ScalingImplType.PARAMETER_FROM_STATS)
     keys = dict(weight_quant=quant, input_quant=Int8ActPerTensorFloat if activations else None)
@@ -406,85 +409,127 @@ def in_child(call, *arguments):
 
 # ---- the table -----------------------------------------------------------------------------------
 
+# Rows of detent, and of which numbers of bits they are.
 DETENT = {
-    "detent": ["qat.weight.granularity=channel"],
-    "detent, learned scales": ["qat.weight.range=learned"],
-    "detent, asymmetric": ["qat.weight.granularity=channel", "qat.weight.scheme=asymmetric"],
+    "detent": (["qat.weight.granularity=channel"], (8, 4, 3, 2, TERNARY)),
+    "detent, learned scales": (["qat.weight.range=learned"], (8, 4, 3, 2, TERNARY)),
+    "detent, asymmetric": (["qat.weight.granularity=channel", "qat.weight.scheme=asymmetric"],
+                           (4, 3, 2)),
+    "detent, half levels": (["qat.weight.range=learned", "qat.weight.scheme=half_levels"], (2,)),
 }
+TOOLS = ("detent", "pytorch", "torchao", "brevitas")
 
 
-def main():
+def arguments():
     p = argparse.ArgumentParser()
     p.add_argument("program")
     p.add_argument("work")
     p.add_argument("--sounds")
     p.add_argument("--seeds", type=int, default=3)
     p.add_argument("--networks", default="mlp,cnn,gru,dscnn")
-    p.add_argument("--bits", default="8,4,3,2")
+    p.add_argument("--bits", default="8,4,3,2,ternary")
+    p.add_argument("--activations", default="no,yes", help="of 8 bits: no, yes, or both")
+    p.add_argument("--tools", default=",".join(TOOLS))
     p.add_argument("--detent", action="append", default=[],
                    help="NAME: key=value ...: a further row")
-    p.add_argument("--detent-alone", action="store_true")
+    p.add_argument("--show", action="store_true",
+                   help="print the table of all rows of WORK/rows.csv, of each the last, instead")
     o = p.parse_args()
+    o.bits = [TERNARY if b == "ternary" else int(b) for b in o.bits.split(",")]
+    o.activations = [a == "yes" for a in o.activations.split(",")]
+    o.tools = o.tools.split(",")
     for row in o.detent:
         name, _, keys = row.partition(":")
-        DETENT[name] = keys.split()
-    results = {}
-    rows_file = open(os.path.join(o.work, "rows.csv"), "a", buffering=1)
-    log = csv.writer(rows_file)
+        DETENT[name] = (keys.split(), o.bits)
+    return o
 
-    def keep(key, seed, r):
-        results.setdefault(key, []).append(r)
-        log.writerow([*key, seed, r["accuracy"], r["ms"], r["mb"], r["same"]])
+
+class Rows:
+    """Results by row and seed, kept in a file from which a later call shows them."""
+
+    def __init__(self, path):
+        self.path, self.found = path, {}
+
+    def read(self):
+        with open(self.path) as f:
+            for network, bits, activations, name, seed, accuracy, ms, mb, same in csv.reader(f):
+                key = network, float(bits), activations == "True", name
+                self.found.setdefault(key, {})[int(seed)] = dict(
+                    accuracy=float(accuracy), ms=float(ms), mb=float(mb), same=same)
+
+    def keep(self, key, seed, r):
+        self.found.setdefault(key, {})[seed] = r
+        with open(self.path, "a") as f:
+            csv.writer(f).writerow([*key, seed, r["accuracy"], r["ms"], r["mb"], r["same"]])
         print(*key, seed, f"{100 * r['accuracy']:.2f} % {r['ms']:.2f} ms", r["same"],
               file=sys.stderr, flush=True)
 
-    data_of = {"mnist1d": mnist1d()}
-    for network in o.networks.split(","):
+
+def compare(o, rows, network, data, seed):
+    detent = Detent(o.program, o.work, network, data, seed)
+    weights, floats = detent.float_weights()
+    orders = [order(seed, e, len(data[1])) for e in range(EPOCHS)]
+    of_float = network, FLOAT, False
+    rows.keep((*of_float, "the start"), seed, dict(accuracy=floats, ms=0, mb=0, same=""))
+    if "detent" in o.tools:
+        rows.keep((*of_float, "detent"), seed, detent.qat(weights, FLOAT, False, []))
+    if "pytorch" in o.tools:
+        rows.keep((*of_float, "PyTorch"), seed,
+                  in_child(with_pytorch, network, weights, data, orders))
+    for activations in o.activations:
+        for bits in o.bits:
+            of = network, bits, activations
+            for name, (keys, widths) in DETENT.items():
+                if "detent" in o.tools and bits in widths:
+                    rows.keep((*of, name), seed, detent.qat(weights, bits, activations, keys))
+            given = network, weights, data, orders, bits, activations
+            if "torchao" in o.tools and bits != TERNARY:
+                rows.keep((*of, "torchao"), seed, in_child(with_torchao, *given))
+            for name in ("Brevitas", "Brevitas, learned scales"):
+                if "brevitas" in o.tools:
+                    rows.keep((*of, name), seed,
+                              in_child(with_brevitas, *given, name != "Brevitas"))
+
+
+def main():
+    o = arguments()
+    rows = Rows(os.path.join(o.work, "rows.csv"))
+    data_of = {}
+    for network in () if o.show else o.networks.split(","):
         kind, shape, _ = NETWORKS[network]
         if kind == "sounds" and o.sounds is None:
             print(f"{network}: left out; --sounds names the folder of its sounds", file=sys.stderr)
             continue
         if kind not in data_of:
-            data_of[kind] = sounds(o.sounds)
+            data_of[kind] = sounds(o.sounds) if kind == "sounds" else mnist1d()
         d = data_of[kind]
         data = (d[0].reshape(-1, *shape), d[1], d[2].reshape(-1, *shape), d[3])
         for seed in range(1, o.seeds + 1):
-            detent = Detent(o.program, o.work, network, data, seed)
-            weights, floats = detent.float_weights()
-            keep((network, 32, False, "the start"), seed,
-                 dict(accuracy=floats, ms=0, mb=0, same=""))
-            orders = [order(seed, e, len(data[1])) for e in range(EPOCHS)]
-            keep((network, 32, False, "detent"), seed, detent.qat(weights, 32, False, []))
-            if not o.detent_alone:
-                keep((network, 32, False, "PyTorch"), seed,
-                     in_child(with_pytorch, network, weights, data, orders))
-            for activations in (False, True):
-                for bits in map(int, o.bits.split(",")):
-                    for name, keys in DETENT.items():
-                        keep((network, bits, activations, name), seed,
-                             detent.qat(weights, bits, activations, keys))
-                    if o.detent_alone:
-                        continue
-                    arguments = (network, weights, data, orders, bits, activations)
-                    keep((network, bits, activations, "torchao"), seed,
-                         in_child(with_torchao, *arguments))
-                    for learned in (False, True):
-                        name = "Brevitas, learned scales" if learned else "Brevitas"
-                        keep((network, bits, activations, name), seed,
-                             in_child(with_brevitas, *arguments, learned))
-    show(results)
+            compare(o, rows, network, data, seed)
+    if o.show:
+        rows.read()
+    show(rows.found)
 
 
-def show(results):
-    print("| network | bits | tool | accuracy (spread) | ms a step | MB | converted = trained |")
+def width_of(bits, activations):
+    name = "float" if bits == FLOAT else "ternary" if bits == TERNARY else f"w{bits:.0f}"
+    return name + ("a8" if activations else "")
+
+
+def show(found):
+    print("| network | bits | tool | median accuracy (least to most) | ms a step | MB "
+          "| converted = trained |")
     print("|---|---|---|---|---|---|---|")
-    for (network, bits, activations, name), rows in results.items():
+    order_of = {name: i for i, name in enumerate(NETWORKS)}
+    for key in sorted(found, key=lambda k: (order_of[k[0]], k[2], -k[1])):
+        network, bits, activations, name = key
+        rows = list(found[key].values())
         a = [100 * r["accuracy"] for r in rows]
-        ms = statistics.mean(r["ms"] for r in rows)
-        mb = statistics.mean(r["mb"] for r in rows)
-        width = "float" if bits == 32 else f"w{bits}a8" if activations else f"w{bits}"
+        ms = statistics.median(r["ms"] for r in rows)
+        mb = statistics.median(r["mb"] for r in rows)
         cost = "| | " if name == "the start" else f"| {ms:.2f} | {mb:.1f}"
-        print(f"| {network} | {width} | {name} | {statistics.mean(a):.1f} ({max(a) - min(a):.1f}) "
+        print(f"| {network} | {width_of(bits, activations)} | {name} "
+              f"| {statistics.median(a):.1f} ({min(a):.1f} to {max(a):.1f}) "
               f"{cost} | {rows[0]['same']} |")
 
 

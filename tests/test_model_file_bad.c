@@ -407,6 +407,8 @@ END_TEST
 /* Of a weight whose groups are not consecutive columns. */
 static const edit apart_edits[] = {
     { REPLACE, QUANT, ",\"g_idx\":1", "", .words = W0 "': a g_idx, of which its metadata" },
+    { REPLACE, QUANT, "\"state\":\"packed\"", "\"state\":\"packed\",\"range_of\":\"own\"",
+      .words = "range_of is of a range behind a norm that is folded" },
     { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":0", .words = "'g_idx' must be" },
     { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":true", .words = "a number is expected here" },
     { REPLACE, QUANT, "\"g_idx\":1", "\"g_idx\":4",

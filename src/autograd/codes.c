@@ -16,6 +16,7 @@ void dt__codes_release(dt__codes *codes)
     dt__codes_release(codes->whole);
     DT__RELEASE(ctx, codes->mask, codes->residual);
     dt__storage_release(codes->values);
+    dt__storage_release(codes->steps);
     dt__release(ctx, codes);
     dt__ctx_release(ctx);
 }

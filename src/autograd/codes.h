@@ -36,11 +36,12 @@ struct dt__codes {
                     * clipped */
     int64_t clipped; /* number of elements whose code was clipped */
     /* For the gradient of a learned scale: residuals, or the quantized values (rows of codes,
-     * contiguous); neither if the quantized tensor still exists. The versions are those at
+     * contiguous); neither if the quantized tensor still exists. `steps` are the learned scales
+     * where a tape computed them; NULL: those of a parameter. The versions are those at
      * quantization. */
     int8_t *residual;
-    dt__storage *values;
-    int64_t offset; /* of the first element of `values` */
+    dt__storage *values, *steps;
+    int64_t offset, first_step; /* of the first element of `values` and of `steps` */
     uint64_t version, scale_version;
     /* of an expert: the codes of the grouped weight, whose panels, zero points and order it uses; a
      * reference */

@@ -2,8 +2,9 @@
  * of the running variance:
  *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
- * With batch statistics f is 1 for a channel whose γ is 0. Ops on the tape compute all of it, so
- * that gradients reach W, b, γ and β, and a converted model has the bits of the prepared one.
+ * With batch statistics f is 1 for a channel whose γ is 0, and it has no gradient: the norm's
+ * output does not depend on it. Ops on the tape compute all of it, so that gradients reach W, b, γ
+ * and β, and a converted model has the bits of the prepared one.
  * [Krishnamoorthi 2018, section 3.2.2] */
 #include "nn/fold.h"
 
@@ -12,6 +13,8 @@
 #include "nn/convolution/conv_layers.h"
 
 #include <detent/ops.h>
+
+#include <math.h>
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
@@ -66,7 +69,26 @@ dt_tensor *dt__fold_factor(dt_tape *t, const dt_module *layer)
     const dt_fold_factor_options options = { .eps =
                                                  ((const dt__batch_norm_layer *)norm->state)->eps,
                                              .keep = dt__fold_is_live(layer) };
-    return dt_fold_factor(t, own(norm, "weight"), running(t, norm, "running_var"), &options);
+    dt_tensor *f =
+        dt_fold_factor(t, own(norm, "weight"), running(t, norm, "running_var"), &options);
+    return options.keep ? dt_detach(t, f) : f;
+}
+
+double dt__fold_factor_at(const dt_module *layer, int64_t channel)
+{
+    const dt_module *norm = layer->norm;
+    const float *weight = dt__values(own(norm, "weight")),
+                *var = dt__values(own(norm, "running_var"));
+    const double eps = ((const dt__batch_norm_layer *)norm->state)->eps;
+    return weight[channel] / sqrt(var[channel] + eps);
+}
+
+int64_t dt__fold_channels(const dt_module *layer) { return own(layer->norm, "weight")->count; }
+
+dt_tensor *dt__fold_size(dt_tape *t, const dt_module *layer, bool whole)
+{
+    dt_tensor *size = dt_abs(t, dt_detach(t, dt__fold_factor(t, layer)));
+    return whole ? dt_max(t, size, 0, true, NULL) : size;
 }
 
 int64_t dt__unfolded_channels(const dt_module *layer)

@@ -16,6 +16,13 @@ bool dt__can_fold(const dt_module *layer);
 bool dt__fold_is_live(const dt_module *layer);
 /* The fold factor, weight / sqrt(running_var + eps) of the norm, [channels]. */
 dt_tensor *dt__fold_factor(dt_tape *t, const dt_module *layer);
+/* The same of one channel, in double, from the running variance as it is now; and how many there
+ * are. */
+double dt__fold_factor_at(const dt_module *layer, int64_t channel);
+int64_t dt__fold_channels(const dt_module *layer);
+/* phi of a range of the layer's own weight, whose scales times phi are those of the folded one:
+ * |factor|, one a row; with one scale for all rows max |factor|. */
+dt_tensor *dt__fold_size(dt_tape *t, const dt_module *layer, bool whole);
 /* The derived weight and bias (bias NULL: none). */
 dt_tensor *dt__folded_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight);
 dt_tensor *dt__folded_bias(dt_tape *t, const dt_module *layer, dt_tensor *bias);

@@ -149,6 +149,7 @@ static dt_status take_master(weight *v, dt_module *layer)
     if (dt__derived_quant(layer) != NULL) {
         DT__TRY(dt__derived_begin(layer, &v->derived));
         v->master = v->derived.weight;
+        v->fq = &v->derived.quant;
     }
     DT__TRY(dt__matrix_of(v->master, &as_it_lies, &v->copy));
     if (v->copy != NULL) v->master = v->copy;

@@ -13,7 +13,11 @@
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-static uint64_t version_of(const dt_tensor *x) { return x == NULL ? 0 : x->storage->version; }
+/* 0 also for a tensor of a tape that was freed. */
+static uint64_t version_of(const dt_tensor *x)
+{
+    return x == NULL || x->storage == NULL ? 0 : x->storage->version;
+}
 
 /* Buffers of one quantization; some become part of the codes. */
 typedef struct dt__making {
@@ -236,10 +240,16 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
-/* Keeps values or residuals for the gradient of a learned scale. */
+/* Keeps values or residuals for the gradient of a learned scale, and scales of a tape. */
 static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 {
+    const dt_tensor *scale = m->like->scale;
     if (!m->like->learns) return DT_OK;
+    if (scale->tape != NULL) {
+        dt__storage_retain(scale->storage);
+        codes->steps = scale->storage;
+        codes->first_step = scale->offset;
+    }
     if (!m->quant->activation || m->quant->save == DT_SAVED_EXACT) {
         dt__storage_retain(x->storage);
         codes->values = x->storage;

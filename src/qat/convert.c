@@ -196,7 +196,8 @@ static dt_status make_derived(conversion *c, dt_module *m)
     DT__TRY(add_item(c, weight->path, weight->x, fq, &packed));
     dt__derived *derived = &c->item[c->n - 1].derived;
     DT__TRY(dt__derived_begin(m, derived));
-    const rounding r = { weight->path, weight->x, fq, derived->weight, dt__op_groups(m) };
+    const rounding r = { weight->path, weight->x, &derived->quant, derived->weight,
+                         dt__op_groups(m) };
     DT__TRY(choose(c, &r, &packed->codes));
     count(c, weight->x, fq, packed->codes);
     c->report.folded += m->folding != DT__APART;

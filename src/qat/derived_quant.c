@@ -4,11 +4,26 @@
 
 #include "autograd/tape.h"
 #include "autograd/write.h"
+#include "qat/folded_range.h"
+
+/* A static or learned range behind a folded norm is initialized by the first trained pass. */
+static dt_status begin(dt_tape *t, const dt_module *m, const dt_tensor *x, const dt__fq *fq)
+{
+    if (!dt__range_is_own(m, fq) || fq->count == NULL || t->no_grad) return DT_OK;
+    const bool begun = *(const int64_t *)dt__values(fq->count) > 0;
+    return begun || !dt_requires_grad(x) ? DT_OK : dt__range_begin(m, x, fq);
+}
 
 static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
-    (void)m;
-    return dt__fake_quant_as(t, x, user);
+    if (dt_tape_status(t) != DT_OK) return NULL;
+    const dt_status s = begin(t, m, x, user);
+    if (s != DT_OK) {
+        dt__tape_adopt(t, s);
+        return NULL;
+    }
+    const dt__fq fq = dt__range_folded(t, m, user);
+    return dt__fake_quant_as(t, x, &fq);
 }
 
 static void drop_hook(dt_ctx *ctx, void *user) { dt__release(ctx, user); }
@@ -48,6 +63,8 @@ void dt__underive(dt_module *layer)
 
 static dt_status copy_of(const dt_tensor *x, dt_tensor **out)
 {
+    *out = NULL;
+    if (x == NULL) return DT_OK;
     return dt_tensor_from(x->ctx, x->dtype, x->rank, x->dims, dt_data(x), out);
 }
 
@@ -58,7 +75,13 @@ static dt_status compute(dt__derived *d, dt_tape *t)
     dt_no_grad(t, true);
     dt_tensor *w = dt__derived_weight(t, layer, dt__entry_find(layer, "weight")->x);
     dt_tensor *b = dt__derived_bias(t, layer, bias == NULL ? NULL : bias->x);
+    const dt__fq *fq = dt__derived_quant(layer);
+    if (fq != NULL) d->quant = dt__range_folded(t, layer, fq);
     DT__TRY(dt_tape_status(t));
+    DT__TRY(copy_of(d->quant.scale, &d->scale));
+    DT__TRY(copy_of(d->quant.zero_point, &d->zero_point));
+    d->quant.scale = d->scale;
+    d->quant.zero_point = d->zero_point;
     DT__TRY(copy_of(w, &d->weight));
     if (dt__has_lora(layer)) return DT_OK;
     DT__TRY(copy_of(b, &d->bias));
@@ -100,7 +123,7 @@ void dt__derived_end(dt__derived *derived, bool done)
     } else if (derived->added) {
         dt__module_remove(layer, "bias");
     }
-    DT__TENSORS_FREE(derived->weight, derived->bias);
+    DT__TENSORS_FREE(derived->weight, derived->bias, derived->scale, derived->zero_point);
 }
 
 /* Quantizes the weight itself where it was quantized with its adapter. */

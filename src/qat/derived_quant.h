@@ -18,7 +18,9 @@ dt__fq *dt__derived_quant(const dt_module *layer);
 typedef struct dt__derived {
     dt_module *layer;
     dt_tensor *weight, *bias; /* computed by the ops of an evaluation pass; bias NULL: unchanged */
-    bool added;               /* the layer had no bias before */
+    dt__fq quant;             /* by what the weight is quantized, with the range of this weight, */
+    dt_tensor *scale, *zero_point; /* which are these copies; NULL: the range is dynamic */
+    bool added;                    /* the layer had no bias before */
 } dt__derived;
 
 /* Computes both, and adds a bias to a layer that folds a norm and has none. */

@@ -3,6 +3,7 @@
  * input gets a hook. All checks and allocations come before the first module changes. */
 #include "nn/module.h"
 #include "qat/derived_quant.h"
+#include "qat/folded_range.h"
 #include "qat/prepare_plan.h"
 
 /* Whether this line is the first of those that share its weight. */
@@ -30,7 +31,12 @@ static dt_status begin_scale(const dt__plan_line *l, const dt__quantizer *range)
     dt_status s = dt__derived_begin(l->module, &derived);
     if (s == DT_OK) s = dt__quantizer_begin(derived.weight, &l->map, range);
     dt__derived_end(&derived, false);
-    return s;
+    if (s != DT_OK || dt__has_lora(l->module)) return s;
+    const dt__fq fq = { .quant = l->weight_quant,
+                        .scale = range->scale,
+                        .zero_point = range->zero_point };
+    dt__range_unfold(l->module, &fq);
+    return DT_OK;
 }
 
 static dt_status make_scale(dt__plan *p, dt__plan_line *l)

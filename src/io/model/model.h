@@ -39,6 +39,10 @@ enum { DT__OBSERVING, DT__FROZEN, DT__FIXED };
  * statistics; removed, as weight and bias contain it. */
 enum { DT__NORM_FOLDED, DT__NORM_FROZEN, DT__NORM_REMOVED };
 
+/* What has the scales of a static or learned range: the folded weight, in files of older versions,
+ * or the layer's own. */
+enum { DT__OF_FOLDED, DT__OF_OWN };
+
 /* What is quantized in one module. */
 typedef struct dt__module_quant {
     const char *path; /* of the module */
@@ -59,6 +63,8 @@ typedef struct dt__module_quant {
         bool has_g_idx; /* scale groups are not consecutive columns */
         bool has_norm;  /* a norm is folded into the weight */
         int norm;       /* DT__NORM_... */
+        int range_of;   /* likewise of its static or learned range: DT__OF_... */
+        bool has_range_of;
     } weight;
     struct {
         dt_quant_spec scheme;

@@ -27,6 +27,7 @@ static const char *const state_names[] = { "disabled", "enabled", "packed", NULL
     .offset = offsetof(dt__module_quant, side.field) - offsetof(dt__module_quant, side)
 
 static const char *const norm_names[] = { "folded", "frozen", "removed", NULL };
+static const char *const range_of_names[] = { "folded", "own", NULL };
 static const char *const range_state_names[] = { "observing", "frozen", "fixed", NULL };
 
 /* From `scheme` on, weight and input have the same fields. */
@@ -61,6 +62,9 @@ static const dt_key weight_keys[] = {
       .given = offsetof(dt__module_quant, weight.has_g_idx) - offsetof(dt__module_quant, weight) },
     { "norm", DT_KEY_CHOICE, IN(weight, norm), .choices = norm_names,
       .given = offsetof(dt__module_quant, weight.has_norm) - offsetof(dt__module_quant, weight) },
+    { "range_of", DT_KEY_CHOICE, IN(weight, range_of), .choices = range_of_names,
+      .given =
+          offsetof(dt__module_quant, weight.has_range_of) - offsetof(dt__module_quant, weight) },
     RANGE(weight),
     { 0 },
 };
@@ -225,6 +229,10 @@ static dt_status check_quant(const dt__json *j, const dt__module_quant *q)
         return dt__json_fail(j, "module '%s': its norm is %s, its weight %s",
                              dt__shown(q->path, shown), norm_names[q->weight.norm],
                              state_names[q->weight.state]);
+    }
+    if (q->weight.has_range_of && (!q->weight.has_norm || removed || !q->weight.has_range)) {
+        return dt__json_fail(j, "module '%s': range_of is of a range behind a norm that is folded",
+                             dt__shown(q->path, shown));
     }
     int64_t count;
     const dt_ints *shape = &q->weight.shape;

@@ -3,6 +3,7 @@
 #include "autograd/write.h"
 #include "io/model/model_restore.h"
 #include "qat/adapters.h"
+#include "qat/folded_range.h"
 
 static dt_status derive(const dt__load *l, dt__load_derived *d)
 {
@@ -119,6 +120,15 @@ static dt_status store_each(dt__load_plan *p)
     return DT_OK;
 }
 
+/* Scales of the folded weight, of an older version's file, become those of the layer's own. */
+static void unfold(const dt__load_derived *d)
+{
+    const dt__fq *fq = dt__derived_quant(d->m);
+    if (dt__range_is_own(d->m, fq) && d->quant->weight.range_of == DT__OF_FOLDED) {
+        dt__range_unfold(d->m, fq);
+    }
+}
+
 dt_status dt__load_commit(dt__load_plan *p)
 {
     const dt_status s = prepare(p);
@@ -128,5 +138,6 @@ dt_status dt__load_commit(dt__load_plan *p)
     }
     if (p->load->r->stored != NULL) return store_each(p);
     for (int64_t k = 0; k < p->n_items; k++) store(p, &p->item[k]);
+    for (int64_t k = 0; k < p->n_derived; k++) unfold(&p->derived[k]);
     return DT_OK;
 }

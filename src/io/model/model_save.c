@@ -8,6 +8,7 @@
 #include "io/hf/hf.h"
 #include "io/model/model_base.h"
 #include "nn/module.h"
+#include "qat/folded_range.h"
 #include "qat/derived_quant.h"
 #include "qat/adapters.h"
 
@@ -157,6 +158,8 @@ static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_
     q->weight.state = fq->enabled ? DT__ENABLED : DT__DISABLED;
     q->weight.range_state = DT__OBSERVING;
     q->weight.norm = m->folding == DT__FOLDED_FROZEN ? DT__NORM_FROZEN : DT__NORM_FOLDED;
+    q->weight.has_range_of = dt__range_is_own(m, fq);
+    q->weight.range_of = DT__OF_OWN;
     describe_shape(w, &fq->map, q);
 }
 

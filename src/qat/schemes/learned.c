@@ -194,10 +194,10 @@ static dt_status values_of(dt_tensor *x, const dt__codes *used, const float **va
                            dt_tensor **made)
 {
     const dt__fq *fq = x->ext;
-    const dt_tensor *scale = fq->scale;
+    const dt__storage *steps = used->steps != NULL ? used->steps : fq->scale->storage;
     const dt__storage *held = used->values != NULL ? used->values : fq->inner->storage;
     if (held == NULL || held->version != used->version) return is_written(x, "the value");
-    if (scale->storage->version != used->scale_version) return is_written(x, "the scale");
+    if (steps->version != used->scale_version) return is_written(x, "the scale");
     if (used->values != NULL) {
         *values = (const float *)used->values->data + used->offset;
         return DT_OK;
@@ -207,13 +207,19 @@ static dt_status values_of(dt_tensor *x, const dt__codes *used, const float **va
     return DT_OK;
 }
 
+static const float *scales_of(const dt__fq *fq, const dt__codes *used)
+{
+    return used->steps == NULL ? dt__values(fq->scale)
+                               : (const float *)used->steps->data + used->first_step;
+}
+
 static dt_status learn_rows(dt_tensor *x, dt_tensor *ds, dt_tensor *d, const dt__codes *used)
 {
     const dt__fq *fq = x->ext;
     dt_tensor *made = NULL, *rows = NULL;
     dt__learning l = { .quant = &fq->quant,
                        .blocks = ds->count,
-                       .scale = dt__values(fq->scale),
+                       .scale = scales_of(fq, used),
                        .residual = used->residual,
                        .ds = dt__values_mut(ds) };
     dt_status s = used->residual != NULL ? DT_OK : values_of(x, used, &l.x, &made);

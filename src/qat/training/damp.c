@@ -10,6 +10,7 @@
 #include "autograd/tape.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"
+#include "qat/folded_range.h"
 #include "qat/training/gap.h"
 
 typedef struct damping {
@@ -64,7 +65,8 @@ static dt_status damp_param(dt_tape *t, dt_tensor *x, double lambda)
 static dt_status damp_derived(dt_tape *t, const dt_module *layer, const dt__fq *like, double lambda)
 {
     dt_tensor *d, *w = dt__derived_weight(t, layer, dt__entry_find(layer, "weight")->x);
-    dt_tensor *x = dt__fake_quant_as(t, w, like);
+    const dt__fq fq = dt__range_folded(t, layer, like);
+    dt_tensor *x = dt__fake_quant_as(t, w, &fq);
     DT__TRY(dt_tape_status(t));
     DT__TRY(gradient(t, x, lambda, &d));
     if (d == NULL || !dt_requires_grad(w)) {
