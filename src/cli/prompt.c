@@ -1,7 +1,7 @@
 /* --format: reads the format of prompts that a model was trained on from its file (detent.data). */
 #include "cli/cli.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <string.h>
 

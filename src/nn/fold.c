@@ -11,7 +11,7 @@
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 

@@ -12,8 +12,8 @@ compile() { # language standard compiler header
         "$3" $strict -x "$1" -std="$2" - || { echo "$4: not alone as $2"; failed=$((failed + 1)); }
 }
 
-for path in include/detent/*.h; do
-    header=${path##*/}
+for path in include/detent/*.h include/detent/experimental/*.h; do
+    header=${path#include/detent/}
     count=$((count + 1))
     compile c c17 "${CC:-cc}" "$header"
     compile c++ c++17 "${CXX:-c++}" "$header"

@@ -1,10 +1,10 @@
 /* sweep.h: many runs of one recipe: sweeps over values of its keys, and a search for the bits of
  * each layer under a budget of bytes. */
-#ifndef DETENT_SWEEP_H
-#define DETENT_SWEEP_H
+#ifndef DETENT_EXPERIMENTAL_SWEEP_H
+#define DETENT_EXPERIMENTAL_SWEEP_H
 
-#include <detent/report.h>
-#include <detent/train.h>
+#include <detent/experimental/report.h>
+#include <detent/experimental/train.h>
 
 #ifdef __cplusplus
 extern "C" {

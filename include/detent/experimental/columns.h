@@ -3,10 +3,10 @@
  * A dt_columns is fitted on the rows that a network is trained on, kept in its file, and computes
  * the same bits when it is trained, evaluated, asked (detent predict) and exported as C: all steps
  * are in IEEE double, in the order written here, and the last one rounds to f32. */
-#ifndef DETENT_COLUMNS_H
-#define DETENT_COLUMNS_H
+#ifndef DETENT_EXPERIMENTAL_COLUMNS_H
+#define DETENT_EXPERIMENTAL_COLUMNS_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -121,5 +121,4 @@ DT_API const char *dt_column_describe(const dt_column *c, dt_column_about about,
 #ifdef __cplusplus
 }
 #endif
-
 #endif

@@ -8,10 +8,10 @@
  *
  * dt_prepare with a preset `device-...` makes a model of such ops; nobody needs to call them.
  */
-#ifndef DETENT_DEVICE_H
-#define DETENT_DEVICE_H
+#ifndef DETENT_EXPERIMENTAL_DEVICE_H
+#define DETENT_EXPERIMENTAL_DEVICE_H
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,9 +1,9 @@
 /* figures.h: what quantization does to each layer of a model, measured on a batch: how much noise
  * it adds to the weight and to the input, how many values it clips, which codes are never used. */
-#ifndef DETENT_FIGURES_H
-#define DETENT_FIGURES_H
+#ifndef DETENT_EXPERIMENTAL_FIGURES_H
+#define DETENT_EXPERIMENTAL_FIGURES_H
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,22 +3,22 @@
  * name them.
  * dt_plugin_at of io.h lists them.
  *
- *     #include <detent/plugin.h>
+ *     #include <detent/experimental/plugin.h>
  *     static dt_status start(dt_ctx *ctx) { return dt_loss_register(ctx, &my_loss); }
  *     DT_PLUGIN("mine", "a loss of mine", start)
  *
  *     cc -shared -fPIC -O2 mine.c -o mine.so       (not linked with detent: the program has it)
  *     detent train r.yaml --plugin ./mine.so
  */
-#ifndef DETENT_PLUGIN_H
-#define DETENT_PLUGIN_H
+#ifndef DETENT_EXPERIMENTAL_PLUGIN_H
+#define DETENT_EXPERIMENTAL_PLUGIN_H
 
-#include <detent/data.h>
-#include <detent/io.h>
-#include <detent/layers.h>
-#include <detent/optim.h>
-#include <detent/qat.h>
-#include <detent/train.h>
+#include <detent/experimental/data.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/optim.h>
+#include <detent/experimental/qat.h>
+#include <detent/experimental/train.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -3,20 +3,14 @@
  * A list holds items (keys.h): each has a kind, such as "conv2d", and the options of that kind. A
  * layer reads the layer before it, or those that `from` names; the extents of its input are
  * inferred. The layer's name is the path of its module, so files, rules and messages use it. */
-#ifndef DETENT_LAYERS_H
-#define DETENT_LAYERS_H
+#ifndef DETENT_EXPERIMENTAL_LAYERS_H
+#define DETENT_EXPERIMENTAL_LAYERS_H
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* The shape of one example: without the batch dimension. */
-typedef struct dt_shape {
-    int rank;
-    int64_t dims[DT_MAX_RANK];
-} dt_shape;
 
 /* The first field of the options of every kind but `repeat`. */
 typedef struct dt_layer_head {

@@ -1,9 +1,9 @@
 /* text.h: tokenizers, which make ids of text and text of ids, and files of ids.
  */
-#ifndef DETENT_TEXT_H
-#define DETENT_TEXT_H
+#ifndef DETENT_EXPERIMENTAL_TEXT_H
+#define DETENT_EXPERIMENTAL_TEXT_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #ifdef __cplusplus
 extern "C" {

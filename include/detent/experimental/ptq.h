@@ -7,11 +7,11 @@
  * convolution. A column is dead where all of its inputs are 0, else live. docs/rounding.md has the
  * algorithms, the papers and what each setting does.
  */
-#ifndef DETENT_PTQ_H
-#define DETENT_PTQ_H
+#ifndef DETENT_EXPERIMENTAL_PTQ_H
+#define DETENT_EXPERIMENTAL_PTQ_H
 
-#include <detent/ops.h>
-#include <detent/qat.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/qat.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* report.h: a page about runs: one HTML file that needs nothing else, from what runs wrote. */
-#ifndef DETENT_REPORT_H
-#define DETENT_REPORT_H
+#ifndef DETENT_EXPERIMENTAL_REPORT_H
+#define DETENT_EXPERIMENTAL_REPORT_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,8 +1,8 @@
 /* tables.h: what the columns of a CSV file hold, to choose data.columns.types by. */
-#ifndef DETENT_TABLES_H
-#define DETENT_TABLES_H
+#ifndef DETENT_EXPERIMENTAL_TABLES_H
+#define DETENT_EXPERIMENTAL_TABLES_H
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,5 +52,4 @@ DT_API void dt_table_look_free(dt_ctx *ctx, dt_table_look *look); /* NULL is all
 #ifdef __cplusplus
 }
 #endif
-
 #endif
