@@ -5,7 +5,7 @@
  * MOST where a code is positive and LEAST where it is negative, the smallest the other way round,
  * and partial sums in any order lie between, so both sums of a tile stand for all inputs. The exit
  * status is 1 where one leaves -(2^(BITS-1) - 1) ... 2^(BITS-1) - 1. */
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
  *
  * detent's side is whole ops: linear forward (NT), and backward with one wanted gradient (NN,
  * TN). */
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 #include <detent/ops.h>
 
 #include <cblas.h>

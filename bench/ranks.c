@@ -16,7 +16,7 @@
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include "cluster/transport.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 #include <detent/train.h>
 
 #include <dlfcn.h>

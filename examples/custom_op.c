@@ -1,7 +1,7 @@
 /* custom_op.c: an operator of one's own, softplus with a slope:
  *     y = log(1 + exp(k x)) / k      dx = dy / (1 + exp(-k x))
  * and a check of its gradient by central differences. The exit status says whether they agree. */
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* A mixture of experts by itself: learns a function that is a different linear map in each region,
  * is taught int4 weights and int8 activations, and converts; then looks at one expert of the
  * grouped parameter. */
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
 

@@ -3,7 +3,7 @@
  * trained by dt_run as a family of one's own, with options in structs, converted to int4, saved,
  * and loaded again. */
 #include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * of 1-d convolutions written as a list of layers, training with int4 weights and int8 activations,
  * the model file, and a prediction from that file. */
 #include <detent/io.h>
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 #include <detent/ops.h>
 #include <detent/train.h>
 

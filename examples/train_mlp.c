@@ -85,7 +85,7 @@ static dt_status run(example *e)
     memcpy(e->prepared, score, sizeof e->prepared);
     dt_tape_reset(e->t);
     if ((s = dt_convert(e->m, NULL, NULL)) != DT_OK) return s;
-    const dt_model_info info = { .family = dt_family_at(0), .options = &network };
+    const dt_model_info info = { .family = dt_family_named(e->ctx, "mlp"), .options = &network };
     if ((s = dt_model_save(e->m, &info, path)) != DT_OK) return s;
     if ((s = dt_model_load(e->ctx, path, &e->loaded, NULL)) != DT_OK) return s;
     score = predict(e, e->loaded, "converted");

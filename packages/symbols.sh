@@ -1,8 +1,9 @@
 #!/bin/sh
 # symbols.sh SOURCE LIBRARY PACKAGE ABI VERSION TO: the symbols file of the library's package: each
-# function that the library exports, and the version in which it appeared. Functions of earlier
-# releases are in packages/libdetent.symbols, which a release writes anew; others are of this
-# version. A function of an earlier release that is no longer there needs another ABI number.
+# function that the library exports, and the version in which it appeared. Stable functions of
+# earlier releases are in packages/libdetent.symbols, which a release writes anew; others are of this
+# version: programs that call an experimental one need the library that they were built with. A
+# stable function of an earlier release that is no longer there needs another ABI number.
 set -eu
 source=$1 library=$2 package=$3 abi=$4 version=$5 to=$6
 known=$source/packages/libdetent.symbols

@@ -5,7 +5,7 @@
 
 #include "testing.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* Warnings are errors. */
 #define C_STRICT                                                                                   \

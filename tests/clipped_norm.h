@@ -4,8 +4,8 @@
 
 #include "testing.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 
 /* A batch norm that computes its activation, as a program may call it, in evaluation. */
 static void norm_and_clip(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,

@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* A file, and the case or layer of it that is read. */
 typedef struct device_golden {

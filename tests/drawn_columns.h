@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include <detent/columns.h>
+#include <detent/experimental/columns.h>
 
 #define DRAWN_COLUMNS 12 /* at most */
 #define DRAWN_QUANTILES 9

@@ -3,7 +3,7 @@
 
 #include "ops/ops_list.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 

@@ -2,8 +2,8 @@
 #ifndef LIST_NETS_H
 #define LIST_NETS_H
 
-#include <detent/io.h>
-#include <detent/qat.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/qat.h>
 
 /* The model of a recipe's lines below `model:`. */
 dt_module *list_net_create(dt_ctx *ctx, const char *model);

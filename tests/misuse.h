@@ -3,21 +3,21 @@
 #ifndef MISUSE_H
 #define MISUSE_H
 
-#include <detent/data.h>
-#include <detent/device.h>
-#include <detent/export.h>
-#include <detent/figures.h>
-#include <detent/io.h>
-#include <detent/keys.h>
-#include <detent/layers.h>
-#include <detent/machine.h>
-#include <detent/ptq.h>
-#include <detent/plugin.h>
-#include <detent/report.h>
-#include <detent/sweep.h>
-#include <detent/tables.h>
-#include <detent/text.h>
-#include <detent/train.h>
+#include <detent/experimental/data.h>
+#include <detent/experimental/device.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/figures.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/keys.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/machine.h>
+#include <detent/experimental/ptq.h>
+#include <detent/experimental/plugin.h>
+#include <detent/experimental/report.h>
+#include <detent/experimental/sweep.h>
+#include <detent/experimental/tables.h>
+#include <detent/experimental/text.h>
+#include <detent/experimental/train.h>
 
 #include <setjmp.h>
 #include <string.h>

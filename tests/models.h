@@ -2,7 +2,7 @@
 #ifndef MODELS_H
 #define MODELS_H
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* Options of a small mlp; sizes ends with 0. */
 dt_mlp_options small_options(const int64_t *sizes, int norm, double dropout);

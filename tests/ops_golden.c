@@ -2,7 +2,7 @@
  * keys. */
 #include "ops_run.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "autograd/coded.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 
 #include "qat/quantized.h"
 

@@ -4,7 +4,7 @@
 #include "core/tensor.h"
 #include "testing.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <stdarg.h>
 #include <stdio.h>

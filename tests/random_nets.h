@@ -6,8 +6,8 @@
 
 #include "core/core.h"
 
-#include <detent/nn.h>
-#include <detent/qat.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/qat.h>
 
 #define RANDOM_NET_DEEPEST 4
 

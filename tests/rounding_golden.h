@@ -5,8 +5,8 @@
 
 #include "testing.h"
 
-#include <detent/io.h>
-#include <detent/ptq.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ptq.h>
 
 #include "ptq/statistics.h"
 

@@ -8,7 +8,7 @@
 
 #include "core/core.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 /* A layer, as the library takes it and as matrices. */
 typedef struct layer {

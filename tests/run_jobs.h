@@ -5,8 +5,8 @@
 
 #include "sample.h"
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 #include <jansson.h>
 

@@ -6,7 +6,7 @@
 
 #include "core/core.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 dt_ctx *sample_context(int threads);
 

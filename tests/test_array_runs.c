@@ -3,7 +3,7 @@
 #include "sample.h"
 
 #include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <jansson.h>
 #include <math.h>

@@ -5,7 +5,7 @@
 #include "autograd/op.h"
 
 #include <check.h>
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 #include <math.h>
 #include <string.h>

@@ -6,8 +6,8 @@
 #include "autograd/op.h"
 #include "qat/quantized.h"
 
-#include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <stdio.h>

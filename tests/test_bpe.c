@@ -6,7 +6,7 @@
 #include "core/core.h"
 
 #include <detent/io.h>
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <jansson.h>
 #include <stdio.h>

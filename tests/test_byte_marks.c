@@ -2,9 +2,9 @@
  * UTF-16 and UTF-32 with a message that says how to write UTF-8. */
 #include "sample.h"
 
-#include <detent/io.h>
-#include <detent/text.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/text.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h>
 #include <stdlib.h>

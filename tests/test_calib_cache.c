@@ -9,7 +9,7 @@
 #include "nn/cache/calib_cache.h"
 #include "qat/convert.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <stdlib.h>
 

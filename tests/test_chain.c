@@ -6,8 +6,8 @@
 #include "core/core.h"
 #include "nn/blocks/unit.h"
 
-#include <detent/ops.h>
-#include <detent/ptq.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/ptq.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,8 +2,8 @@
  * dequantized values, products and gradients of every kind of layer, and files of such weights. */
 #include "testing.h"
 
-#include <detent/io.h>
-#include <detent/nn.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
 #include <detent/qat.h>
 

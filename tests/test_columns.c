@@ -4,7 +4,7 @@
 
 #include "data/arrays.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #include "io/model/model.h"
 #include "qat/quantized.h"
 
-#include <detent/export.h>
-#include <detent/text.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/text.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * backward. */
 #include "testing.h"
 
-#include <detent/io.h>
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include "autograd/codes.h"

@@ -3,7 +3,7 @@
 #include "data/tables/csv_types.h"
 #include "sample.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <dlfcn.h>
 #include <stdio.h>

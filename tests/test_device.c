@@ -2,8 +2,8 @@
  * converted and loaded; gradients in closed form; what is refused. */
 #include "device_golden.h"
 
-#include <detent/device.h>
-#include <detent/nn.h>
+#include <detent/experimental/device.h>
+#include <detent/experimental/nn.h>
 #include <detent/qat.h>
 
 #include "autograd/coded.h"

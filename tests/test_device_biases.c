@@ -7,7 +7,7 @@
 #include "core/core.h"
 #include "core/tensor.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <detent/qat.h>
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -10,13 +10,13 @@
 #include "nn/module.h"
 #include "qat/device/device_plan.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
-#include <detent/layers.h>
-#include <detent/ops.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
-#include <detent/train.h>
+#include <detent/experimental/qat.h>
+#include <detent/experimental/train.h>
 
 #include <math.h>
 #include <stdio.h>

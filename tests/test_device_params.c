@@ -8,7 +8,7 @@
 #include "ops/device/device_layer.h"
 #include "qat/schemes/scheme.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <detent/qat.h>
 
 #include <math.h>

@@ -10,8 +10,8 @@
 
 #include "core/core.h"
 
-#include <detent/device.h>
-#include <detent/nn.h>
+#include <detent/experimental/device.h>
+#include <detent/experimental/nn.h>
 #include <detent/qat.h>
 
 #include <math.h>

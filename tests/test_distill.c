@@ -2,7 +2,7 @@
  * and the recipe finetune-llama-int4 on a small folder of golden/hf. */
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/train.h>
 
 #include <stdio.h>

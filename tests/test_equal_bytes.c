@@ -12,7 +12,7 @@
 #include "qat/quantized.h"
 
 #include <detent/io.h>
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 #include <detent/train.h>
 
 #include <stdio.h>

@@ -5,9 +5,9 @@
 #include "nn/fold.h"
 #include "qat/training/gap.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 #include "core/core.h"
 
-#include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #include "ptq/matrix.h"
 
 #include <detent/io.h>
-#include <detent/optim.h>
-#include <detent/ptq.h>
+#include <detent/experimental/optim.h>
+#include <detent/experimental/ptq.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "nn/module.h"
 #include "ops/ops_list.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <detent/train.h>
 
 #include <stdio.h>

@@ -9,8 +9,8 @@
 #include "export/verify/onnx/verify_onnx.h"
 #include "nn/lists/layer_cases.h"
 
-#include <detent/export.h>
-#include <detent/qat.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/qat.h>
 
 #include <stdio.h>
 #include <stdlib.h>

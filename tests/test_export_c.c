@@ -11,8 +11,8 @@
 #include "export/c/c_program.h"
 #include "nn/layers/op_layer.h"
 
-#include <detent/export.h>
-#include <detent/layers.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/layers.h>
 #include <detent/optim.h>
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
 #include "core/core.h"
 
 #include <detent/export.h>
-#include <detent/layers.h>
-#include <detent/ops.h>
-#include <detent/ptq.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/ptq.h>
 
 #include <math.h>
 #include <stdio.h>

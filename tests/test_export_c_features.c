@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 #include <detent/nn.h>
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "core/tensor.h"
 #include "testing.h"
 
-#include <detent/device.h>
-#include <detent/nn.h>
+#include <detent/experimental/device.h>
+#include <detent/experimental/nn.h>
 #include <detent/qat.h>
 
 #include <stdio.h>

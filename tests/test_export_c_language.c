@@ -7,8 +7,8 @@
 
 #include <detent/export.h>
 #include <detent/io.h>
-#include <detent/nn.h>
-#include <detent/text.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/text.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 #include "export/c/c_texts.h"
 #include "kernels/exp.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <dlfcn.h>
 #include <float.h>
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "core/core.h"
 #include "nn/module.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 #include "export/verify/onnx/verify_onnx.h"
 #include "io/onnx/onnx.h"
 
-#include <detent/export.h>
-#include <detent/ops.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include "nn/lists/graph.h"
 #include "nn/module.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <dirent.h>
 #include <stdio.h>

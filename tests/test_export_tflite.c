@@ -10,8 +10,8 @@
 #include "core/tensor.h"
 #include "io/tflite/lite.h"
 
-#include <detent/device.h>
-#include <detent/ops.h>
+#include <detent/experimental/device.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 
 #include <math.h>

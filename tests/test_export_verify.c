@@ -7,7 +7,7 @@
 #include "nn/module.h"
 #include "onnx_graph.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <detent/train.h>
 
 #include <math.h>

@@ -2,7 +2,7 @@
  * of threads, and what is refused. */
 #include "testing.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 #include <detent/io.h>
 #include <math.h>
 #include <stdio.h>

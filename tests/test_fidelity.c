@@ -9,7 +9,7 @@
 #include "core/core.h"
 
 #include <detent/io.h>
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>

@@ -4,8 +4,8 @@
 #include "plain_arrays.h"
 #include "testing.h"
 
-#include <detent/figures.h>
-#include <detent/layers.h>
+#include <detent/experimental/figures.h>
+#include <detent/experimental/layers.h>
 #include <detent/ops.h>
 
 #include <math.h>

@@ -8,10 +8,10 @@
 #include "nn/blocks/unit.h"
 #include "qat/derived_quant.h"
 
-#include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -7,9 +7,9 @@
 #include "core/text/byte_order.h"
 #include "io/gguf/gguf_keys.h"
 
-#include <detent/export.h>
-#include <detent/ops.h>
-#include <detent/text.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/text.h>
 #include <detent/train.h>
 
 #include <math.h>

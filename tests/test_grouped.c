@@ -6,10 +6,10 @@
 #include "ops/ops_list.h"
 #include "qat/quantized.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 

@@ -7,9 +7,9 @@
 #include "core/core.h"
 #include "qat/quantized.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
-#include <detent/qat.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,10 +9,10 @@
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdlib.h>

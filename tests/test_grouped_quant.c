@@ -9,7 +9,7 @@
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <stdlib.h>

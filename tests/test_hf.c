@@ -4,8 +4,8 @@
 
 #include "io/hf/hf.h"
 
-#include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <math.h>

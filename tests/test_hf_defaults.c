@@ -5,7 +5,7 @@
 
 #include "io/hf/hf.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 #include <stdio.h>
 

@@ -6,10 +6,10 @@
 
 #include "io/model/model.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
-#include <detent/ops.h>
-#include <detent/qat.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * gradients. */
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <stdlib.h>

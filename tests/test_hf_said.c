@@ -7,9 +7,9 @@
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 #include <detent/export.h>
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <stdlib.h>

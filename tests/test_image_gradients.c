@@ -7,7 +7,7 @@
 #include "core/core.h"
 #include "core/tensor.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <math.h>
 #include <stdio.h>

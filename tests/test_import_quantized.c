@@ -9,9 +9,9 @@
 #include "nn/module.h"
 #include "qat/quantized.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
-#include <detent/layers.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
 #include <detent/train.h>
 
 #include <stdio.h>

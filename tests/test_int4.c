@@ -7,9 +7,9 @@
 #include "nn/module.h"
 #include "qat/prepare.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 

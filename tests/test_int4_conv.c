@@ -8,7 +8,7 @@
 #include "qat/schemes/learned.h"
 #include "qat/prepare.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
 

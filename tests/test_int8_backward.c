@@ -7,8 +7,8 @@
 #include "qat/quantized.h"
 
 #include <detent/io.h>
-#include <detent/ops.h>
-#include <detent/qat.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdio.h>

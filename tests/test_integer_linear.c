@@ -6,7 +6,7 @@
  * -128.) */
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include "kernels/kernels.h"
 #include "qat/schemes/scheme.h"

@@ -3,11 +3,11 @@
 #include "array_files.h"
 #include "sample.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
-#include <detent/layers.h>
-#include <detent/sweep.h>
-#include <detent/train.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/sweep.h>
+#include <detent/experimental/train.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>

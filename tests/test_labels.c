@@ -3,7 +3,7 @@
 #include "array_files.h"
 #include "sample.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 
 #include "io/model/model.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * residuals against their stated bound; equal bits on any number of threads. */
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/ops.h>
 
 #include "kernels/kernels.h"

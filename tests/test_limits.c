@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "nn/lists/layer_type.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

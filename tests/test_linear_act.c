@@ -6,8 +6,8 @@
 #include "core/core.h"
 #include "qat/quantized.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 typedef enum road { FLOATS, DOUBLES, INTEGER, SIMULATED, WEIGHTS_ONLY, INPUTS_ONLY, ROADS } road;

@@ -5,7 +5,7 @@
 #include "core/core.h"
 #include "qat/quantized.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <string.h>

@@ -8,7 +8,7 @@
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

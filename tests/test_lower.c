@@ -9,7 +9,7 @@
 #include "export/exporters.h"
 #include "export/verify/onnx/verify_onnx.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <math.h>
 #include <string.h>
 

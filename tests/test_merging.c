@@ -5,7 +5,7 @@
 #include "data/tables/merging.h"
 #include "sample.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

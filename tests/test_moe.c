@@ -5,10 +5,10 @@
 #include "nn/module.h"
 
 #include <detent/io.h>
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdio.h>

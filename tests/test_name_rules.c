@@ -3,7 +3,7 @@
 
 #include "core/core.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 

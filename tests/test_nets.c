@@ -5,12 +5,12 @@
 
 #include "nn/module.h"
 
-#include <detent/io.h>
-#include <detent/nn.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 #include <detent/qat.h>
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

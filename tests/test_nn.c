@@ -4,9 +4,9 @@
 
 #include "nn/module.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

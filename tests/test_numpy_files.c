@@ -4,7 +4,7 @@
 #include "core/core.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <stdlib.h>

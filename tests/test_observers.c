@@ -9,7 +9,7 @@
 #include "qat/quantized.h"
 #include "qat/schemes/scheme.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/ops.h>
 
 #include <math.h>

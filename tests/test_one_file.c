@@ -3,7 +3,7 @@
  * the same bits, in float, after prepare, after QAT, and packed. */
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>

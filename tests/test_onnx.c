@@ -6,8 +6,8 @@
 #include "io/onnx.pb-c.h"
 #include "nn/module.h"
 
-#include <detent/io.h>
-#include <detent/layers.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
 

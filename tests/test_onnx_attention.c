@@ -7,8 +7,8 @@
 #include "core/core.h"
 #include "onnx_graph.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

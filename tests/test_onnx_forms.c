@@ -3,7 +3,7 @@
 #include "random_nets.h"
 #include "testing.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include "core/core.h"
 #include "onnx_graph.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "onnx_damage.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <stdio.h>
 #include <stdlib.h>
 

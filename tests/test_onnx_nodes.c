@@ -8,8 +8,8 @@
 #include "onnx_damage.h"
 #include "png_make.h"
 
-#include <detent/export.h>
-#include <detent/train.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/train.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

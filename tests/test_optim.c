@@ -5,8 +5,8 @@
 #include "core/text/glob.h"
 #include "nn/module.h"
 
-#include <detent/io.h>
-#include <detent/optim.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/optim.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
 
 #include "nn/module.h"
 
-#include <detent/io.h>
-#include <detent/layers.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h>
 #include <stdlib.h>

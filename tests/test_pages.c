@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * asked for by every command that reads the run or its model. */
 #include "testing.h"
 
-#include <detent/io.h>
-#include <detent/plugin.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/plugin.h>
 
 #include <math.h>
 #include <stdio.h>

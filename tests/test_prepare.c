@@ -8,10 +8,10 @@
 #include "qat/prepare.h"
 #include "train/recipe/recipe.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 #include <detent/train.h>
 
 #include <math.h>

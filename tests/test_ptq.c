@@ -10,7 +10,7 @@
 #include "nn/module.h"
 #include "ptq/matrix.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "testing.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include "autograd/codes.h"
 #include "core/tensor.h"

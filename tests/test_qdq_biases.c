@@ -7,7 +7,7 @@
 #include "export/exporters.h"
 #include "export/verify/onnx/verify_onnx.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
 #include <detent/qat.h>
 

@@ -8,7 +8,7 @@
 #include "core/core.h"
 #include "qat/quantized.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/ops.h>
 #include <detent/qat.h>
 

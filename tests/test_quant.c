@@ -4,7 +4,7 @@
 #include "schemes.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include "core/text/half.h"
 #include "kernels/kernels.h"

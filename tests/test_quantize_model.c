@@ -4,8 +4,8 @@
 
 #include "io/safetensors/file_apart.h"
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 #include <jansson.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "rounding_golden.h"
 #include "train/quantize/tensors.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <jansson.h>
 

@@ -8,7 +8,7 @@
 #include "autograd/segment.h"
 #include "nn/module.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 
 #include <math.h>

@@ -6,11 +6,11 @@
 #include "nn/module.h"
 #include "qat/prepare.h"
 
-#include <detent/io.h>
-#include <detent/layers.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
 #include <detent/optim.h>
-#include <detent/ptq.h>
-#include <detent/qat.h>
+#include <detent/experimental/ptq.h>
+#include <detent/experimental/qat.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

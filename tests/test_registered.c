@@ -2,8 +2,8 @@
  * evaluations use them, and what is not there is refused with a list of what is. */
 #include "sample.h"
 
-#include <detent/ops.h>
-#include <detent/train.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/train.h>
 #include <math.h>
 #include <stdio.h>
 

@@ -9,7 +9,7 @@
 #include "report/page_text.h"
 #include "train/run/mirror.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 #include <detent/train.h>
 
 #include <math.h>

@@ -4,7 +4,7 @@
  * rounder. */
 #include "testing.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include "core/tensor.h"
 #include "ptq/matrix.h"

@@ -3,7 +3,7 @@
 #include "schemes.h"
 #include "testing.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include "core/tensor.h"
 #include "kernels/convolution/row_map.h"

@@ -3,7 +3,7 @@
 #include "core/text/byte_order.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <fcntl.h>
 #include <jansson.h>

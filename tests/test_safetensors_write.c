@@ -4,7 +4,7 @@
 #include "core/text/byte_order.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <dirent.h>
 #include <stdint.h>

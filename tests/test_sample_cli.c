@@ -4,8 +4,8 @@
 
 #include "cli/print/text_stream.h"
 
-#include <detent/io.h>
-#include <detent/text.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/text.h>
 
 #include <jansson.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 #include <math.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include "qat/prepare.h"
 #include "qat/schemes/scheme.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 
 #include <math.h>

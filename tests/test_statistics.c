@@ -2,7 +2,7 @@
  * a weight times the unfolded inputs X is the result of its op. */
 #include "rounding_golden.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include "core/tensor.h"
 #include "kernels/convolution/row_map.h"

@@ -2,8 +2,8 @@
  * halving, results over seeds. */
 #include "testing.h"
 
-#include <detent/report.h>
-#include <detent/sweep.h>
+#include <detent/experimental/report.h>
+#include <detent/experimental/sweep.h>
 
 #include <jansson.h>
 

@@ -5,7 +5,7 @@
 
 #include "autograd/tape.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <math.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #include "data/tables/csv.h"
 #include "sample.h"
 
-#include <detent/io.h>
-#include <detent/tables.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/tables.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "train/task/task.h"
 
 #include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

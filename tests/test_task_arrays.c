@@ -6,7 +6,7 @@
 #include "nn/module.h"
 #include "train/task/task.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 #include <stdlib.h>
 

@@ -2,8 +2,8 @@
  * block of recipes of text. */
 #include "sample.h"
 
-#include <detent/io.h>
-#include <detent/text.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/text.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>

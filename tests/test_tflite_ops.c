@@ -7,8 +7,8 @@
 #include "core/tensor.h"
 #include "export/tflite/tflite_put_model.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 
 #include <string.h>
 

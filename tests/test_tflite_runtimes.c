@@ -8,7 +8,7 @@
 #include "export/tflite/tflite_put.h"
 #include "io/tflite/lite_graph.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <detent/qat.h>
 
 #include <stdio.h>

@@ -6,8 +6,8 @@
 #include "data/dataset.h"
 #include "train/task/thresholds.h"
 
-#include <detent/io.h>
-#include <detent/nn.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/nn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,10 +3,10 @@
 #include "models.h"
 #include "sample.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 #include <detent/ops.h>
-#include <detent/qat.h>
-#include <detent/train.h>
+#include <detent/experimental/qat.h>
+#include <detent/experimental/train.h>
 
 #include <math.h>
 #include <stdio.h>

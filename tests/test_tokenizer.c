@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
 
 #include "core/text/byte_order.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 #include "nn/module.h"
 #include "qat/quantized.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,11 +8,11 @@
 
 #include "core/tensor.h"
 
-#include <detent/export.h>
-#include <detent/layers.h>
-#include <detent/ops.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "random_nets.h"
 #include "testing.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <math.h>
 #include <stdio.h>

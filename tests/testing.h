@@ -3,7 +3,7 @@
 #ifndef TESTING_H
 #define TESTING_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #include <check.h>
 #include <string.h>

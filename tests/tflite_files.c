@@ -7,7 +7,7 @@
 #include "export/trace/trace.h"
 #include "export/verify/tflite/verify_tflite.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef TFLITE_FILES_H
 #define TFLITE_FILES_H
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 typedef struct tflite_subject {
     dt_module *m;

@@ -1,7 +1,7 @@
 /* host.c: trains a recipe with what a plugin registers on the context, and loads the converted
  * model again:  host PLUGIN.so RECIPE RUN_DIR  */
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* squareplus.c: a plugin: a shared object with an op that detent lacks, squareplus [Barron 2021],
  *     y = (x + sqrt(x^2 + b)) / 2      dx = dy (1 + x / sqrt(x^2 + b)) / 2
  * a module type that runs it, and a family of networks with it. host.c loads it into a context. */
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 
 #include <math.h>
 #include <stdio.h>

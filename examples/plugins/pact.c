@@ -6,8 +6,8 @@
  *
  *     cc -shared -fPIC -O2 -I include examples/plugins/pact.c -o pact.so
  *     detent train examples/plugins/pact.yaml run.plugins=[./pact.so] */
-#include <detent/ops.h>
-#include <detent/plugin.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/plugin.h>
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
  *
  *     cc -shared -fPIC -O2 -I include examples/plugins/power_scales.c -o power_scales.so
  *     detent train examples/plugins/power_scales.yaml run.plugins=[./power_scales.so] */
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 
 #include <math.h>
 

@@ -7,8 +7,8 @@
  *
  *     cc -shared -fPIC -O2 -I include examples/plugins/stochastic.c -o stochastic.so
  *     detent train examples/plugins/stochastic.yaml run.plugins=[./stochastic.so] */
-#include <detent/ops.h>
-#include <detent/plugin.h>
+#include <detent/experimental/ops.h>
+#include <detent/experimental/plugin.h>
 
 #include <math.h>
 #include <string.h>

@@ -13,10 +13,14 @@
  *     leads to a context. A function without a status returns NULL, 0, false or NaN, or does
  *     nothing.
  *
- * Other headers: ops.h (operators), nn.h and layers.h (modules, models), optim.h (optimizers),
- * qat.h (quantization-aware training), ptq.h (rounders), device.h (networks of integers),
- * figures.h, data.h, text.h (tokenizers), io.h (files), export.h, train.h (recipes and runs),
- * sweep.h, report.h; keys.h describes options. */
+ * Other headers: ops.h (operators), nn.h (modules), optim.h (optimizers), qat.h
+ * (quantization-aware training), data.h, io.h (files), export.h, train.h (recipes and runs).
+ *
+ * These headers are the stable part of the interface: what they declare keeps its name, arguments
+ * and meaning for all versions with the same first number (of 0.x the same first two), and a change
+ * that breaks programs which are linked with the shared library gives it another number (SONAME).
+ * Headers in experimental/ have the rest, which any version may change: a program that includes one
+ * is built with the library that it runs with. experimental/all.h includes all headers. */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
 
@@ -57,22 +61,10 @@ typedef enum dt_status {
 /* The code's name, such as "DT_ERR_SHAPE". Never NULL; a constant string. */
 DT_API const char *dt_status_name(dt_status status);
 
-/* Replaces by '?' what a terminal obeys or does not show: controls, also those beyond ASCII, marks
- * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
-DT_API void dt_text_clean(char *text);
-
 #define DT_TEXT_JSON 16 /* bytes for a character */
-/* Writes the next character of n bytes of text as it is in a string of JSON, with a NUL: escaped
- * where dt_text_clean replaces it, U+FFFD in place of a byte that is no UTF-8. Returns the bytes of
- * text that it took; 0: there is none. */
-DT_API size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON]);
 
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
-
-/* A callback that receives `bytes` bytes of text. A status other than DT_OK ends the output; the
- * function that called it returns that status. */
-typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
 
 /* ---- context ------------------------------------------------------------------------------ */
 
@@ -133,10 +125,6 @@ DT_API const char *dt_error(const dt_ctx *ctx);
 /* The status code of that error; DT_OK if there was none. */
 DT_API dt_status dt_error_status(const dt_ctx *ctx);
 
-/* Whether the machine is to blame for it, and neither arguments nor a file: no memory, a disk that
- * is full or fails, too many open files. The same call may succeed later. */
-DT_API bool dt_error_of_machine(const dt_ctx *ctx);
-
 /* Records an error message on the context and returns `status`. For ops and layers outside of the
  * library. */
 DT_API dt_status dt_fail(dt_ctx *ctx, dt_status status, const char *format, ...) DT_PRINTF(3, 4);
@@ -152,9 +140,6 @@ typedef struct dt_memory {
 /* The current memory statistics of the context. */
 DT_API dt_memory dt_memory_of(const dt_ctx *ctx);
 
-/* Sets the peak to the memory in use now. */
-DT_API void dt_memory_reset_peak(dt_ctx *ctx);
-
 /* Frees the blocks that were kept for reuse. */
 DT_API void dt_memory_trim(dt_ctx *ctx);
 
@@ -165,26 +150,6 @@ DT_API int dt_threads(const dt_ctx *ctx);
  * "amx-int8" or "neon-dot", the best that the processor has and that cpu_mask and $DETENT_CPU
  * allow. NULL with an error on the context: ARG ($DETENT_CPU is none of these), NOMEM. */
 DT_API const char *dt_kernels_name(dt_ctx *ctx);
-
-/* How products and convolutions of f32 values are computed where a tape records (numerics.md,
- * "Products of bf16"). */
-typedef enum dt_float_products {
-    DT_PRODUCTS_F32,  /* default */
-    DT_PRODUCTS_BF16, /* of operands that are rounded to bf16, with sums in f32: about twice as fast
-                       * where the processor has AVX-512 BF16, else slower */
-} dt_float_products;
-
-/* Sets that for later passes of the context. What a tape under dt_no_grad computes stays as it is,
- * and so do products of integers, attention, and grouped convolutions. Errors: ARG. */
-DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
-
-/* Receives which share of some work is done, 0 ... 1. */
-typedef void (*dt_share_told)(void *user, double share);
-
-/* From then on dt_onnx_import, dt_tflite_import, dt_model_save and dt_export_verify tell `told` how
- * far they are, on the calling thread. The share of one piece of work rises; the next one begins
- * with another call. NULL: nobody is told. */
-DT_API void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user);
 
 /* Restarts every random stream of the context from `seed`. */
 DT_API void dt_seed(dt_ctx *ctx, uint64_t seed);
@@ -208,9 +173,6 @@ typedef enum dt_dtype {
 
 /* "f32", "f64", "i32", ...; "?" for any other number. */
 DT_API const char *dt_dtype_name(dt_dtype dtype);
-
-/* Bytes of one element; 0 for DT_I4, whose elements are not addressable. */
-DT_API size_t dt_dtype_size(dt_dtype dtype);
 
 /* A new contiguous tensor of zeros, row-major. `dims` has `rank` extents, each >= 0; rank 0 is a
  * scalar. Errors: ARG (rank outside 0...DT_MAX_RANK, negative extent, size overflow), NOMEM. */
@@ -243,7 +205,6 @@ DT_API int64_t dt_dim(const dt_tensor *x, int dim);    /* extent; negative `dim`
 DT_API int64_t dt_stride(const dt_tensor *x, int dim); /* stride in elements, likewise */
 DT_API int64_t dt_count(const dt_tensor *x);           /* number of elements */
 DT_API bool dt_is_contiguous(const dt_tensor *x);      /* row-major without gaps */
-DT_API uint64_t dt_tensor_version(const dt_tensor *x); /* grows with every write */
 DT_API dt_ctx *dt_ctx_of(const dt_tensor *x);          /* the context it was made with */
 
 /* The elements in row-major order, for reading. NULL with STATE for a view whose elements are not
@@ -262,56 +223,6 @@ DT_API double dt_item(const dt_tensor *x);
 /* Writes one line that describes `x` ("f32[256,784]", "fake_quant(int4 symmetric group 32, enabled)
  * f32[256,784]") into `text`, cut to `size` bytes. Returns the full length. */
 DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
-
-/* ---- grouped parameters --------------------------------------------------------------------
- *
- * The experts of a layer are one tensor [count, dims...] that holds `count` experts of shape
- * [dims...]: one storage, one gradient, one optimizer state, quantized in one call. Aliases,
- * dt_detach, prepare and convert keep the mark. Elementwise ops and ops on the whole tensor
- * (dt_mul, dt_sum, dt_matmul) accept a grouped tensor. Ops that would mix experts, or would read
- * the tensor as one matrix, refuse it with STATE: dt_reshape, dt_flatten, dt_transpose, dt_permute,
- * dt_slice, dt_concat, dt_pad, dt_upsample_nearest, dt_linear..., dt_conv2d..., dt_embedding, and
- * dt_tensor_narrow. dt_grouped_linear (ops.h) multiplies each row by the expert that it is routed
- * to; dt_grouped_expert returns one expert as a tensor:
- *
- *     dt_tensor *w = ...;                         [8, out, in], dt_set_grouped, requires a gradient
- *     dt_tensor *third = dt_grouped_expert(w, 3); [out, in], shares the storage of w
- *     y = dt_linear(t, x, third, NULL);           the gradient goes to rows of dt_grad(w)
- *     dt_tensor_free(third); */
-
-/* Marks `x` as grouped: its first dimension counts experts. The mark cannot be removed. Errors:
- * SHAPE (rank below 2, no expert, not contiguous), STATE (a tensor of a tape, a FakeQuantTensor, a
- * converted parameter). */
-DT_API dt_status dt_set_grouped(dt_tensor *x);
-
-/* Whether `x` is grouped. */
-DT_API bool dt_is_grouped(const dt_tensor *x);
-
-/* The number of experts; 0 if `x` is not grouped. */
-DT_API int64_t dt_grouped_count(const dt_tensor *x);
-
-/* Expert i of `w`, [dims...]: a handle that the caller frees. It shares the storage of `w` and
- * keeps `w` alive. It has the kind that `w` has now: dense, packed, or a FakeQuantTensor whose
- * dequantized values have the bits of those rows of `w`. (Handles from before prepare or convert
- * still see the master; take new ones.)
- *
- * Gradient: an expert requires a gradient if `w` does; only dt_set_requires_grad(w) changes that.
- * Gradients of an expert, on any number of tapes, are added to its slice of the gradient of `w`;
- * the other slices begin as zeros. dt_grad(expert) is a view of that slice, lent until
- * dt_grad_clear(w), and NULL while `w` has no gradient. dt_grad_clear(expert) fills the slice with
- * zeros. An alias of an expert has a gradient slot of its own.
- *
- * In-place ops on an expert write `w`, and in-place ops on `w` write the expert; the codes of both
- * are renewed when they are next read. An expert cannot be grouped, and cannot be a parameter of a
- * module. It allocates from the context of `w`, so passes of several contexts through one frozen
- * model cannot use it. NULL with the error on the context: ARG (no such expert), STATE (not
- * grouped, dropped, of a tape and requiring a gradient), NOMEM. */
-DT_API dt_tensor *dt_grouped_expert(dt_tensor *w, int64_t i);
-
-/* The axis of `w` that corresponds to axis `axis` of an expert. Negative axes count from the end:
- * for [N, out, in], 0 or -2 (out) gives 1, and 1 or -1 (in) gives 2. For programs that shard a
- * weight over devices. -1 with the error on the context: ARG, STATE (not grouped). */
-DT_API int dt_grouped_shard_axis(const dt_tensor *w, int axis);
 
 /* ---- gradients ---------------------------------------------------------------------------- */
 
@@ -343,22 +254,9 @@ DT_API void dt_tape_reset(dt_tape *t);
 /* The error that stopped the tape, or DT_OK. The message is dt_error(ctx). */
 DT_API dt_status dt_tape_status(const dt_tape *t);
 
-/* Sets the tape's error and message, as a failing op does. A tape that has an error keeps it.
- * Returns the tape's status. */
-DT_API dt_status dt_tape_fail(dt_tape *t, dt_status status, const char *format, ...)
-    DT_PRINTF(3, 4);
-
-/* The context of a tape. */
-DT_API dt_ctx *dt_tape_ctx(const dt_tape *t);
-
 /* Disables (true) or enables (false) recording, and returns the previous setting. Without
  * recording, a tape keeps nothing for backward. */
 DT_API bool dt_no_grad(dt_tape *t, bool on);
-
-/* Enables (true) or disables a check of every result: the first op that computes NaN or infinity
- * stops the tape with NUMERIC and names the op. Reads every result once more. Returns the previous
- * setting. */
-DT_API bool dt_tape_watch(dt_tape *t, bool on);
 
 /* Runs backward from `loss`: adds d loss / d leaf to the gradient of every leaf that requires one.
  * `dloss` NULL means 1, for a `loss` of one element; otherwise it has the shape of `loss`. Saved
@@ -366,26 +264,10 @@ DT_API bool dt_tape_watch(dt_tape *t, bool on);
  * shape), STATE (a second backward, a tensor written since it was recorded). */
 DT_API dt_status dt_backward(dt_tape *t, dt_tensor *loss, const dt_tensor *dloss);
 
-/* Declares that `x`, lent by `t`, is not read any more: its memory is reused as soon as backward
- * does not need it. Reading it afterwards is STATE. */
-DT_API void dt_drop(dt_tape *t, dt_tensor *x);
-
-/* Moves `x` from the scope of the running module to its caller's, so that it outlives the module's
- * forward. Returns x. */
-DT_API dt_tensor *dt_keep(dt_tape *t, dt_tensor *x);
-
 /* The same values without a gradient; a FakeQuantTensor remains one. Lent by the tape. */
 DT_API dt_tensor *dt_detach(dt_tape *t, dt_tensor *x);
 
-/* A new leaf on the same storage with a gradient slot of its own; a FakeQuantTensor remains one.
- * The caller frees it. Errors: NOMEM, STATE. */
-DT_API dt_status dt_alias(dt_tensor *x, dt_tensor **out);
-
 /* ---- random numbers ----------------------------------------------------------------------- */
-
-/* Fills `x` (f32 or f64) with uniform numbers in [low, high). Element k depends on the context's
- * seed and on earlier draws, not on threads. Errors: DTYPE, ARG, STATE. */
-DT_API dt_status dt_fill_uniform(dt_tensor *x, double low, double high);
 
 /* Fills `x` (f32 or f64) with normally distributed numbers. Errors as above. */
 DT_API dt_status dt_fill_normal(dt_tensor *x, double mean, double deviation);
@@ -395,5 +277,10 @@ DT_API dt_status dt_fill(dt_tensor *x, double value);
 
 #ifdef __cplusplus
 }
+#endif
+
+/* The rest of it, unless a program asks for the stable part alone. */
+#ifndef DETENT_STABLE_ONLY
+#include <detent/experimental/detent.h>
 #endif
 #endif

@@ -46,44 +46,8 @@ typedef struct dt_optimizer_options {
     bool average; /* keep room for an average of each parameter (dt_optimizer_average) */
 } dt_optimizer_options;
 
-/* The keys of dt_optimizer_options. */
-extern DT_API const dt_key dt_optimizer_keys[];
-
-/* The most tensors of state that an optimizer keeps for a parameter. */
-#define DT_OPTIMIZER_STATES 2
-
-/* One update of one parameter. */
-typedef struct dt_parameter_update {
-    dt_tensor *p, *g;        /* the parameter, and its gradient */
-    dt_tensor *const *state; /* f32, zeros before the first update */
-    double lr, weight_decay; /* of this parameter */
-    double factor;           /* that g is multiplied by first */
-    int64_t step;            /* 1 for the parameter's first update */
-} dt_parameter_update;
-
-/* An optimizer of a program's own: `train.optimizer: {name: own, own: NAME}`. */
-typedef struct dt_own_optimizer {
-    const char *name;
-    const char *text;                       /* one sentence */
-    const char *state[DT_OPTIMIZER_STATES]; /* names of its state, as in checkpoints; NULL: none */
-    /* Writes p and the state by in-place ops on t (dt_op with role DT_WRITE), which is not
-     * recorded. p may be a FakeQuantTensor, whose master an in-place op writes. Errors stay on the
-     * tape. momentum, betas and eps of the options are its to read. */
-    void (*apply)(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u);
-} dt_own_optimizer;
-
-/* Makes an optimizer known to recipes of this context. It must stay where it is until the context
- * is freed. Errors: ARG (no name or function, a name that is taken), NOMEM. */
-DT_API dt_status dt_optimizer_register(dt_ctx *ctx, const dt_own_optimizer *optimizer);
-/* The registered optimizer of this name; NULL if there is none. */
-DT_API const dt_own_optimizer *dt_optimizer_named(const dt_ctx *ctx, const char *name);
-
 /* adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
 DT_API dt_optimizer_options dt_optimizer_defaults(void);
-
-/* Turns off requires_grad of the parameters of `m` that the groups freeze. Those that join `m`
- * later, such as learned ranges, are trained. Errors: ARG (a group without `match`), NOMEM. */
-DT_API dt_status dt_freeze_groups(dt_module *m, const dt_optimizer_options *options);
 
 /* An optimizer of every parameter of `m`, also of those that join later, with zero state. It keeps
  * references on `m`'s parameters, not on `m`, which must outlive it. `options` NULL means the
@@ -93,47 +57,16 @@ DT_API dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *o
                                      dt_optimizer **out);
 DT_API void dt_optimizer_free(dt_optimizer *o); /* NULL is allowed */
 
-/* Adds a parameter group behind those of the options. Errors: ARG where nothing matches, or a
- * factor is negative; NOMEM. */
-DT_API dt_status dt_optimizer_group(dt_optimizer *o, const char *glob, double lr_factor,
-                                    double decay_factor);
-
 /* One update with rate `lr` (dt_schedule_rate) of every parameter that has a gradient: in-place ops
  * on the tape `t`, not recorded, so after dt_backward. Every parameter is looked at and all state
  * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
  * converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
-/* The same with every gradient multiplied by `factor` first. ARG unless it is above 0. */
-DT_API dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, double factor);
-DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
-DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
-
-/* Called with a slot of the state of the parameter at `path`. */
-typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
-/* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
- * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, "exp_avg" of lion, "average" with
- * options.average, and "step", an i64 scalar, the updates that the parameter has had. Made with
- * zeros first where it does not exist yet; may be written. A parameter that requires no gradient
- * and has had no update has none. */
-DT_API dt_status dt_optimizer_visit(dt_optimizer *o, dt_visit_slot visit, void *user);
-
-/* average += weight (p - average) for every trained parameter p, of a FakeQuantTensor its master;
- * weight 1 copies p. Errors, which stay on the tape: its own; STATE (made without
- * options.average), NOMEM. */
-DT_API dt_status dt_optimizer_average(dt_optimizer *o, dt_tape *t, double weight);
-/* Exchanges parameters and averages; a second call restores every bit. Errors: likewise. */
-DT_API dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t);
 
 /* The global norm of all gradients, sqrt(sum g^2), a tied parameter's once; and, if limit > 0,
  * g *= min(1, limit/(norm + 1e-6)). *norm may be not finite: then nothing is scaled. `norm` may be
  * NULL. Errors, which stay on the tape: ARG (limit NaN), NOMEM. */
 DT_API dt_status dt_clip_grad_norm(dt_module *m, dt_tape *t, double limit, double *norm);
-
-/* The same without touching a gradient: *factor = min(1, limit/(norm + 1e-6)), or 1 where nothing
- * is to be scaled. For dt_optimizer_step_scaled, which spares a pass over the gradients; the bits
- * are those of dt_clip_grad_norm and dt_optimizer_step. */
-DT_API dt_status dt_clip_factor(dt_module *m, dt_tape *t, double limit, double *norm,
-                                double *factor);
 
 /* ---- schedules ------------------------------------------------------------------------------- */
 
@@ -184,30 +117,16 @@ typedef struct dt_schedule {
     int64_t cooldown;         /* plateau: evaluations after a reduction that are not counted */
 } dt_schedule;
 
-/* The keys of dt_schedule. */
-extern DT_API const dt_key dt_schedule_keys[];
-
 /* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W
  * the run is taken to end with its warmup (p = 1). */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
-/* What a plateau schedule knows of the evaluations so far; begins with zeros. */
-typedef struct dt_plateau {
-    double best;        /* the lowest loss, once `seen` is above 0 */
-    int64_t seen;       /* evaluations with a finite loss */
-    int64_t waited;     /* evaluations in a row that were not better */
-    int64_t cooling;    /* evaluations that are still not counted */
-    int64_t reductions; /* of the rate */
-} dt_plateau;
-
-/* Takes the loss of an evaluation: better is one below best by more than least_improvement. After
- * `patience` evaluations in a row that were not, the rate is reduced, and the next `cooldown`
- * evaluations are not counted. Returns whether the rate was reduced now. */
-DT_API bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss);
-/* max(gamma^reductions, floor) of a plateau schedule, else 1. */
-DT_API double dt_plateau_factor(const dt_schedule *s, const dt_plateau *p);
-
 #ifdef __cplusplus
 }
+#endif
+
+/* The rest of it, unless a program asks for the stable part alone. */
+#ifndef DETENT_STABLE_ONLY
+#include <detent/experimental/optim.h>
 #endif
 #endif

@@ -4,7 +4,7 @@
 #include "io/gguf/gguf.h"
 #include "io/hf/hf.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <string.h>
 #include <sys/stat.h>

@@ -4,7 +4,7 @@
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 #include "kernels/convolution/row_map.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* Integer codes of a tensor, as rows of groups: immutable, reference-counted. The dequantized value
  * of element (r, c) is (q - z) * s, with the scale s and zero point z of its group. The codes are

@@ -6,7 +6,7 @@
 
 #include "core/tensor.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 struct dt_module;
 

@@ -4,7 +4,7 @@
 
 #include "autograd/kind.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* What a record saves of an operand or of a result. */
 typedef struct dt__saved {

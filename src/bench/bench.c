@@ -3,7 +3,7 @@
 #include "kernels/products/blas_library.h"
 #include "kernels/sets.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <stdio.h>
 #include <string.h>

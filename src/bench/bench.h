@@ -10,7 +10,7 @@
 #ifndef DT__BENCH_BENCH_H
 #define DT__BENCH_BENCH_H
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* The parts of the benchmark; bits of dt_bench_options.parts. */
 enum {

@@ -10,7 +10,7 @@
 
 #include <detent/ops.h>
 #include <detent/optim.h>
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <math.h>
 #include <stdio.h>

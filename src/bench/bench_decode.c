@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "qat/quantized.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 #include <math.h>
 

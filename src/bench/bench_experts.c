@@ -11,7 +11,7 @@
 #include "core/clock.h"
 #include "qat/quantized.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/qat.h>
 
 #include <math.h>

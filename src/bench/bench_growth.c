@@ -6,8 +6,8 @@
  * and attention 7 per element of a head and visible pair of tokens. */
 #include "bench/measure.h"
 
-#include <detent/data.h>
-#include <detent/nn.h>
+#include <detent/experimental/data.h>
+#include <detent/experimental/nn.h>
 #include <detent/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>

@@ -8,8 +8,8 @@
 #include "bench/measure.h"
 #include "core/clock.h"
 
-#include <detent/nn.h>
-#include <detent/ops.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
 

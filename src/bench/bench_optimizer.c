@@ -6,7 +6,7 @@
 #include "core/tensor.h"
 #include "qat/quantized.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <detent/optim.h>
 #include <detent/qat.h>
 

@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include <math.h>
 #include <stdio.h>

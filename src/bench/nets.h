@@ -5,7 +5,7 @@
 #include "bench/measure.h"
 #include "kernels/convolution/conv_geometry.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 #define DT__MOST_CONVS 24
 

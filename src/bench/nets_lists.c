@@ -2,7 +2,7 @@
  * sounds-dscnn [Zhang et al. 2017] and digits-mobilenet [Sandler et al. 2018]. */
 #include "bench/nets.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 #include <string.h>
 
 /* A convolution with batch norm. */

@@ -2,7 +2,7 @@
  * developers: it is built beside detent and not installed. */
 #include "bench/bench.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h>
 #include <stdlib.h>

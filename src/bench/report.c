@@ -2,7 +2,7 @@
 #include "bench/measure.h"
 #include "core/text/number.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <math.h>
 #include <stdio.h>

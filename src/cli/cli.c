@@ -5,7 +5,7 @@
 #include "cli/shipped.h"
 #include "cli/print/text.h"
 
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 
 #include <math.h>
 #include <stdarg.h>

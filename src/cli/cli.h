@@ -4,8 +4,8 @@
 #ifndef CLI_H
 #define CLI_H
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 /* Exit statuses. */
 enum {

@@ -1,7 +1,7 @@
 #include "cli/import_check.h"
 #include "cli/print/text.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #define CLI_MOST_SHAPES DT_MAX_IN
 

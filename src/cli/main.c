@@ -3,7 +3,7 @@
 #include "cli/arguments.h"
 #include "cli/print/text.h"
 
-#include <detent/sweep.h>
+#include <detent/experimental/sweep.h>
 
 #include <errno.h>
 #include <fcntl.h>

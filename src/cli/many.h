@@ -5,7 +5,7 @@
 #include "cli/print/text.h"
 #include "cli/print/watch.h"
 
-#include <detent/sweep.h>
+#include <detent/experimental/sweep.h>
 
 typedef struct many {
     watch w;

@@ -1,7 +1,7 @@
 /* What a path holds, by its name and what lies in it, and small networks that fit (new_data.h). */
 #include "cli/new_data.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <glob.h>
 #include <stdio.h>

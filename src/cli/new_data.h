@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #define NEW_GROUPS 5    /* from which on some are held back to test */
 #define NEW_SHORTEST 16 /* rows of a window */

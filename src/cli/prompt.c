@@ -4,7 +4,7 @@
 
 #include "cli/print/text_stream.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdlib.h>
 #include <string.h>

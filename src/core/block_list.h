@@ -2,7 +2,7 @@
 #ifndef DT__CORE_BLOCK_LIST_H
 #define DT__CORE_BLOCK_LIST_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 /* A zeroed block, put in front of the list *blocks (NULL: an empty one). NULL: NOMEM. */
 void *dt__block_list_add(dt_ctx *ctx, void **blocks, size_t bytes);

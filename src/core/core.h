@@ -2,8 +2,8 @@
 #ifndef DT__CORE_CORE_H
 #define DT__CORE_CORE_H
 
-#include <detent/detent.h>
-#include <detent/keys.h>
+#include <detent/experimental/detent.h>
+#include <detent/experimental/keys.h>
 
 #include <stdarg.h>
 #include <stdatomic.h>

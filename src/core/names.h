@@ -3,7 +3,7 @@
 #ifndef DT__CORE_NAMES_H
 #define DT__CORE_NAMES_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #include <stddef.h>
 #include <stdint.h>

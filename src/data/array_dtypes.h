@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #define DT__ARRAY_DTYPES (DT_ARRAY_I64 + 1)
 

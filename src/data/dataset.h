@@ -7,7 +7,7 @@
 #include "core/text/json.h"
 #include "core/tensor.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #define DT__MOST_CLASSES 256 /* of images: their labels are bytes */
 

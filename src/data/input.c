@@ -8,7 +8,7 @@
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <errno.h>
 #include <string.h>

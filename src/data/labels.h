@@ -14,7 +14,7 @@
 
 #include "core/core.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #define DT__MOST_WORDS 65536
 

@@ -14,7 +14,7 @@
 #include "data/splits/name_pattern.h"
 #include "data/tables/tables.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <math.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #define DT__EXPORTER(name) extern const dt_exporter dt__exporter_##name;
 #include "export/exporters.inc"

@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 typedef struct dt__look {
     dt_ctx *ctx;

@@ -2,7 +2,7 @@
 #ifndef DT__IO_PLUGIN_H
 #define DT__IO_PLUGIN_H
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #define DT__KEY_PLUGINS "detent.plugins"
 

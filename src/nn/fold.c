@@ -12,7 +12,7 @@
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <math.h>
 

@@ -6,7 +6,7 @@
 #include "autograd/tape.h"
 #include "core/names.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 typedef struct dt__entry {
     const char *name, *path; /* dt__text; the path starts at the root of the tree */

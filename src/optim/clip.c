@@ -7,7 +7,7 @@
 #include "nn/module.h"
 #include "optim/slots.h"
 
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 #include <float.h>
 #include <math.h>
 

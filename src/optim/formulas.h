@@ -5,7 +5,7 @@
 
 #include "nn/module.h"
 
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 
 #define DT__MOST_STATES DT_OPTIMIZER_STATES
 

@@ -1,7 +1,7 @@
 /* The keys of `train.optimizer` and `train.schedule` in a recipe. */
 #include "core/core.h"
 
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 
 static const char *const optimizer_names[] = { "sgd", "adam", "adamw", "lion", "own", NULL };
 static const char *const decay_names[] = { "matrices", "all", NULL };

@@ -4,7 +4,7 @@
 
 #include "cluster/cluster.h"
 
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 
 /* Allocates the state of the parameter at `path`, even if it is not trained now: it was when the
  * checkpoint was saved. Does nothing for an unknown path. Errors: NOMEM. */

@@ -3,7 +3,7 @@
  * Topin 2018, in PyTorch's form with cosines], warmup, stable, decay [Hu et al. 2024]. */
 #include "core/core.h"
 
-#include <detent/optim.h>
+#include <detent/experimental/optim.h>
 #include <math.h>
 
 /* Where an update is: its number, updates since the end of the warmup, updates from there to the

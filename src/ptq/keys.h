@@ -2,7 +2,7 @@
 #ifndef DT__PTQ_KEYS_H
 #define DT__PTQ_KEYS_H
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 extern const char *const dt__rounder_names[];
 extern const dt_key dt__rounding_keys[], dt__accumulator_keys[];

@@ -6,7 +6,7 @@
 #ifndef DT__PTQ_MATRIX_H
 #define DT__PTQ_MATRIX_H
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include "core/core.h"
 #include "ptq/statistics.h"

@@ -3,7 +3,7 @@
 #ifndef DT__PTQ_PTQ_JOB_H
 #define DT__PTQ_PTQ_JOB_H
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 struct dt__cluster;
 

@@ -2,7 +2,7 @@
 #ifndef DT__PTQ_ROUTES_H
 #define DT__PTQ_ROUTES_H
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* Expert e gets rows row[first[e]] ... row[first[e + 1] - 1] of the inputs, in the order in which
  * they are routed to it. */

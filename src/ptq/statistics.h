@@ -2,7 +2,7 @@
 #ifndef DT__PTQ_STATISTICS_H
 #define DT__PTQ_STATISTICS_H
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include "ptq/unfold.h"
 

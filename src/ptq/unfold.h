@@ -11,7 +11,7 @@
 #ifndef DT__PTQ_UNFOLD_H
 #define DT__PTQ_UNFOLD_H
 
-#include <detent/ptq.h>
+#include <detent/experimental/ptq.h>
 
 #include "kernels/kernels.h"
 

@@ -2,7 +2,7 @@
 #ifndef DT__QAT_FIGURES_H
 #define DT__QAT_FIGURES_H
 
-#include <detent/figures.h>
+#include <detent/experimental/figures.h>
 
 /* Measures a FakeQuantTensor that is enabled, or a packed weight; for any other tensor `out` stays
  * as it is. *quant, unless x is such a tensor, does not change either. Errors: NUMERIC, NOMEM. */

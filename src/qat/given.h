@@ -4,7 +4,7 @@
 
 #include "nn/module.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 /* A static range. Scales are those of blocks, row by row (docs/format.md); `zero` NULL: all 0. */
 typedef struct dt__given {

@@ -5,7 +5,7 @@
 #include "autograd/codes.h"
 #include "qat/schemes/scheme.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 /* A FakeQuantTensor. The handle itself is a dense view of the master's storage. `inner` is the
  * wrapped tensor: a parameter's master, which in-place ops write, or a tensor of the tape, to which

@@ -5,7 +5,7 @@
 #include "kernels/convolution/row_map.h"
 #include "nn/module.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 /* The static or learned range of a layer's input (its child `input`) or weight (`weight`). Being a
  * module, it is saved, resumed and trained like all others. It has no forward: the layer's input

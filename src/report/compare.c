@@ -2,7 +2,7 @@
 #include "core/text/utf8.h"
 #include "report/run_cells.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

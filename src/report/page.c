@@ -3,7 +3,7 @@
 #include "core/system/atomic_file.h"
 #include "report/run_cells.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 #include <math.h>
 #include <stdio.h>
 

@@ -5,7 +5,7 @@
 #include "core/text/json.h"
 #include "core/system/system_calls.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  *     mean = sum x / n        deviation = sqrt(sum (x - mean)^2 / (n - 1)), of the sample */
 #include "report/page_spread.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #include <math.h>
 #include <stdio.h>

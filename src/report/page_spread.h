@@ -4,7 +4,7 @@
 
 #include "report/parts.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 
 /* Of those values that are finite. */
 dt_spread dt__page_spread_of(const double *value, int64_t n);

@@ -1,7 +1,7 @@
 /* Groups runs by recipe (run_cells.h). A hash of keys and values tells recipes apart first. */
 #include "report/run_cells.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "core/core.h"
 #include "report/page_spread.h"
 
-#include <detent/sweep.h>
+#include <detent/experimental/sweep.h>
 
 #define DT__JOB_PATH 4096
 

@@ -5,7 +5,7 @@
 #ifndef FUZZ_H
 #define FUZZ_H
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #include <stdlib.h>
 

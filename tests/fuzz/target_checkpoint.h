@@ -4,7 +4,7 @@
 
 #include "fuzz.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 typedef struct fuzz_run_state {
     dt_module *m;

@@ -2,7 +2,7 @@
  * read have a text that gives them again, and fields that are read are encoded or refused. */
 #include "fuzz.h"
 
-#include <detent/columns.h>
+#include <detent/experimental/columns.h>
 
 #include <math.h>
 #include <stdio.h>

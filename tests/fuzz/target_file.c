@@ -5,7 +5,7 @@
 #include "target_arrays.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 

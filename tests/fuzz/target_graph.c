@@ -5,7 +5,7 @@
 
 #include <detent/io.h>
 #include <detent/ops.h>
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * of target text. With 16 in it the first line is a format, and the rest a prompt for it. */
 #include "target_texts.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 #include <string.h>
 
 static dt_status take(void *user, const char *text, size_t bytes)

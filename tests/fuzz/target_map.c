@@ -1,7 +1,7 @@
 /* A map of weights: patterns that are read are rules that hold. */
 #include "fuzz.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #include "saved.h"
 #include "testing.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <string.h>

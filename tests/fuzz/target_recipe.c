@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h>
 

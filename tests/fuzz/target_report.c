@@ -2,7 +2,7 @@
  * which the first byte chooses. No bytes of them become markup. */
 #include "fuzz.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 
 static void run(const uint8_t *data, size_t n)
 {

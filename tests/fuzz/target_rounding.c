@@ -2,7 +2,7 @@
  * written is a good file. */
 #include "fuzz.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 static void quantize(dt_ctx *ctx, dt_recipe *r, const dt_tensors_job *job)
 {

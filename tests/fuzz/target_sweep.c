@@ -1,7 +1,7 @@
 /* The description of a sweep over a small recipe. */
 #include "fuzz.h"
 
-#include <detent/sweep.h>
+#include <detent/experimental/sweep.h>
 
 #include <string.h>
 

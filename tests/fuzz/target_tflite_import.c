@@ -3,7 +3,7 @@
 
 #include "saved.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* A look refuses what import refuses. */
 static void look(dt_ctx *ctx, const char *path, bool imported)

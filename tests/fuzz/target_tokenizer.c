@@ -4,7 +4,7 @@
 
 #include "testing.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <stdio.h>
 

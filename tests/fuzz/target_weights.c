@@ -3,9 +3,9 @@
 
 #include "saved.h"
 
-#include <detent/io.h>
-#include <detent/nn.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/train.h>
 
 #include <stdlib.h>
 

@@ -58,7 +58,7 @@ is_core() {
     of_detent=$(sed -n 's|^#include <detent/\(.*\)\.h>.*|\1|p' "$1")
     [ "$of_detent" ] || return 1
     for header in $of_detent; do
-        guard=DETENT_$(echo "$header" | tr '[:lower:]' '[:upper:]')_H
+        guard=DETENT_$(echo "$header" | tr '[:lower:]/' '[:upper:]_')_H
         grep -q "^#ifndef $guard" detent.h || return 1
     done
 }

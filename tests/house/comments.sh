@@ -26,4 +26,4 @@ inside { # the further lines of a prototype
 END {
     printf "%d public prototypes, %d complaints\n", count, failed
     exit failed > 0 || count == 0
-}' include/detent/*.h
+}' include/detent/*.h include/detent/experimental/*.h

@@ -19,7 +19,8 @@ BEGIN {
     # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
     # op is, and that is autograd.
     split("detent 0 keys 0 columns 1 data 1 text 1 ops 2 device 2 nn 4 layers 4 optim 5 qat 5 " \
-        "figures 5 ptq 6 io 6 tables 1 report 7 export 7 train 8 machine 8 plugin 8 sweep 9", a)
+        "figures 5 ptq 6 io 6 tables 1 report 7 export 7 train 8 machine 8 plugin 8 " \
+        "sweep 9 all 9", a)
     for (i = 1; i in a; i += 2) public[a[i]] = a[i + 1]
 }
 # Rooms of its layer that README.md of a folder allows; blanks around each.
@@ -36,7 +37,8 @@ function bad(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; failed++ }
 FNR == 1 {
     files++
     split(FILENAME, part, "/")
-    own = part[1] == "src" ? part[2] : part[3]
+    own = part[1] == "src" ? part[2] : part[3] == "experimental" ? part[4] : part[3]
+    experimental = part[3] == "experimental"
     room = FILENAME
     sub(/\/[^\/]*$/, "", room)
     if (part[1] == "include") sub(/\.h$/, "", own)
@@ -48,8 +50,10 @@ FNR == 1 {
 known && part[1] == "src" && table_row > rank["ops"] && FILENAME != "src/nn/cache/cache_codes.c" &&
     /[^_a-z]dt__data(_mut)?\(/ { bad("dt__data is for ops; dt__values refuses views out of order") }
 !known || !/^[ \t]*#[ \t]*include/ { next }
-match($0, /<detent\/[a-z0-9_]+\.h>/) {
+match($0, /<detent\/[a-z0-9_\/]+\.h>/) {
     other = substr($0, RSTART + 8, RLENGTH - 11)
+    if (sub(/^experimental\//, "", other) && part[1] == "include" && !experimental && other != own)
+        bad(own ".h is stable and includes a header that is not")
     if (!(other in public)) bad("<detent/" other ".h> has no row in the table of layers")
     else if (part[1] == "src" && public[other] > table_row)
         bad(own " includes detent/" other ".h, a higher layer")

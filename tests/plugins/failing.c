@@ -1,5 +1,5 @@
 /* A plugin that cannot start. */
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 
 static const dt_loss nameless;
 

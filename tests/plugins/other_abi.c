@@ -1,5 +1,5 @@
 /* A plugin of headers that do not exist. */
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 
 static dt_status start(dt_ctx *ctx)
 {

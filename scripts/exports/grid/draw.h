@@ -2,7 +2,7 @@
 #ifndef GRID_DRAW_H
 #define GRID_DRAW_H
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 typedef struct grid_random {
     uint64_t state;

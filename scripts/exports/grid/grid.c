@@ -11,9 +11,9 @@
  * the reason why there is none. */
 #include "draw.h"
 
-#include <detent/export.h>
-#include <detent/io.h>
-#include <detent/layers.h>
+#include <detent/experimental/export.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/layers.h>
 #include <detent/optim.h>
 
 #include <math.h>

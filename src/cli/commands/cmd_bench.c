@@ -3,7 +3,7 @@
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <stdio.h>
 

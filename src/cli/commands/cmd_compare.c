@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/print/screen.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 
 #include <limits.h>
 

@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <stdarg.h>
 #include <stdio.h>

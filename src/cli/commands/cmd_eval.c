@@ -4,7 +4,7 @@
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <math.h>
 #include <stdio.h>

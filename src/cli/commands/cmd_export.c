@@ -4,7 +4,7 @@
 #include "cli/print/screen.h"
 #include "cli/print/text.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <errno.h>
 #include <math.h>

@@ -7,8 +7,8 @@
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
-#include <detent/layers.h>
-#include <detent/text.h>
+#include <detent/experimental/layers.h>
+#include <detent/experimental/text.h>
 
 #include <ctype.h>
 #include <stdio.h>

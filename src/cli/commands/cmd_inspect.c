@@ -7,7 +7,7 @@
 #include "cli/print/layer_table.h"
 #include "cli/print/text.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 #include <string.h>

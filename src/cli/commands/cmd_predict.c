@@ -5,9 +5,9 @@
 #include "cli/print/predicted.h"
 #include "cli/print/text_stream.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 #include <detent/ops.h>
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* detent report: writes a page about runs; with --live again and again while they go on. */
 #include "cli/cli.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/print/text.h"
 #include "cli/print/text_stream.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <stdio.h>
 #include <stdlib.h>

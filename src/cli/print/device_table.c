@@ -3,7 +3,7 @@
 
 #include "cli/print/text.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <stdio.h>
 

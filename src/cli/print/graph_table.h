@@ -2,7 +2,7 @@
 #ifndef CLI_GRAPH_TABLE_H
 #define CLI_GRAPH_TABLE_H
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* Prints a table of calls with shapes, forms, multiply-adds and memory; `dot`: the graph in the
  * language of Graphviz. Errors: those of dt_trace_model. */

@@ -4,7 +4,7 @@
 #ifndef METER_H
 #define METER_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 /* Whether stderr is a terminal, on which a line can move. */
 bool meter_can_move(void);

@@ -2,7 +2,7 @@
 #ifndef SCREEN_H
 #define SCREEN_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #include <stdio.h>
 

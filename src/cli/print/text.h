@@ -3,7 +3,7 @@
 #ifndef TEXT_H
 #define TEXT_H
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdarg.h>
 #include <stdio.h>

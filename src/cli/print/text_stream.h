@@ -3,7 +3,7 @@
 #ifndef TEXT_STREAM_H
 #define TEXT_STREAM_H
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 
 #define TEXT_STREAM_MOST 4096 /* bytes of a stop text */
 

@@ -2,7 +2,7 @@
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 typedef struct watch {
     bool quiet, moving; /* moving: stderr is a terminal */

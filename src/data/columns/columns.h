@@ -4,7 +4,7 @@
 
 #include "core/text/json.h"
 
-#include <detent/columns.h>
+#include <detent/experimental/columns.h>
 
 #define DT__MOST_COLUMNS 65536 /* of a table; likewise categories and quantiles of one */
 

@@ -1,7 +1,7 @@
 /* Writes PNG files, by libpng's simplified interface: 8 bits, grey or colour. */
 #include "core/system/atomic_file.h"
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #include <png.h>
 

@@ -2,7 +2,7 @@
 #ifndef DT__DATA_FEATURES_H
 #define DT__DATA_FEATURES_H
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 /* The keys of `data.features`. */
 extern const dt_key dt__features_keys[];

@@ -6,7 +6,7 @@
 #include "data/tables/csv_reader.h"
 #include "data/tables/tables.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "core/text/utf8.h"
 #include "data/tables/tensor_names.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * or a field. */
 #include "data/text/prompt_format.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 #include <string.h>
 
 /* The piece at `at`, and what follows it; NULL if the braces are wrong. */

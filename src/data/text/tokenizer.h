@@ -4,7 +4,7 @@
 
 #include "core/text/json.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #define DT__MOST_TOKENS ((int64_t)1 << 22) /* limits the memory that a short file can demand */
 

@@ -4,7 +4,7 @@
 #include "core/text/ending.h"
 #include "data/file_map.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <sys/mman.h>
 

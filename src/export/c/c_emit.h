@@ -14,7 +14,7 @@
 #include "core/text/json.h"
 #include "export/c/c_texts.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* A name, a number or an expression of C, short enough to be passed by value. */
 typedef struct dt__c_name {

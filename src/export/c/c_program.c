@@ -4,7 +4,7 @@
 
 #include "core/tensor.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 
 #include "export/c/c_program.h"
 
-#include <detent/io.h>
-#include <detent/text.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/text.h>
 
 #define DT__C_LONG_NAME 160  /* bytes of a name that is made of several */
 #define DT__C_TEST_TOKENS 48 /* of the self-test of a language model */

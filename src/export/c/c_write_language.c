@@ -5,7 +5,7 @@
  * The state is the number of tokens so far, then the arena, in which keys and values stay. */
 #include "export/c/c_write.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <string.h>
 
 #define HEAD 8 /* bytes of the state in front of the arena */

@@ -7,7 +7,7 @@
 #include "io/gguf/gguf.h"
 #include "io/kept.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* A tensor of the file. Extents are in our order, the fastest last. */
 typedef struct dt__gguf_tensor {

@@ -6,7 +6,7 @@
 #include "core/refusals.h"
 #include "io/hf/hf.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* A linear layer with a quantized weight, or that of experts, [experts, out, in]. */
 typedef struct dt__hf_quant {

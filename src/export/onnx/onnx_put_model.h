@@ -7,7 +7,7 @@
 #include "export/trace/weight_rows.h"
 #include "qat/quantized.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* What is told of all layers in one line. */
 typedef struct dt__put_total {

@@ -4,7 +4,7 @@
 
 #include "export/onnx/onnx_put.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 /* ---- activations (onnx_put_quant.c) ---------------------------------------------------------- */
 

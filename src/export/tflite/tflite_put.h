@@ -10,7 +10,7 @@
 #include "core/core.h"
 #include "export/trace/flat.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* TensorType */
 enum {

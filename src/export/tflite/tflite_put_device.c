@@ -9,7 +9,7 @@
 #include "core/tensor.h"
 #include "qat/quantized.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "export/trace/weight_rows.h"
 #include "ops/device/device_layer.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 typedef enum dt__lite_layout {
     DT__LITE_PLAIN, /* as in the trace */

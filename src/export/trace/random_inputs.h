@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* A batch for each of the model's inputs: in[DT_MAX_IN], x[DT_MAX_IN]; the caller frees x, also
  * after an error. Numbers of about a normal distribution, or indices. The context's streams stay as

@@ -8,7 +8,7 @@
 #include "nn/module.h"
 #include "qat/quantized.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <string.h>
 
 typedef struct recorder {

@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 /* The name of an input or output in exported files: letters, digits and _ - . / */
 typedef struct dt__end_name {

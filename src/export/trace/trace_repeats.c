@@ -4,7 +4,7 @@
 #include "export/trace/trace.h"
 #include "qat/quantized.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #include <stddef.h>
 #include <string.h>

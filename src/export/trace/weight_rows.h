@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 typedef struct dt__weight_rows {
     dt_code_rows rows; /* owned */

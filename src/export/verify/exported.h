@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 typedef struct dt__exported {
     dt_ctx *ctx;

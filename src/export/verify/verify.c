@@ -12,7 +12,7 @@
 #include "nn/lists/graph.h"
 #include "nn/module.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * computes. */
 #include "io/gguf/gguf_keys.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "data/text/tokenizer.h"
 #include "io/gguf/gguf_keys.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 #include <stdio.h>
 #include <string.h>
 

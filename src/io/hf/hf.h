@@ -6,8 +6,8 @@
 #include "io/hf/hf_names.h"
 #include "io/model/model.h"
 
-#include <detent/nn.h>
-#include <detent/text.h>
+#include <detent/experimental/nn.h>
+#include <detent/experimental/text.h>
 
 #define DT__HF_CONFIG "config.json"
 #define DT__HF_SINGLE "model.safetensors"

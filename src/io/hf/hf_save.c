@@ -9,7 +9,7 @@
 #include "nn/module.h"
 #include "qat/quantizer.h"
 
-#include <detent/text.h>
+#include <detent/experimental/text.h>
 
 #include <math.h>
 #include <string.h>

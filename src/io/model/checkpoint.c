@@ -12,7 +12,7 @@
 #include "nn/module.h"
 #include "optim/optimizer.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <string.h>

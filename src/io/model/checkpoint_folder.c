@@ -3,7 +3,7 @@
 #include "core/system/system_calls.h"
 #include "io/safetensors/safetensors.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <dirent.h>
 #include <errno.h>

@@ -10,7 +10,7 @@
 #include "data/tables/tables.h"
 #include "io/model/model.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 #include <string.h>
 

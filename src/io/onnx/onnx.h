@@ -12,7 +12,7 @@
 #include "core/core.h"
 #include "nn/lists/layer_type.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include "io/onnx.pb-c.h"
 

@@ -5,7 +5,7 @@
 #include "nn/families/family.h"
 #include "nn/module.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #include <stdio.h>
 #include <string.h>

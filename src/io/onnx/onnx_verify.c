@@ -5,8 +5,8 @@
 #include "io/onnx/onnx.h"
 #include "io/safetensors/safetensors.h"
 
-#include <detent/io.h>
-#include <detent/ops.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/ops.h>
 
 #include <stdio.h>
 #include <string.h>

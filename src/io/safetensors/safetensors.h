@@ -6,7 +6,7 @@
 #include "core/text/json.h"
 #include "io/kept.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* Metadata keys that the writer sets itself. */
 #define DT__KEY_VERSION "detent.version"

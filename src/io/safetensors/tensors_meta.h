@@ -5,7 +5,7 @@
 #include "io/model/code_rows.h"
 #include "core/text/json.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 #define DT__KEY_TENSORS "detent.tensors"
 #define DT__KEY_ROUNDING "detent.rounding" /* how the codes were chosen; for information only */

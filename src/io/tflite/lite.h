@@ -17,7 +17,7 @@
 #include "core/system/atomic_file.h"
 #include "core/core.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 typedef enum dt__vlite_type {
     DT__VLITE_F32 = 0,

@@ -6,7 +6,7 @@
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 typedef dt_tensor *dt__batch_norm_op(dt_tape *t, dt_tensor *x,
                                      const dt_batch_norm_operands *operands,

@@ -6,7 +6,7 @@
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 typedef dt_tensor *dt__conv_op(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                const dt_conv_options *options);

@@ -5,7 +5,7 @@
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* A module of `type` whose state is the options; NULL: the defaults. Of each option `axes` numbers
  * are read: 2, or 1 for lines. */

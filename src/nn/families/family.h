@@ -4,7 +4,7 @@
 
 #include "core/core.h"
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 /* family->create without drawing initial weights, which stay 0; the random streams do not
  * change. */

@@ -7,7 +7,7 @@
 #include "nn/blocks/blocks.h"
 #include "nn/families/family.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 enum { POOL_NONE, POOL_MAX, POOL_AVG };
 enum { HEAD_FLATTEN, HEAD_AVERAGE };

@@ -12,7 +12,7 @@
 #include "nn/blocks/blocks.h"
 #include "nn/families/family.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 enum { SHORTCUT_PAD, SHORTCUT_CONV };
 

@@ -1,5 +1,5 @@
 /* The keys of family llama's options. */
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 static const char *const scaling_names[] = { "none", "linear", "llama3", NULL };
 

@@ -2,7 +2,7 @@
 #ifndef DT__NN_AFFINE_H
 #define DT__NN_AFFINE_H
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 /* Whether its scale and bias are to be those of the training targets (dt_affine_options). */
 bool dt__affine_of_targets(const dt_module *m);

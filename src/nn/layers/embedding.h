@@ -2,7 +2,7 @@
 #ifndef DT__NN_EMBEDDING_H
 #define DT__NN_EMBEDDING_H
 
-#include <detent/nn.h>
+#include <detent/experimental/nn.h>
 
 /* The least number of rows of an embedding of m, so that whole numbers below it are rows of each;
  * 0: it has none. */

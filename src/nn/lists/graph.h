@@ -4,7 +4,7 @@
 
 #include "nn/module.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 
 /* Values have numbers: input i is i, the result of node i is DT__GRAPH_FIRST + i. */
 #define DT__GRAPH_FIRST DT_MAX_IN

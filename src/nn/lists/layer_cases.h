@@ -1,10 +1,10 @@
 /* Cases of layers: tests of every type of nn.inc, written at the end of the layer's file.
  *
  * A new layer is
- *     src/nn/<room>/nn_<name>.c   forward, the type dt__nn_<name>, its create function, its cases
- *                                 and, last, DT__LAYER_CASES(<name>, cases)
- *     src/nn/nn.inc               its line
- *     include/detent/nn.h         the prototype of dt_<name>_create
+ *     src/nn/<room>/nn_<name>.c          forward, the type dt__nn_<name>, its create function, its
+ *                                        cases and, last, DT__LAYER_CASES(<name>, cases)
+ *     src/nn/nn.inc                      its line
+ *     include/detent/experimental/nn.h   the prototype of dt_<name>_create
  * `detent-test layers` then checks each case: values, gradients, names and state, training and
  * evaluation, every quantization preset (prepared = converted = loaded, bit for bit),
  * calibration (every weight that a preset quantizes is rounded from data), activation

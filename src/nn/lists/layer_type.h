@@ -4,7 +4,7 @@
 
 #include "nn/module.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 
 /* The first two keys of every kind: its name, and what it reads. */
 #define DT__LAYER_HEAD(kind, options)                                                              \

@@ -2,7 +2,7 @@
 #ifndef DT__OPS_ROTARY_FREQUENCY_H
 #define DT__OPS_ROTARY_FREQUENCY_H
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 /* The frequency of pair `pair` of `pairs`, with its scaling; its angle is position * frequency. */
 double dt__rotary_frequency(const dt_rotary_options *o, int64_t pair, int64_t pairs);

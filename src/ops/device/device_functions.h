@@ -5,7 +5,7 @@
 
 #include "ops/device/device_layer.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 
 typedef struct dt__device_table {
     int8_t code[256];     /* of codes -128 ... 127 */

@@ -9,7 +9,7 @@
 #include "autograd/op.h"
 #include "ops/device/device_layer.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 
 /* takes_codes: of operand i a coded tensor's codes; of a weight (`weight`) its codes where x,
  * operand 0, has some. */

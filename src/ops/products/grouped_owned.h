@@ -4,7 +4,7 @@
 
 #include "autograd/codes.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 typedef struct dt__owned {
     dt_tape *tape;

@@ -5,7 +5,7 @@
  * quantization, and the ranges see its results. */
 #include "qat/device/device_plan.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 bool dt__device_warms(const dt__plan_node *node)
 {

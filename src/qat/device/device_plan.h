@@ -12,7 +12,7 @@
 #include "nn/module.h"
 #include "qat/quantizer.h"
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #define DT__PLAN_FIRST DT_MAX_IN
 

@@ -8,7 +8,7 @@
 #include "qat/device/device_becomes.h"
 #include "qat/device/device_plan.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <string.h>
 
 typedef struct probe {

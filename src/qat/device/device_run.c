@@ -11,7 +11,7 @@
 #include "qat/observe.h"
 #include "qat/quantized.h"
 
-#include <detent/device.h>
+#include <detent/experimental/device.h>
 #include <string.h>
 
 #define FIRST DT__PLAN_FIRST

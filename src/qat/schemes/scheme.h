@@ -7,7 +7,7 @@
 #ifndef DT__QAT_SCHEME_H
 #define DT__QAT_SCHEME_H
 
-#include <detent/qat.h>
+#include <detent/experimental/qat.h>
 
 #include "core/core.h"
 #include "kernels/products/panels.h"

@@ -2,7 +2,7 @@
  * arrays: what would be ignored is an error. */
 #include "train/recipe/recipe.h"
 
-#include <detent/tables.h>
+#include <detent/experimental/tables.h>
 
 static void refuse(dt_recipe *r, const char *path, const char *whose, const char *files)
 {

@@ -5,7 +5,7 @@
 #include "qat/quantized.h"
 #include "train/recipe/recipe.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
 #include "nn/lists/graph.h"
 #include "nn/module.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -4,7 +4,7 @@
 #include "kernels/machine.h"
 #include "kernels/products/blas_library.h"
 
-#include <detent/machine.h>
+#include <detent/experimental/machine.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "io/safetensors/safetensors.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 /* What a partial result depends on. Two with the same origin lead to the same bytes. */
 typedef struct dt__origin_of {

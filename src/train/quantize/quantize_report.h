@@ -5,8 +5,8 @@
 
 #include "core/text/json.h"
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 /* Adds a weight; the list copies its strings. */
 dt_status dt__report_append(dt_quantize_summary *s, const dt_quantized_weight *w);

@@ -4,7 +4,7 @@
 
 #include "train/quantize/calibration.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 typedef struct dt__rounding {
     const char *key; /* the recipe's block: "convert" or "quantize" */

@@ -2,7 +2,7 @@
 #ifndef TRAIN_CHOICES_H
 #define TRAIN_CHOICES_H
 
-#include <detent/data.h>
+#include <detent/experimental/data.h>
 
 #define DT__BIT(choice) (1U << (choice))
 #define DT__FOLDERS (DT__BIT(DT_DATA_PNG) | DT__BIT(DT_DATA_FOLDER))

@@ -4,7 +4,7 @@
 #include "qat/quantized.h"
 #include "train/recipe/recipe.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 static const char *const nonfinite_names[] = { "stop", "skip", NULL };
 static const char *const spike_names[] = { "ignore", "skip", "lower", "stop", NULL };

@@ -5,7 +5,7 @@
 #include "core/text/json.h"
 #include "io/safetensors/safetensors.h"
 
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 #include <stdio.h>
 #include <string.h>
 

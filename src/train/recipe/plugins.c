@@ -3,7 +3,7 @@
  * of its file, so that what a run keeps, and what reads that later, names the same files. */
 #include "train/recipe/recipe.h"
 
-#include <detent/plugin.h>
+#include <detent/experimental/plugin.h>
 #include <string.h>
 
 #define KEY "run.plugins"

@@ -12,8 +12,8 @@
 #include "core/text/json.h"
 #include "core/text/number.h"
 
-#include <detent/io.h>
-#include <detent/train.h>
+#include <detent/experimental/io.h>
+#include <detent/experimental/train.h>
 
 #define DT__RECIPE_BYTES ((size_t)1 << 20)
 #define DT__RECIPE_DEPTH 64

@@ -1,7 +1,7 @@
 /* Output generated from the tables: JSON schema (draft 2020-12) for editors, and docs/recipe.md. */
 #include "train/out.h"
 
-#include <detent/layers.h>
+#include <detent/experimental/layers.h>
 
 #include <float.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "kernels/convolution/onednn_library.h"
 #endif
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #include <stdio.h> /* for jpeglib.h */
 #include <string.h>

@@ -39,7 +39,7 @@
 #include "train/recipe/recipe.h"
 #include "train/task/task.h"
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 /* A run has one stage or two: with train.float_baseline the baseline is trained first. */
 /* Kinds of work, for the time that is left. */

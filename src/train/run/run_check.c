@@ -4,7 +4,7 @@
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
 
-#include <detent/export.h>
+#include <detent/experimental/export.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>

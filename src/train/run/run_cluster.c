@@ -11,7 +11,7 @@
 #include "train/shards/shards.h"
 #include "train/shards/spreading.h"
 
-#include <detent/detent.h>
+#include <detent/experimental/detent.h>
 #include <string.h>
 #include <time.h>
 #include <xxhash.h>

@@ -14,7 +14,7 @@
 #include "train/run/run.h"
 #include "train/shards/spreading.h"
 
-#include <detent/report.h>
+#include <detent/experimental/report.h>
 #include <string.h>
 
 static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tensor **answers)

@@ -4,7 +4,7 @@
 
 #include "cluster/cluster.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 typedef struct dt__agreement {
     dt__cluster *cluster; /* NULL: nothing to compare */

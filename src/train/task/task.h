@@ -9,7 +9,7 @@
 #include "core/core.h"
 #include "train/task/ranking.h"
 
-#include <detent/train.h>
+#include <detent/experimental/train.h>
 
 #define DT__SUMS 3
 #define DT__MEASURES 4 /* most metrics of a task of one output */

@@ -8,7 +8,7 @@
  *                         recall (train/task/ranking.h) */
 #include "train/task/task.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 
 enum { COST };

@@ -14,7 +14,7 @@
 #include "core/tensor.h"
 #include "train/task/task.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 
 enum { RIGHT, AMONG_FIVE, COST };

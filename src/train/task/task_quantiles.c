@@ -8,7 +8,7 @@
 #include "core/tensor.h"
 #include "train/task/task.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 
 enum { COST, COVERED, CROSSED };
 

@@ -7,7 +7,7 @@
  * output. */
 #include "train/task/task.h"
 
-#include <detent/ops.h>
+#include <detent/experimental/ops.h>
 #include <math.h>
 
 enum { SQUARED, ABSOLUTE };

@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "train/run/run.h"
 
-#include <detent/figures.h>
+#include <detent/experimental/figures.h>
 #include <math.h>
 
 #define EXAMPLES 32

@@ -1,8 +1,8 @@
 /* machine.h: the machine as the library sees it, and how long a model takes on it. */
-#ifndef DETENT_MACHINE_H
-#define DETENT_MACHINE_H
+#ifndef DETENT_EXPERIMENTAL_MACHINE_H
+#define DETENT_EXPERIMENTAL_MACHINE_H
 
-#include <detent/io.h>
+#include <detent/experimental/io.h>
 
 #ifdef __cplusplus
 extern "C" {

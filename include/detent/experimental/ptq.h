@@ -1,0 +1,229 @@
+/* ptq.h: post-training quantization, which chooses codes by calibration data (GPTQ, GPFQ, Qronos).
+ *
+ * A weight consists of work matrices W [rows][columns], one for each group of the layer (a linear
+ * layer has one). Rows are output channels; columns run over [in/groups, kernel]. X [columns][n]
+ * are the inputs that are multiplied by W: those of the float model; Xq are those of the model
+ * quantized so far. A sample is a row of a linear layer's input, or an output position of a
+ * convolution. A column is dead where all of its inputs are 0, else live. docs/rounding.md has the
+ * algorithms, the papers and what each setting does.
+ */
+#ifndef DETENT_EXPERIMENTAL_PTQ_H
+#define DETENT_EXPERIMENTAL_PTQ_H
+
+#include <detent/experimental/ops.h>
+#include <detent/experimental/qat.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- settings ----------------------------------------------------------------------------- */
+
+enum {
+    DT_ROUND_NEAREST, /* no data */
+    DT_ROUND_GPTQ,    /* Xq */
+    DT_ROUND_GPFQ,    /* X and Xq */
+    DT_ROUND_QRONOS,  /* X and Xq */
+    DT_ROUND_A2GPTQ,  /* the same with bounds for accumulators of P bits */
+    DT_ROUND_A2GPFQ,
+    DT_ROUND_A2QRONOS
+};
+enum { DT_ORDER_NONE, DT_ORDER_WEIGHT, DT_ORDER_GROUP };
+enum { DT_MEAN_LIVE, DT_MEAN_ALL };
+enum { DT_SCALES_FROZEN, DT_SCALES_REFRESH };
+enum { DT_DIFFUSE_CLAMPED, DT_DIFFUSE_ALL };
+
+typedef struct dt_rounding {
+    int order;               /* DT_ORDER_...: the order in which columns are rounded */
+    double damping;          /* GPTQ: this share of H's mean diagonal is added to the diagonal */
+    double damping_absolute; /* GPTQ and Qronos: the absolute number to add; 0: not given */
+    int damping_mean;        /* DT_MEAN_...: of H's diagonal over the columns that are not 0, or
+                              * over all, with 1 for those that are */
+    double alpha;            /* Qronos: damping as a share of the largest eigenvalue */
+    int64_t block;           /* columns whose errors are applied to the later ones together */
+    int64_t least_rows;      /* an expert with fewer is rounded to nearest; 0: as many as columns */
+    bool keep_zeros;         /* zeros stay 0 if at least 5 % of the weight is 0 */
+    bool keep_better;        /* a row is rounded to nearest where that has the smaller error */
+    int group_scales;        /* DT_SCALES_...; of DT_PER_GROUP */
+} dt_rounding;
+
+/* Limits of a device's accumulators, for the a2 rounders. */
+typedef struct dt_accumulator {
+    int64_t bits;  /* P, 2...32; sums lie in -(2^(P-1)-1) ... 2^(P-1)-1; 0: not given */
+    int64_t tile;  /* columns of one accumulator, at most a scale group; 0: a whole scale group */
+    dt_ints input; /* smallest (<= 0) and largest (>= 0) integer input; empty: 0...255 */
+    bool soft_threshold; /* values are shrunk before they are clamped to the bound */
+    int diffuse;         /* DT_DIFFUSE_...: later columns compensate errors of rounding, or all */
+} dt_accumulator;
+
+typedef struct dt_rounding_options {
+    int rounder; /* DT_ROUND_... */
+    dt_rounding rounding;
+    dt_accumulator accumulator;
+} dt_rounding_options;
+
+/* Rounding to nearest. */
+DT_API dt_rounding_options dt_rounding_defaults(void);
+/* rounder, rounding: {...}, accumulator: {...} */
+extern DT_API const dt_key dt_rounding_options_keys[];
+
+/* ---- one weight ----------------------------------------------------------------------------- */
+
+enum {
+    DT_WEIGHT_LINEAR, /* [out, in]; all but the first dimension are columns, whatever the rank */
+    DT_WEIGHT_CONV1D,
+    DT_WEIGHT_CONV2D,
+    DT_WEIGHT_CONV_TRANSPOSE1D,
+    DT_WEIGHT_CONV_TRANSPOSE2D,
+    DT_WEIGHT_GROUPED_LINEAR /* [experts, out, in]: each expert is a linear weight of its own */
+};
+
+/* The op that a weight belongs to. */
+typedef struct dt_weight_op {
+    int kind;             /* DT_WEIGHT_... */
+    dt_conv_options conv; /* for convolutions */
+} dt_weight_op;
+
+/* Sums over the inputs of one layer, in double, for each group: H = sum Xq Xq^T, and with the float
+ * model's inputs also G = sum Xq X^T and C = sum X X^T. */
+typedef struct dt_statistics dt_statistics;
+
+/* Creates statistics for a weight of this shape. `differ`: the float model's inputs will be given,
+ * too. Allocates H and, with `differ`, G and half of C for each group, and about 16 MiB of buffers;
+ * for a grouped weight all of this for each expert, when its first row is added. Retains the
+ * context. Errors: ARG (op, options), SHAPE, NOMEM. */
+DT_API dt_status dt_statistics_create(dt_ctx *ctx, const dt_weight_op *op, int rank,
+                                      const int64_t *dims, bool differ, dt_statistics **out);
+/* Adds a batch of inputs in the op's shape, f32, dense and contiguous: [..., in] for linear, [N, C,
+ * W] or [N, C, H, W] for convolutions. `x` are the float model's inputs, NULL where `differ` was
+ * false. The sums have the same bits for any number of threads and any division into batches.
+ * Errors: SHAPE, DTYPE, ARG, NUMERIC (an element that is not finite, with its index); after an
+ * error nothing was added. */
+DT_API dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x);
+/* The same for a grouped weight: adds each row to the experts it is routed to (dt_grouped_linear)
+ * and ignores rows without an expert. Further errors: ARG (routes to an expert that does not
+ * exist). */
+DT_API dt_status dt_statistics_add_routed(dt_statistics *s, const dt_tensor *xq, const dt_tensor *x,
+                                          const dt_routes *routes);
+/* The number of samples so far: rows of a linear layer's inputs, output positions of a convolution,
+ * routed rows of all experts of a grouped weight. */
+DT_API int64_t dt_statistics_samples(const dt_statistics *s);
+DT_API void dt_statistics_free(dt_statistics *s); /* NULL is allowed */
+
+/* Report on one rounded weight. */
+typedef struct dt_round_report {
+    const char *method; /* static: the rounder used; "nearest" after a fallback */
+    bool fallback;      /* the matrix of a group could not be factored at any damping */
+    bool unreached;     /* rounded to nearest: no calibration batch reached the layer */
+    bool untreated;     /* rounded to nearest: rounders do not support the layer's type */
+    int64_t rows, columns, groups; /* of the layer: rows of all groups, columns of one */
+    int64_t samples;
+    int64_t dead;           /* columns of all groups whose inputs are all 0 */
+    int64_t zeros_kept;     /* elements; 0 where too few were zero */
+    int64_t kept_nearest;   /* rows where nearest had the smaller error */
+    int64_t unseen;         /* experts with too few rows, rounded to nearest */
+    dt_ints unseen_experts; /* the first of them */
+    double damping_share;   /* the lambda used (the largest of all groups) */
+    double damping;         /* added to the diagonal (the largest of all groups) */
+    double loss;            /* GPTQ and Qronos: sum of e^2/2, before rows are reset to nearest */
+    double error, nearest_error; /* ||W X - W^ Xq||; the same for nearest within the bounds */
+    int64_t changed;             /* codes that differ from nearest's */
+    int64_t accumulator_bits;    /* bits that the worst-case inputs need within a tile */
+    int64_t sum_bits;            /* bits that the sum of the tiles needs */
+    double seconds;
+    double prepare_seconds,
+        compare_seconds; /* of `seconds`: preparing the factor; measuring errors, nearest */
+} dt_round_report;
+
+/* The codes of a weight. */
+typedef struct dt_rounded {
+    int64_t rows, columns, groups; /* rows of all op groups; columns; scales in a row */
+    int8_t *codes;                 /* [rows][columns], stored signed form, original column order */
+    float *scale;                  /* [rows][groups] */
+    int8_t *zero_point;            /* [rows][groups]; NULL: the scheme has none */
+    int32_t *group_of; /* of DT_ORDER_GROUP, [op groups][columns]: each column's scale; else NULL */
+} dt_rounded;
+
+typedef struct dt_round_work {
+    const char *name;                   /* for messages; NULL: "a weight" */
+    const dt_tensor *weight;            /* f32, contiguous, in the op's shape */
+    const dt_weight_op *op;             /* NULL: linear */
+    const dt_quant_spec *quant;         /* of weights */
+    const dt_rounding_options *options; /* NULL: the defaults */
+    dt_statistics *statistics;          /* consumed; NULL only for DT_ROUND_NEAREST */
+    /* [rows][groups]: given scales and zero points, for example of a learned range. scale NULL: the
+     * scheme computes both; zero_point NULL with a scale: zero points are 0. */
+    const float *scale;
+    const int8_t *zero_point;
+} dt_round_work;
+
+/* Rounds one weight. The caller frees *out with dt_rounded_free. `report` may be NULL. The codes do
+ * not depend on the number of threads. Errors: CONFIG (invalid or contradictory settings), ARG (the
+ * rounder needs statistics and there are none), SHAPE, DTYPE, NUMERIC (a weight, scale or sum
+ * that is not finite), STATE (statistics of no sample, or of another shape), NOMEM. */
+DT_API dt_status dt_round(dt_ctx *ctx, const dt_round_work *work, dt_rounded **out,
+                          dt_round_report *report);
+DT_API void dt_rounded_free(dt_ctx *ctx, dt_rounded *r); /* NULL is allowed */
+
+/* ---- many weights --------------------------------------------------------------------------- */
+
+/* Totals over the weights of a model, or of a file. */
+typedef struct dt_ptq_report {
+    int64_t layers, elements;
+    int64_t fallbacks; /* layers whose matrix could not be factored */
+    int64_t unreached; /* layers that no calibration batch reached, rounded to nearest */
+    int64_t untreated; /* weights of layer types that rounders do not support (embeddings) */
+    int64_t unseen;    /* experts of grouped weights that too few rows reached */
+    int64_t dead, zeros_kept, kept_nearest;
+    int64_t accumulator_bits; /* the most of any layer */
+    double seconds;
+} dt_ptq_report;
+
+/* ---- a model -------------------------------------------------------------------------------- */
+
+/* Calibration data: batches of a model's input, each fetched several times. */
+typedef struct dt_calibration {
+    int64_t batches;
+    /* Lends batch i, always with the same values, until the next call. */
+    dt_status (*batch)(void *user, int64_t i, dt_tensor **x);
+    void *user;
+} dt_calibration;
+
+typedef struct dt_ptq_options {
+    dt_rounding_options rounding; /* accumulator.input empty: each layer's input codes */
+    size_t cache; /* bytes of activations cached between layers; 0: each layer costs a full pass */
+    /* Called after each weight, which is then packed in the model; later ones are still prepared.
+     * `path` is the weight's path. May be NULL. dt_ptq stops at an error and returns it. */
+    dt_status (*done)(void *user, const char *path, const dt_round_report *report);
+    void *user;
+} dt_ptq_options;
+
+/* Rounding to nearest; a cache of 1 GiB. */
+DT_API dt_ptq_options dt_ptq_defaults(void);
+
+/* Converts a prepared model layer by layer, in execution order. The inputs Xq of a layer come from
+ * the model quantized so far. Where the rounder reads X too, X comes from `reference`, the same
+ * model in float (NULL: X is Xq). An expert's inputs are the rows routed to it; an expert with too
+ * few rows is rounded to nearest (`unseen`). Weights with a folded norm are rounded after folding.
+ * A layer that is used several times, or shares its weight, is rounded by the inputs of its first
+ * use. Weights without known inputs are rounded to nearest and counted: those of layers that no
+ * batch reaches (`unreached`) and of types that rounders do not support (`untreated`). The
+ * context's logger gets the path of each such layer, embeddings excepted. With DT_ROUND_NEAREST no
+ * statistics are collected, `data` may be NULL, and the result is that of dt_convert. Input ranges
+ * that have observed no batch are calibrated first, on all batches of `data`, in float.
+ *
+ * Weights that are already packed are not changed. A second call, after an error or on a model
+ * loaded from a file saved in `done`, continues and gives the same bits as a single call, for any
+ * `cache` and number of threads. Both models run in evaluation mode without gradients; afterwards
+ * their modes are restored. Modules must pass on their results by returning them. `report` may be
+ * NULL; it has the totals of the weights that this call packed. Errors, naming the layer: STATE
+ * (not prepared, a weight that a tape needs, a range that no batch has reached), CONFIG (settings
+ * that do not suit a layer's scheme), ARG (no batches; a reference without that layer), NUMERIC
+ * (inputs that are not finite), those of the model, of `batch` and of `done`, NOMEM. */
+DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
+                        const dt_ptq_options *options, dt_ptq_report *report);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
