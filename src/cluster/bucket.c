@@ -8,22 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int64_t middle(int64_t a, int64_t b) { return a + (b - a) / 2; }
-
-static int count_parts(int64_t a, int64_t b, int64_t own, int k)
-{
-    const int64_t first = k * own, past = first + own;
-    if (b <= first || a >= past) return 0;
-    if (dt__is_of_one_rank(a, b, own)) return 1;
-    const int64_t m = middle(a, b);
-    return count_parts(a, m, own, k) + count_parts(m, b, own, k);
-}
-
-int dt__parts_of_rank(int k, int64_t shards, int64_t shards_of_rank)
-{
-    return count_parts(0, shards, shards_of_rank, k);
-}
-
 /* A bucket while its job runs. */
 typedef struct run_of {
     const dt__bucket *b;
@@ -109,7 +93,7 @@ static float *next_part(place *p)
 static float *add_up(place *p, int64_t a, int64_t b, float *to)
 {
     if (dt__is_of_one_rank(a, b, p->r->own)) return next_part(p);
-    const int64_t m = middle(a, b), n = p->piece.n;
+    const int64_t m = dt__middle(a, b), n = p->piece.n;
     float *x = add_up(p, a, m, NULL);
     const float *y = add_up(p, m, b, NULL);
     if (to == NULL) to = x;
@@ -155,7 +139,7 @@ static bool run(dt__cluster *c, void *user)
     return b->task == DT__BUCKET_SCATTER || exchange(c, &r);
 }
 
-void dt__bucket_post(dt__bucket *b, dt__bucket_task task)
+void dt__ranks_bucket_post(dt__bucket *b, dt__bucket_task task)
 {
     b->task = task;
     b->job = (dt__cluster_job){ .run = run, .user = b };

@@ -6,14 +6,6 @@
 
 #define APART 16 /* elements between which a range may be cut into buckets: 64 bytes */
 
-void dt__range_of_rank(const dt__bucket_tensor *x, int rank, int ranks, int64_t range[2])
-{
-    const int64_t cuts = dt__ceil_div(x->count, DT__CUT);
-    const int64_t k = (int64_t)(((uint64_t)rank + x->turn % (uint64_t)ranks) % (uint64_t)ranks);
-    range[0] = dt__min_i64(x->count, k * cuts / ranks * DT__CUT);
-    range[1] = dt__min_i64(x->count, (k + 1) * cuts / ranks * DT__CUT);
-}
-
 dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k)
 {
     const dt__buckets *of = b->of;
@@ -107,17 +99,14 @@ static dt_status make_room(dt__buckets *b)
     return b->received != NULL && b->segments != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
-dt_status dt__buckets_make(dt_ctx *ctx, dt__cluster *c, const dt__buckets_plan *plan,
-                           dt__buckets *out)
+dt_status dt__ranks_buckets_make(dt__buckets *b)
 {
-    *out = (dt__buckets){ .ctx = ctx, .cluster = c, .plan = *plan };
-    DT__TRY(cut(out));
-    return make_room(out);
+    DT__TRY(cut(b));
+    return make_room(b);
 }
 
-void dt__buckets_free(dt__buckets *b)
+void dt__ranks_buckets_free(dt__buckets *b)
 {
-    void *const lists[] = { b->bucket, b->span, b->received, b->segments };
-    for (int i = 0; i < DT__COUNT_OF(lists); i++) dt__release(b->ctx, lists[i]);
+    DT__RELEASE(b->ctx, b->bucket, b->span, b->received, b->segments);
     *b = (dt__buckets){ .ctx = b->ctx };
 }

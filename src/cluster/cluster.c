@@ -26,12 +26,11 @@ typedef struct mpi_module {
     const dt__transport *transport;
 } mpi_module;
 
-struct dt__cluster {
-    dt_ctx *ctx;
+typedef struct station {
+    dt__cluster head;               /* what others see; its functions get a pointer to it */
     const dt__transport *mpi, *way; /* way: by which messages go, with its state */
     void *state;
     dt__intranode *intranode; /* NULL: by MPI */
-    int rank, ranks;
     double timeout;
     pthread_t thread;
     pthread_mutex_t mutex;
@@ -40,37 +39,31 @@ struct dt__cluster {
     dt__cluster_job *first, *last, *running;
     dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
-    bool has_ended; /* by a last meeting with an error */
     char why[WHY];
     char last_words[DT__TRANSPORT_WHY]; /* of a rank that ends by itself */
     size_t request_bytes;
     void *requests;
     dt__message *send, *receive;
-};
+} station;
 
-int dt__cluster_rank(const dt__cluster *c) { return c == NULL ? 0 : c->rank; }
-int dt__cluster_ranks(const dt__cluster *c) { return c == NULL ? 1 : c->ranks; }
-dt_ctx *dt__cluster_ctx(const dt__cluster *c) { return c->ctx; }
-bool dt__cluster_is_intranode(const dt__cluster *c) { return c->intranode != NULL; }
-bool dt__cluster_has_ended(const dt__cluster *c) { return c != NULL && c->has_ended; }
-void dt__cluster_end(dt__cluster *c) { c->has_ended = true; }
+static station *station_of(dt__cluster *c) { return (station *)(void *)c; }
 
 /* ---- on the communication thread ------------------------------------------------------------ */
 
-static bool fail(dt__cluster *c, const dt__exchange *x, int missing, const char *reason)
+static bool fail(station *c, const dt__exchange *x, int missing, const char *reason)
 {
     if (missing >= 0) {
-        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s from rank %d", c->rank, reason, x->what,
-                 missing);
+        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s from rank %d", c->head.rank, reason,
+                 x->what, missing);
     } else {
-        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s", c->rank, reason, x->what);
+        snprintf(c->why, sizeof c->why, "rank %d: %s, of %s", c->head.rank, reason, x->what);
     }
     return false;
 }
 
 /* A rank ends by itself. It shall be the first to end, on a busy machine, too: launchers show its
  * status, and end the others. */
-static bool fail_with(dt__cluster *c, int rank, const char *words)
+static bool fail_with(station *c, int rank, const char *words)
 {
     nanosleep(&(const struct timespec){ .tv_sec = 2 }, NULL);
     snprintf(c->why, sizeof c->why, "rank %d has ended: %s", rank, words);
@@ -78,7 +71,7 @@ static bool fail_with(dt__cluster *c, int rank, const char *words)
 }
 
 /* Whether this rank ends without the others: it waits for nobody. */
-static bool leaves(dt__cluster *c)
+static bool leaves(station *c)
 {
     pthread_mutex_lock(&c->mutex);
     const bool leaves = c->ending && !c->together;
@@ -87,13 +80,13 @@ static bool leaves(dt__cluster *c)
 }
 
 /* Asks until all messages are done. */
-static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
+static bool wait_for_all(station *c, const dt__exchange *x)
 {
     char why[DT__TRANSPORT_WHY];
     double began = dt__seconds(), moved = began;
     int before = INT_MAX, left, missing;
     for (;;) {
-        switch (c->way->test(c->state, c->receive, c->ranks, &left, &missing, why)) {
+        switch (c->way->test(c->state, c->receive, c->head.ranks, &left, &missing, why)) {
         case DT__GOES_WRONG: return fail(c, x, missing, why);
         case DT__HAS_ENDED: return fail_with(c, missing, why);
         case DT__GOES_ON: break;
@@ -114,23 +107,24 @@ static bool wait_for_all(dt__cluster *c, const dt__exchange *x)
     }
 }
 
-bool dt__cluster_exchange(dt__cluster *c, const dt__exchange *x)
+static bool exchange(dt__cluster *cluster, const dt__exchange *x)
 {
+    station *c = station_of(cluster);
     char why[DT__TRANSPORT_WHY];
-    for (int k = 0; k < c->ranks; k++) {
+    for (int k = 0; k < c->head.ranks; k++) {
         c->send[k] = c->receive[k] = (dt__message){ 0 };
-        if (k != c->rank) x->pieces(x->user, k, &c->send[k], &c->receive[k]);
+        if (k != c->head.rank) x->pieces(x->user, k, &c->send[k], &c->receive[k]);
         if (c->send[k].bytes > INT_MAX || c->receive[k].bytes > INT_MAX) {
             return fail(c, x, -1, "a message has more than 2 GiB");
         }
     }
     if (x->patient) c->running->patient = true;
-    for (int k = 0; k < c->ranks; k++) c->costs.sent += (double)c->send[k].bytes;
-    if (c->way->post(c->state, c->send, c->receive, c->ranks, why)) return fail(c, x, -1, why);
+    for (int k = 0; k < c->head.ranks; k++) c->costs.sent += (double)c->send[k].bytes;
+    if (c->way->post(c->state, c->send, c->receive, c->head.ranks, why)) return fail(c, x, -1, why);
     return wait_for_all(c, x);
 }
 
-static dt__cluster_job *next_job(dt__cluster *c)
+static dt__cluster_job *next_job(station *c)
 {
     pthread_mutex_lock(&c->mutex);
     while (c->first == NULL && !c->ending) pthread_cond_wait(&c->posted, &c->mutex);
@@ -140,7 +134,7 @@ static dt__cluster_job *next_job(dt__cluster *c)
     return job;
 }
 
-static void finish(dt__cluster *c, bool *done, bool ok)
+static void finish(station *c, bool *done, bool ok)
 {
     pthread_mutex_lock(&c->mutex);
     *done = true;
@@ -151,20 +145,20 @@ static void finish(dt__cluster *c, bool *done, bool ok)
 
 static void *communicate(void *cluster)
 {
-    dt__cluster *c = cluster;
-    const bool open = c->mpi->open(&c->rank, &c->ranks, &c->request_bytes, c->why) == 0;
+    station *c = cluster;
+    const bool open = c->mpi->open(&c->head.rank, &c->head.ranks, &c->request_bytes, c->why) == 0;
     finish(c, &c->begun, open);
     for (dt__cluster_job *job; open && (job = next_job(c)) != NULL;) {
         const double began = dt__seconds();
         c->running = job;
-        const bool ok = !c->failed && !leaves(c) && job->run(c, job->user);
+        const bool ok = !c->failed && !leaves(c) && job->run(&c->head, job->user);
         if (!job->patient) c->costs.busy += dt__seconds() - began;
         finish(c, &job->done, ok);
     }
     char why[DT__TRANSPORT_WHY];
     if (open && c->together && !c->failed) c->mpi->close(why);
     if (open && !c->together && c->last_words[0] != 0) {
-        c->way->end(c->state, c->last_words, c->rank, c->ranks);
+        c->way->end(c->state, c->last_words, c->head.rank, c->head.ranks);
     }
     finish(c, &c->ended, true);
     return NULL;
@@ -172,8 +166,9 @@ static void *communicate(void *cluster)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
+static void post(dt__cluster *cluster, dt__cluster_job *job)
 {
+    station *c = station_of(cluster);
     pthread_mutex_lock(&c->mutex);
     job->next = NULL;
     job->done = job->patient = false;
@@ -185,7 +180,7 @@ void dt__cluster_post(dt__cluster *c, dt__cluster_job *job)
 }
 
 /* Waits for `seconds` at most; 0: without end. Returns *done. */
-static bool wait_until(dt__cluster *c, const bool *done, double seconds)
+static bool wait_until(station *c, const bool *done, double seconds)
 {
     struct timespec end;
     int error = 0;
@@ -202,8 +197,9 @@ static bool wait_until(dt__cluster *c, const bool *done, double seconds)
     return is_done;
 }
 
-dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
+static dt_status wait(dt__cluster *cluster, const dt__cluster_job *job)
 {
+    station *c = station_of(cluster);
     const double began = dt__seconds();
     wait_until(c, &job->done, 0);
     pthread_mutex_lock(&c->mutex);
@@ -211,12 +207,12 @@ dt_status dt__cluster_wait(dt__cluster *c, const dt__cluster_job *job)
     if (!job->patient) c->costs.waited += dt__seconds() - began;
     pthread_mutex_unlock(&c->mutex);
     if (!failed) return DT_OK;
-    return dt_fail(c->ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
+    return dt_fail(c->head.ctx, DT_ERR_STATE, "%s; this rank ends", c->why);
 }
 
-dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
+static dt__cluster_costs costs_of(dt__cluster *cluster)
 {
-    if (c == NULL) return (dt__cluster_costs){ 0 };
+    station *c = station_of(cluster);
     pthread_mutex_lock(&c->mutex);
     const dt__cluster_costs costs = c->costs;
     pthread_mutex_unlock(&c->mutex);
@@ -225,9 +221,9 @@ dt__cluster_costs dt__cluster_costs_of(dt__cluster *c)
 
 /* ---- opening and closing --------------------------------------------------------------------- */
 
-static void free_cluster(dt__cluster *c)
+static void free_cluster(station *c)
 {
-    dt_ctx *ctx = c->ctx;
+    dt_ctx *ctx = c->head.ctx;
     dt__intranode_free(c->intranode);
     DT__RELEASE(ctx, c->requests, c->send, c->receive, c);
 }
@@ -252,7 +248,7 @@ static dt_status load(dt_ctx *ctx, const char *mpi, const dt__transport **out)
 }
 
 /* Starts the thread, with all signals blocked: they are for the program's threads. */
-static bool start(dt__cluster *c)
+static bool start(station *c)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -265,20 +261,21 @@ static bool start(dt__cluster *c)
     return error == 0;
 }
 
-static dt_status make_room(dt__cluster *c)
+static dt_status make_room(station *c)
 {
-    c->requests = dt__alloc_array(c->ctx, 2 * (int64_t)c->ranks, c->request_bytes);
-    c->send = dt__alloc_array(c->ctx, c->ranks, sizeof *c->send);
-    c->receive = dt__alloc_array(c->ctx, c->ranks, sizeof *c->receive);
+    c->requests = dt__alloc_array(c->head.ctx, 2 * (int64_t)c->head.ranks, c->request_bytes);
+    c->send = dt__alloc_array(c->head.ctx, c->head.ranks, sizeof *c->send);
+    c->receive = dt__alloc_array(c->head.ctx, c->head.ranks, sizeof *c->receive);
     c->state = c->requests;
     const bool ok = c->requests != NULL && c->send != NULL && c->receive != NULL;
     return ok ? DT_OK : DT_ERR_NOMEM;
 }
 
 /* From MPI to the ranks' memory, where they share it. */
-static dt_status choose_way(dt__cluster *c)
+static dt_status choose_way(station *c)
 {
-    DT__TRY(dt__intranode_open(c, &c->intranode));
+    DT__TRY(dt__intranode_open(&c->head, &c->intranode));
+    c->head.intranode = c->intranode != NULL;
     if (c->intranode == NULL) return DT_OK;
     c->way = &dt__intranode_transport;
     c->state = c->intranode;
@@ -286,13 +283,53 @@ static dt_status choose_way(dt__cluster *c)
 }
 
 /* MPI does not return: its thread and all that it may still touch stay until the process ends. */
-static dt_status abandon(dt__cluster *c)
+static dt_status abandon(station *c)
 {
-    dt__ctx_retain(c->ctx);
+    dt__ctx_retain(c->head.ctx);
     pthread_detach(c->thread);
-    return dt_fail(c->ctx, DT_ERR_STATE,
+    return dt_fail(c->head.ctx, DT_ERR_STATE,
                    "MPI has not started (cluster.timeout): a rank is missing");
 }
+
+static void close_station(dt__cluster *cluster, bool together)
+{
+    station *c = station_of(cluster);
+    pthread_mutex_lock(&c->mutex);
+    c->ending = true;
+    c->together = together;
+    if (!together && !c->failed) {
+        snprintf(c->last_words, sizeof c->last_words, "%s", dt_error(c->head.ctx));
+    }
+    pthread_cond_signal(&c->posted);
+    pthread_mutex_unlock(&c->mutex);
+    if (!wait_until(c, &c->ended, FAREWELL)) {
+        dt__ctx_retain(c->head.ctx);
+        pthread_detach(c->thread);
+        return;
+    }
+    pthread_join(c->thread, NULL);
+    pthread_mutex_destroy(&c->mutex);
+    pthread_cond_destroy(&c->posted);
+    pthread_cond_destroy(&c->finished);
+    free_cluster(c);
+}
+
+static const dt__cluster_hooks hooks = {
+    .close = close_station,
+    .post = post,
+    .wait = wait,
+    .exchange = exchange,
+    .costs_of = costs_of,
+    .gather = dt__ranks_gather,
+    .gather_parts = dt__ranks_gather_parts,
+    .tell = dt__ranks_tell,
+    .meet = dt__ranks_meet,
+    .tensors = dt__ranks_tensors,
+    .tensor_lists_free = dt__ranks_tensor_lists_free,
+    .buckets_make = dt__ranks_buckets_make,
+    .buckets_free = dt__ranks_buckets_free,
+    .bucket_post = dt__ranks_bucket_post,
+};
 
 dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
 {
@@ -301,9 +338,9 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
     *out = NULL;
     if (name == NULL) return DT_OK;
     DT__TRY(load(ctx, name, &mpi));
-    dt__cluster *c = dt__alloc_zero(ctx, sizeof *c);
+    station *c = dt__alloc_zero(ctx, sizeof *c);
     if (c == NULL) return DT_ERR_NOMEM;
-    c->ctx = ctx;
+    c->head = (dt__cluster){ .hooks = &hooks, .ctx = ctx };
     c->mpi = c->way = mpi;
     c->timeout = timeout;
     if (!start(c)) {
@@ -314,30 +351,7 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
     if (!wait_until(c, &c->begun, patience)) return abandon(c);
     dt_status s = c->failed ? dt_fail(ctx, DT_ERR_STATE, "MPI: %s", c->why) : make_room(c);
     if (s == DT_OK) s = choose_way(c);
-    if (s == DT_OK) *out = c;
-    else dt__cluster_close(c, false);
+    if (s == DT_OK) *out = &c->head;
+    else close_station(&c->head, false);
     return s;
-}
-
-void dt__cluster_close(dt__cluster *c, bool together)
-{
-    if (c == NULL) return;
-    pthread_mutex_lock(&c->mutex);
-    c->ending = true;
-    c->together = together;
-    if (!together && !c->failed) {
-        snprintf(c->last_words, sizeof c->last_words, "%s", dt_error(c->ctx));
-    }
-    pthread_cond_signal(&c->posted);
-    pthread_mutex_unlock(&c->mutex);
-    if (!wait_until(c, &c->ended, FAREWELL)) {
-        dt__ctx_retain(c->ctx);
-        pthread_detach(c->thread);
-        return;
-    }
-    pthread_join(c->thread, NULL);
-    pthread_mutex_destroy(&c->mutex);
-    pthread_cond_destroy(&c->posted);
-    pthread_cond_destroy(&c->finished);
-    free_cluster(c);
 }

@@ -131,7 +131,7 @@ static dt_status agree(dt__cluster *c, dt__intranode *n, dt__rank_address *addre
 
 dt_status dt__intranode_open(dt__cluster *c, dt__intranode **out)
 {
-    dt_ctx *ctx = dt__cluster_ctx(c);
+    dt_ctx *ctx = c->ctx;
     const int ranks = dt__cluster_ranks(c);
     const char *wanted = getenv("DETENT_EXCHANGE");
     bool ok = false;

@@ -9,27 +9,6 @@
 #define DETENT_LIBDIR "lib"
 #endif
 
-/* A variable that says how many ranks there are, and, where others set it too, one that the MPI
- * sets besides. */
-static const struct {
-    const char *size, *besides, *mpi;
-} launchers[] = {
-    { "OMPI_COMM_WORLD_SIZE", NULL, "openmpi" },
-    { "PMI_SIZE", "PMI_RANK", "mpich" },
-    { "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "openmpi" },
-};
-
-const char *dt__launcher_mpi(void)
-{
-    for (int i = 0; i < DT__COUNT_OF(launchers); i++) {
-        const char *size = getenv(launchers[i].size);
-        if (size == NULL) continue;
-        if (launchers[i].besides != NULL && getenv(launchers[i].besides) == NULL) continue;
-        return strtol(size, NULL, 10) > 1 ? launchers[i].mpi : NULL;
-    }
-    return NULL;
-}
-
 static bool is_there(const char *folder, const char *mpi, char *path, size_t room)
 {
     const int n = snprintf(path, room, "%s/detent-%s.so", folder, mpi);

@@ -42,22 +42,20 @@ static dt_status do_now(dt__cluster *c, bool (*work)(dt__cluster *c, void *user)
 
 static dt_status share(dt__cluster *c, sharing *s) { return do_now(c, run, s); }
 
-dt_status dt__cluster_gather(dt__cluster *c, const char *what, const void *own, size_t bytes,
-                             void *all)
+dt_status dt__ranks_gather(dt__cluster *c, const char *what, const void *own, size_t bytes,
+                           void *all)
 {
-    const int rank = dt__cluster_rank(c);
-    sharing s = { what, own, all, bytes, rank, -1 };
-    memcpy((char *)all + (size_t)rank * bytes, own, bytes);
-    return c == NULL ? DT_OK : share(c, &s);
+    sharing s = { what, own, all, bytes, c->rank, -1 };
+    memcpy((char *)all + (size_t)c->rank * bytes, own, bytes);
+    return share(c, &s);
 }
 
-dt_status dt__cluster_tell(dt__cluster *c, const char *what, void *data, size_t bytes)
+dt_status dt__ranks_tell(dt__cluster *c, const char *what, void *data, size_t bytes)
 {
     char *at = data;
-    if (c == NULL) return DT_OK;
     for (size_t n; bytes > 0; bytes -= n, at += n) {
         n = bytes < PIECE ? bytes : PIECE;
-        sharing s = { what, at, at, n, dt__cluster_rank(c), 0 };
+        sharing s = { what, at, at, n, c->rank, 0 };
         DT__TRY(share(c, &s));
     }
     return DT_OK;
@@ -92,13 +90,11 @@ static bool run_parts(dt__cluster *c, void *user)
     return dt__cluster_exchange(c, &x);
 }
 
-dt_status dt__cluster_gather_parts(dt__cluster *c, const char *what, const dt__segment *part,
-                                   int to)
+dt_status dt__ranks_gather_parts(dt__cluster *c, const char *what, const dt__segment *part, int to)
 {
     size_t most = 0;
-    if (c == NULL) return DT_OK;
-    part_sharing s = { what, part, 0, dt__cluster_rank(c), to };
-    for (int k = 0; k < dt__cluster_ranks(c); k++) {
+    part_sharing s = { what, part, 0, c->rank, to };
+    for (int k = 0; k < c->ranks; k++) {
         const bool moves = to < 0 || to == s.rank || k == s.rank;
         if (moves && part[k].bytes > most) most = part[k].bytes;
     }
@@ -119,36 +115,36 @@ static bool run_meeting(dt__cluster *c, void *user)
 
 static dt_status conclude(dt__cluster *c, const outcome *all)
 {
-    const int own = dt__cluster_rank(c), ranks = dt__cluster_ranks(c);
+    const int own = c->rank, ranks = c->ranks;
     int first = ranks;
     for (int k = ranks - 1; k >= 0; k--) {
         if (all[k].status == DT_OK) continue;
         first = k;
-        if (all[k].last) dt__cluster_end(c);
+        if (all[k].last) c->has_ended = true;
     }
     if (first == ranks) return DT_OK;
     if (all[own].status != DT_OK) return (dt_status)all[own].status;
     const outcome *o = &all[first];
     const dt_status status = (dt_status)o->status;
-    if (first == 0) return dt_fail(dt__cluster_ctx(c), status, "%s", o->message);
-    return dt_fail(dt__cluster_ctx(c), status, "rank %d: %s", first, o->message);
+    if (first == 0) return dt_fail(c->ctx, status, "%s", o->message);
+    return dt_fail(c->ctx, status, "rank %d: %s", first, o->message);
 }
 
 static dt_status tell_outcome(dt__cluster *c, outcome *all)
 {
-    const int rank = dt__cluster_rank(c);
+    const int rank = c->rank;
     sharing s = { NULL, (char *)&all[rank], (char *)all, sizeof *all, rank, -1 };
     DT__TRY(do_now(c, run_meeting, &s));
     return conclude(c, all);
 }
 
-dt_status dt__cluster_meet(dt__cluster *c, dt__meeting which, dt_status status)
+dt_status dt__ranks_meet(dt__cluster *c, dt__meeting which, dt_status status)
 {
-    if (c == NULL || dt__cluster_has_ended(c)) return status;
-    dt_ctx *ctx = dt__cluster_ctx(c);
-    outcome *all = dt__alloc_array(ctx, dt__cluster_ranks(c), sizeof *all);
+    if (c->has_ended) return status;
+    dt_ctx *ctx = c->ctx;
+    outcome *all = dt__alloc_array(ctx, c->ranks, sizeof *all);
     if (all == NULL) return DT_ERR_NOMEM;
-    outcome *own = &all[dt__cluster_rank(c)];
+    outcome *own = &all[c->rank];
     *own = (outcome){ .status = (int32_t)status, .last = which == DT__LAST_MEETING };
     if (status != DT_OK) snprintf(own->message, sizeof own->message, "%s", dt_error(ctx));
     status = tell_outcome(c, all);

@@ -106,13 +106,11 @@ static dt_status move(const moving *m)
     return tell_values(m);
 }
 
-dt_status dt__cluster_tensors(dt__cluster *c, const dt__tensor_post *post, dt__tensor_list *all)
+dt_status dt__ranks_tensors(dt__cluster *c, const dt__tensor_post *post, dt__tensor_list *all)
 {
-    all[0] = post->given;
-    if (c == NULL) return post->status;
-    moving m = { .c = c, .ctx = dt__cluster_ctx(c), .post = post, .all = all };
-    m.rank = dt__cluster_rank(c);
-    m.ranks = dt__cluster_ranks(c);
+    moving m = { .c = c, .ctx = c->ctx, .post = post, .all = all };
+    m.rank = c->rank;
+    m.ranks = c->ranks;
     m.receives = post->to < 0 || post->to == m.rank;
     memset(all, 0, (size_t)m.ranks * sizeof *all);
     m.part = dt__alloc_array(m.ctx, m.ranks, sizeof *m.part);
@@ -123,11 +121,11 @@ dt_status dt__cluster_tensors(dt__cluster *c, const dt__tensor_post *post, dt__t
     return s;
 }
 
-void dt__tensor_lists_free(dt__cluster *c, dt__tensor_list *all)
+void dt__ranks_tensor_lists_free(dt__cluster *c, dt__tensor_list *all)
 {
-    for (int k = 0; k < dt__cluster_ranks(c); k++) {
-        if (k == dt__cluster_rank(c) || all[k].x == NULL) continue;
+    for (int k = 0; k < c->ranks; k++) {
+        if (k == c->rank || all[k].x == NULL) continue;
         for (int64_t i = 0; i < all[k].n; i++) dt_tensor_free(all[k].x[i]);
-        dt__release(dt__cluster_ctx(c), all[k].x);
+        dt__release(c->ctx, all[k].x);
     }
 }

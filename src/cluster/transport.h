@@ -6,27 +6,9 @@
 #ifndef DT__CLUSTER_TRANSPORT_H
 #define DT__CLUSTER_TRANSPORT_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "core/message.h"
 
 #define DT__TRANSPORT_WHY 512
-
-/* A piece of a message, which is sent from where it lies, or received there. */
-typedef struct dt__segment {
-    void *data;
-    size_t bytes;
-} dt__segment;
-
-#define DT__MOST_SEGMENTS 512
-
-/* A message to a rank, or from it: the bytes at `data`, or segments. 0 bytes: none. */
-typedef struct dt__message {
-    void *data;
-    size_t bytes; /* at most INT_MAX */
-    const dt__segment *segment;
-    int n_segments; /* at most DT__MOST_SEGMENTS; 0: all is at `data` */
-    bool at_most;   /* to be received: what comes may have fewer bytes */
-} dt__message;
 
 /* What `test` has found. */
 typedef enum dt__tested { DT__GOES_ON, DT__GOES_WRONG, DT__HAS_ENDED } dt__tested;

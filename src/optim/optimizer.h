@@ -2,7 +2,7 @@
 #ifndef DT__OPTIM_OPTIMIZER_H
 #define DT__OPTIM_OPTIMIZER_H
 
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 
 #include <detent/experimental/optim.h>
 

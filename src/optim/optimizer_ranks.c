@@ -118,7 +118,7 @@ static dt_status begin_exchange(dt_optimizer *o)
         }
         v->part = v->value;
         v->n = o->n;
-        DT__TRY(dt__buckets_make(o->ctx, o->cluster,
+        DT__TRY(dt__buckets_make(o->cluster,
                                  &(dt__buckets_plan){ .what = "the weights",
                                                       .tensors = v->tensors,
                                                       .n_tensors = o->n,

@@ -3,7 +3,7 @@
 #define DT__OPTIM_SLOTS_H
 
 #include "autograd/spread.h"
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/tensor.h"
 #include "optim/formulas.h"
 #include "optim/optimizer.h"

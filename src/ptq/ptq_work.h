@@ -2,7 +2,7 @@
 #ifndef DT__PTQ_PTQ_WORK_H
 #define DT__PTQ_PTQ_WORK_H
 
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "nn/cache/calib_cache.h"
 #include "ptq/matrix.h"
 #include "ptq/ptq_job.h"

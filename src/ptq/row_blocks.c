@@ -2,7 +2,7 @@
  * rows is rounded to nearest, for comparison, and by the rounder. A row whose error is smaller with
  * nearest gets nearest's codes and scales. The results of the blocks are added up in their
  * order. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/clock.h"
 #include "core/threads.h"
 #include "ptq/bounds.h"

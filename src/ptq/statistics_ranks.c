@@ -1,7 +1,7 @@
 /* Statistics that several ranks sum: every rank gets all samples, each sums its tiles of the
  * products, and in the end all get the tiles of all. A tile's sum has the order of samples, so its
  * bits do not depend on which rank computes it. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "ptq/statistics.h"
 
 #include <string.h>

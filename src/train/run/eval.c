@@ -1,7 +1,7 @@
 /* Evaluation: runs a model over a dataset, in order, without gradients; task.h has the metrics.
  * Ranks of a cluster run batches in turn. Rank 0 counts the examples of all in their order, so that
  * sums have the bits of one rank, and tells the others the metrics. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"

@@ -33,7 +33,7 @@
 #ifndef DT__TRAIN_RUN_H
 #define DT__TRAIN_RUN_H
 
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/estimate.h"
 #include "core/text/json.h"
 #include "train/recipe/recipe.h"

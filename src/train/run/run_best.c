@@ -4,7 +4,7 @@
  * Best evaluation and patience are counted in the last phase of a stage only. With qat, evaluations
  * before qat.start_step do not count: a quantized model may never reach the loss of the float one.
  * The baseline stage counts its own. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/clock.h"
 #include "train/run/run.h"
 

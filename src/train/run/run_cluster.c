@@ -1,7 +1,7 @@
 /* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all.
  * Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that all
  * of them see. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 
 #include "autograd/kind.h"
 #include "core/tensor.h"
@@ -62,8 +62,7 @@ dt_status dt__run_join(dt__run *r)
     r->log = r->ctx->log;
     if (dt__run_writes(r)) {
         dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
-                dt__cluster_is_intranode(r->cluster) ? "read each other's memory"
-                                                     : "exchange messages of MPI");
+                r->cluster->intranode ? "read each other's memory" : "exchange messages of MPI");
         return DT_OK;
     }
     r->control.progress = NULL;

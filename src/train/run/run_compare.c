@@ -3,7 +3,7 @@
  * Checks that the outputs of the QAT model and of the converted model's file are equal bit for bit.
  * A rounder other than nearest chooses other codes than QAT trained with; then the converted model
  * in memory and its file are compared. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "core/text/json.h"

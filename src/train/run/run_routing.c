@@ -2,7 +2,7 @@
  * divided by all rows routed in its layer. Hooks count the index of experts that grouped layers are
  * called with. */
 #include "autograd/spread.h"
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run/run.h"

@@ -1,6 +1,6 @@
 /* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
  * have a folder of their own; a run whose main stage has none yet resumes from them. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/system/atomic_file.h"
 #include "core/clock.h"
 #include "train/run/run.h"

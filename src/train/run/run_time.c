@@ -1,7 +1,7 @@
 /* The time that a run still takes (core/estimate.h): its updates and evaluations are counted in
  * examples, in float and quantized, and its rounding in examples that take as long. Checkpoints and
  * files are not counted, and early stopping is not foreseen. */
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"

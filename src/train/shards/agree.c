@@ -21,7 +21,7 @@ typedef struct card {
 
 static dt_status hash_recipe(const dt__agreement *a, uint64_t *hash)
 {
-    dt__chars t = { .ctx = dt__cluster_ctx(a->cluster) };
+    dt__chars t = { .ctx = a->cluster->ctx };
     const dt_status s = dt_recipe_json(a->recipe, dt__run_collect, &t);
     if (s == DT_OK) *hash = XXH3_64bits(t.bytes, t.used);
     dt__release(t.ctx, t.bytes);
@@ -42,7 +42,7 @@ static dt_status fill(const dt__agreement *a, dt_status status, card *c)
 {
     *c = (card){ .resume = a->resume };
     snprintf(c->version, sizeof c->version, "%s", dt_version());
-    snprintf(c->kernels, sizeof c->kernels, "%s", dt_kernels_name(dt__cluster_ctx(a->cluster)));
+    snprintf(c->kernels, sizeof c->kernels, "%s", dt_kernels_name(a->cluster->ctx));
     if (a->model != NULL) snprintf(c->model, sizeof c->model, "%s", a->model);
     dt__processor(c->processor);
     if (status != DT_OK) return status;
@@ -67,7 +67,7 @@ static dt_status compare(dt__cluster *c, const card *cards)
     for (int k = 1; k < dt__cluster_ranks(c); k++) {
         const char *what = difference(&cards[0], &cards[k]);
         if (what == NULL) continue;
-        return dt_fail(dt__cluster_ctx(c), DT_ERR_STATE,
+        return dt_fail(c->ctx, DT_ERR_STATE,
                        "rank %d has %s than rank 0 (%s, %s, %s; rank 0: %s, %s, %s): all ranks "
                        "must have the same",
                        k, what, cards[k].version, cards[k].kernels, cards[k].processor,
@@ -90,7 +90,7 @@ static dt_status exchange(const dt__agreement *a, dt_status status, card *cards)
 dt_status dt__agree(const dt__agreement *a, dt_status status)
 {
     if (a->cluster == NULL) return status;
-    dt_ctx *ctx = dt__cluster_ctx(a->cluster);
+    dt_ctx *ctx = a->cluster->ctx;
     card *cards = dt__alloc_array(ctx, dt__cluster_ranks(a->cluster) + 1, sizeof *cards);
     if (cards == NULL) return DT_ERR_NOMEM;
     status = exchange(a, status, cards);

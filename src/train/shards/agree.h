@@ -2,7 +2,7 @@
 #ifndef DT__TRAIN_AGREE_H
 #define DT__TRAIN_AGREE_H
 
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 
 #include <detent/experimental/train.h>
 

@@ -1,6 +1,6 @@
 /* The gradient of an update as a sum over shards:
  *     leaf v   the gradient of the examples of shard v, of all batches of the update, in order
- *     node     left child + right child, in f32                       (cluster/cluster.h)
+ *     node     left child + right child, in f32                       (core/ranks.h)
  * A shard's random numbers come from a key of its own, so that they do not depend on the shards
  * before it. */
 #include "train/shards/shards.h"

@@ -1,5 +1,5 @@
 /* train.shards, for src/train alone: an update's gradient as a sum over shards of its batches, in a
- * tree, so that 1, 2, ... ranks get the same bits (cluster/cluster.h).
+ * tree, so that 1, 2, ... ranks get the same bits (core/ranks.h).
  *     shards.c          the gradients of this rank's shards, and their sum over all
  *     shards_layout.c   the gradients of a node, and buckets of them
  *     shards_overlap.c  buckets that leave while backward goes on
@@ -10,7 +10,7 @@
 #ifndef DT__TRAIN_SHARDS_H
 #define DT__TRAIN_SHARDS_H
 
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "core/tensor.h"
 #include "train/run/run.h"
 

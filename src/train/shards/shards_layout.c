@@ -31,7 +31,7 @@ void dt__shards_forget(dt__shards *s)
         dt__gradients_forget(s, &s->part[i]);
         dt__gradients_forget(s, &s->stack[i]);
     }
-    if (s->cluster != NULL && s->buckets.ctx != NULL) dt__buckets_free(&s->buckets);
+    dt__buckets_free(&s->buckets);
     void *const lists[] = { s->param,  s->tensor, s->param_state, s->merged,
                             s->before, s->mine,   s->all,         s->packed };
     for (int i = 0; i < DT__COUNT_OF(lists); i++) dt__release(s->ctx, lists[i]);
@@ -96,7 +96,7 @@ static dt_status make_buckets(dt__shards *s, double megabytes)
                                     .first = FIRST_BUCKET,
                                     .most = dt__max_i64(1, (int64_t)(megabytes * (1 << 18))),
                                     .part = s->parts };
-    return dt__buckets_make(s->ctx, s->cluster, &plan, &s->buckets);
+    return dt__buckets_make(s->cluster, &plan, &s->buckets);
 }
 
 static dt_status make_reports(dt__shards *s)

@@ -1,6 +1,6 @@
 /* Expert parallelism: each rank computes the weight gradients of the experts it owns, shard by
  * shard, from the rows that the shard's rank sent, and adds them in the tree of shards
- * (cluster/cluster.h) as soon as both children of a node are there:
+ * (core/ranks.h) as soon as both children of a node are there:
  *     after shard i of each rank: leaves i, V/P + i, 2 V/P + i, ...
  * Where a shard has a single batch, leaves of a layer are added when its backward is through.
  * So nothing of them is sent, and the sum has the bits of one rank. */

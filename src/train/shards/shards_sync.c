@@ -2,7 +2,7 @@
  * run in step: each has a tape, a thread, gradients and buffers of its own, and runs until its next
  * batch norm (forward, backward, or forward again of a checkpointed segment); there its sums wait
  * for those of the others. One thread runs at a time, on the context's team. When all are there,
- * ranks exchange the sums of their shards, and each adds them up in the tree (cluster/cluster.h),
+ * ranks exchange the sums of their shards, and each adds them up in the tree (core/ranks.h),
  * in double:
  *     forward   n = nl + nr, d = meanr - meanl, mean = meanl + d nr/n,
  *               m2 = m2l + m2r + d^2 nl nr/n       [Chan, Golub and LeVeque 1983]

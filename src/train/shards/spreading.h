@@ -8,7 +8,7 @@
 #define DT__TRAIN_SPREADING_H
 
 #include "autograd/spread.h"
-#include "cluster/cluster.h"
+#include "core/ranks.h"
 #include "nn/module.h"
 #include "ops/products/grouped_owned.h"
 
