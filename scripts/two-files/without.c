@@ -64,3 +64,25 @@ dt_status dt_text_tokens_parse(dt_ctx *ctx, const char *text, const char *name, 
     return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                    "%s: only the whole library reads tokens of texts, not detent.c", name);
 }
+
+/* Without plugins. */
+const dt_plugin_info *dt_plugin_at(const dt_ctx *ctx, int64_t i)
+{
+    (void)ctx;
+    (void)i;
+    return NULL;
+}
+
+dt_status dt__plugins_put(dt_writer *w, dt_ctx *ctx)
+{
+    (void)w;
+    (void)ctx;
+    return DT_OK;
+}
+
+dt_status dt__plugins_check(const dt_file *file)
+{
+    if (dt_file_meta(file, DT__KEY_PLUGINS) == NULL) return DT_OK;
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: needs plugins, which detent.c does not load",
+                   file->path);
+}
