@@ -430,8 +430,8 @@ def ready(path, reference, keep=False):
         if code.builtinCode == schema.BuiltinOperator.TILE:
             code.version = min(code.version, 2)
     kinds = [OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
-    for kind in kinds if reference else [OpResolverType.AUTO]:
-        with contextlib.suppress(ValueError):
+    for kind in kinds if reference else [OpResolverType.AUTO, kinds[1]]:
+        with contextlib.suppress(ValueError, RuntimeError):  # XNNPACK refuses some, too
             program = Interpreter(model_content=packed(model), experimental_op_resolver_type=kind,
                                   experimental_preserve_all_tensors=keep)
             program.allocate_tensors()
