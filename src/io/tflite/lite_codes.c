@@ -22,8 +22,16 @@ static dt_status give_weight(dt__lite_import *m, const dt__onnx_layer *l, dt_mod
     return dt__give_weight(own, &given);
 }
 
-/* The node that computes the result of a layer, or of the one that relu is a clamp of; NULL: there
- * is none. */
+/* The layer behind which relu or relu6 may be a clamp; another layer itself. */
+static const dt__onnx_layer *clamped(const dt__lite_import *m, const dt__onnx_layer *l)
+{
+    const char *kind = l->type == NULL ? "" : l->type->item.name;
+    const bool clamps = strcmp(kind, "relu") == 0 || strcmp(kind, "relu6") == 0;
+    return clamps ? m->g->layer[l->from[0]] : l;
+}
+
+/* The node that computes the result of a layer, or of the one that it is a clamp of; NULL: there is
+ * none. */
 static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *d,
                                     const dt__onnx_layer *l)
 {
@@ -33,9 +41,8 @@ static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *
     for (int64_t i = 0; i < d->n; i++) {
         if (d->node[i].m == own) found = &d->node[i];
     }
-    const bool clamp =
-        strcmp(l->type->item.name, "relu") == 0 || strcmp(l->type->item.name, "relu6") == 0;
-    return found == NULL && clamp ? node_of(m, d, m->g->layer[l->from[0]]) : found;
+    const dt__onnx_layer *before = clamped(m, l);
+    return found == NULL && before != l ? node_of(m, d, before) : found;
 }
 
 static dt_status refuse(const dt__lite_import *m, int64_t tensor, const dt__onnx_layer *l,
@@ -88,7 +95,8 @@ static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt
                                   .zero = &(int8_t){ (int8_t)zero } };
         return dt__give_scales(node->range, &given);
     }
-    return dt_error_status(m->g->ctx);
+    return dt_fail(m->g->ctx, DT_ERR_UNSUPPORTED, "%s: %s has no constant that codes stand for",
+                   m->g->file->path, l->name);
 }
 
 /* The layer adds -c for x - c: with the zero point -1 - z all of these have codes, -1 - q. */
@@ -113,7 +121,7 @@ static dt_status give_constants(dt__lite_import *m, const dt__device *d)
         if (!pair && o->code != DT__VLITE_LEAKY_RELU) continue;
         const dt__lite_place *p = &m->place[o->out[0]];
         if (p->layer == NULL || !p->layer->live) continue;
-        if (pair) DT__TRY(give_operand(m, d, o, p->source));
+        if (pair) DT__TRY(give_operand(m, d, o, clamped(m, p->source)));
         else DT__TRY(give_constant(m, d, p->source, o->real != 0 ? fabsf(o->real) : 1, 0));
     }
     return DT_OK;
