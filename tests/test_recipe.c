@@ -427,6 +427,47 @@ START_TEST(the_best_is_chosen_by_bits)
 }
 END_TEST
 
+/* Convolutions get learned ranges, of two bits on half levels, where given keys allow both. */
+START_TEST(the_best_of_convolutions_is_learned)
+{
+    static const struct {
+        const char *layers, *keys;
+        int scheme, range;
+    } ways[] = {
+        { "{conv2d: c, out: 4}", "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED },
+        { "{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}", "weight: {bits: 2}",
+          DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED },
+        { "{linear: l, out: 4}", "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1 },
+        { "{conv2d: c, out: 4}", "weight: {bits: 3}", -1, DT_RANGE_LEARNED },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1,
+          DT_RANGE_LEARNED },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2, granularity: tensor}", DT_SCHEME_ASYMMETRIC,
+          -1 },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2, scale_dtype: f16}", DT_SCHEME_ASYMMETRIC, -1 },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2, range: static}", DT_SCHEME_ASYMMETRIC,
+          DT_RANGE_STATIC },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1 },
+        { "{conv2d: c, out: 4}", "weight: {bits: 2}, target: onnxruntime", -1, -1 },
+    };
+    dt_ctx *ctx = create_ctx();
+    for (int i = 0; i < (int)(sizeof ways / sizeof ways[0]); i++) {
+        char text[1024];
+        dt_recipe *r = NULL;
+        snprintf(text, sizeof text,
+                 "run: {dir: r}\nmodel: {family: layers, input: [1, 28, 28], layers: [%s, flatten, "
+                 "{linear: head, out: 10}]}\n" DATA "qat: {recipe: best, %s}\n",
+                 ways[i].layers, ways[i].keys);
+        const dt_recipe_source source = source_of(text);
+        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+        const dt_quant_patch *w = &dt_recipe_get(r)->qat.weight;
+        ck_assert_msg((w->has_scheme ? w->quant.scheme : -1) == ways[i].scheme, "scheme of %d", i);
+        ck_assert_msg((w->has_range ? w->quant.range : -1) == ways[i].range, "range of %d", i);
+        dt_recipe_free(r);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(the_command_line_wins)
 {
     static const char *const overrides[] = {
@@ -982,6 +1023,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, strings_may_look_like_anything);
     tcase_add_test(values, a_target_chooses_the_rest);
     tcase_add_test(values, the_best_is_chosen_by_bits);
+    tcase_add_test(values, the_best_of_convolutions_is_learned);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);

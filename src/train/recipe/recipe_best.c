@@ -1,6 +1,6 @@
-/* `qat.recipe: best`: keys of `qat` by the bits of weights, as docs/qat-guide.md ("What is best at
- * each width") measured them. Keys that are given stay as they are, and so do the schemes of
- * presets and targets whose arithmetic has one. */
+/* `qat.recipe: best`: keys of `qat` by the bits of weights and the kind of model, as
+ * docs/qat-guide.md ("What is best at each width") measured them. Keys that are given stay as they
+ * are, and so do the schemes of presets and targets whose arithmetic has one. */
 #include "train/recipe/recipe.h"
 
 #include <string.h>
@@ -8,14 +8,23 @@
 typedef struct choice {
     const char *path, *value;
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
+    bool is_alone;  /* rules may give other bits, which the scheme does not have */
 } choice;
 
-enum { CHOICES = 4 };
+enum { DENSE, CONVOLUTIONAL, KINDS };
+enum { MOST_BITS = 3, CHOICES = 4 };
 
-/* By bits. */
-static const choice choices[][CHOICES] = {
-    [2] = { { "qat.weight.scheme", "asymmetric", true }, { "qat.damping", "1e-3", false } },
-    [3] = { { "qat.weight.scheme", "asymmetric", true } },
+static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
+    [DENSE] = {
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
+                { "qat.damping", "1e-3" } },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
+    },
+    [CONVOLUTIONAL] = {
+        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
+                { "qat.weight.range", "learned", .is_scheme = true } },
+        [3] = { { "qat.weight.range", "learned", .is_scheme = true } },
+    },
 };
 
 const char *const dt__best_names[] = { "given", "best", NULL };
@@ -26,18 +35,45 @@ static const char *text_at(dt_recipe *r, const char *path, const char *otherwise
     return node != NULL && node->kind == DT__SCALAR ? node->text : otherwise;
 }
 
-/* Whether another arithmetic than detent's, or of a range that is learned, fixes the scheme. */
-static bool has_scheme(dt_recipe *r)
+/* Whether another arithmetic than detent's, or a range that is learned, fixes the scheme. */
+static bool has_scheme(dt_recipe *r, int kind)
 {
     static const char *const free[] = { "int8-dynamic-int4-weight", "int4-weight",
                                         "int8-dynamic-int8-weight", "int8-static-int8-weight" };
     const char *preset = text_at(r, "qat.preset", free[0]);
     if (strcmp(text_at(r, "qat.target", "detent"), "detent") != 0) return true;
-    if (strcmp(text_at(r, "qat.weight.range", "dynamic"), "learned") == 0) return true;
+    const char *range = text_at(r, "qat.weight.range", "dynamic");
+    if (kind == DENSE && strcmp(range, "learned") == 0) return true;
     for (int i = 0; i < DT__COUNT_OF(free); i++) {
         if (strcmp(preset, free[i]) == 0) return false;
     }
     return true;
+}
+
+/* Whether a key below is that of a layer of convolutions, in a list of layers. */
+static bool has_convolutions(const dt__node *n)
+{
+    for (const dt__node *c = n == NULL ? NULL : n->first; c != NULL; c = c->next) {
+        if (c->key != NULL && strncmp(c->key->text, "conv", 4) == 0) return true;
+        if (has_convolutions(c)) return true;
+    }
+    return false;
+}
+
+/* Convolutional, where ranges of weights can be learned as the settings that are given are. */
+static int kind_of(dt_recipe *r)
+{
+    static const char *const families[] = { "cnn", "resnet", "unet" };
+    const char *family = text_at(r, "model.family", "");
+    bool convolutional = has_convolutions(dt__node_at(r, "model.layers", NULL));
+    for (int i = 0; i < DT__COUNT_OF(families); i++) {
+        convolutional = convolutional || strcmp(family, families[i]) == 0;
+    }
+    const bool learns = dt__node_at(r, "qat.weight.scheme", NULL) == NULL &&
+                        strcmp(text_at(r, "qat.weight.range", "learned"), "learned") == 0 &&
+                        strcmp(text_at(r, "qat.weight.granularity", ""), "tensor") != 0 &&
+                        strcmp(text_at(r, "qat.weight.scale_dtype", "f32"), "f32") == 0;
+    return convolutional && learns ? CONVOLUTIONAL : DENSE;
 }
 
 /* The bits of all weights that no rule changes, of which 2 to 3 have choices. */
@@ -51,29 +87,32 @@ void dt__recipe_take_best(dt_recipe *r)
 {
     const dt__node *node = dt__node_at(r, "qat.recipe", NULL);
     if (strcmp(text_at(r, "qat.recipe", dt__best_names[0]), "best") != 0) return;
-    const choice *of = choices[bits_of(r)];
-    const bool fixed = has_scheme(r);
+    const int kind = kind_of(r);
+    const choice *of = choices[kind][bits_of(r)];
+    const bool fixed = has_scheme(r, kind), ruled = dt__node_at(r, "qat.rules", NULL) != NULL;
     for (int i = 0; i < CHOICES && of[i].path != NULL; i++) {
         if (dt__node_at(r, of[i].path, NULL) != NULL || (fixed && of[i].is_scheme)) continue;
+        if (ruled && of[i].is_alone) continue;
         dt__node *value = dt__yaml_parse(r, of[i].value, strlen(of[i].value), DT__FROM_BEST);
         const dt__graft graft = { of[i].path, node, value };
         if (value != NULL) dt__recipe_graft(r, &graft);
     }
 }
 
+/* Appends "PATH: VALUE" of a choice that was taken to the text. */
+static const char *append(dt_recipe *r, const char *text, const char *path)
+{
+    const dt__node *node = dt__node_at(r, path, NULL);
+    if (node == NULL || node->origin != DT__FROM_BEST || strstr(text, path) != NULL) return text;
+    return dt__recipe_format(r, "%s%s%s: %s", text, *text != 0 ? ", " : "", path, node->text);
+}
+
 const char *dt__recipe_best(dt_recipe *r)
 {
+    const choice *all = &choices[0][0][0];
     const char *text = "";
-    for (int bits = 0; bits < DT__COUNT_OF(choices); bits++) {
-        for (int i = 0; i < CHOICES && choices[bits][i].path != NULL; i++) {
-            const char *path = choices[bits][i].path;
-            const dt__node *node = dt__node_at(r, path, NULL);
-            if (node == NULL || node->origin != DT__FROM_BEST || strstr(text, path) != NULL) {
-                continue;
-            }
-            text =
-                dt__recipe_format(r, "%s%s%s: %s", text, *text != 0 ? ", " : "", path, node->text);
-        }
+    for (int i = 0; i < KINDS * (MOST_BITS + 1) * CHOICES; i++) {
+        if (all[i].path != NULL) text = append(r, text, all[i].path);
     }
     return text;
 }
