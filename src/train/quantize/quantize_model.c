@@ -124,8 +124,8 @@ static dt_status begin(work *w)
         DT__TRY(prepare(w, w->m));
     }
     if (w->summary->resumed == 0) return DT_OK;
-    dt__say(w->ctx, "%s: going on behind %lld weights", w->partial.path,
-            (long long)w->summary->resumed);
+    dt__say(w->ctx, "%s: going on behind %lld weight%s", w->partial.path,
+            (long long)w->summary->resumed, w->summary->resumed == 1 ? "" : "s");
     return DT_OK;
 }
 

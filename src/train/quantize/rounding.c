@@ -114,7 +114,7 @@ dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_
 }
 
 #define PIXELS 64  /* positions of an example in a convolution, more or less */
-#define FACTOR 1.7 /* time of a step in doubles that factors a matrix, beside one of a product */
+#define FACTOR 1.5 /* time of a step in doubles that factors a matrix, beside one of a product */
 
 double dt__rounding_cost(int rank, const int64_t *dims, int64_t samples, double known)
 {
