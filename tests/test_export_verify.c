@@ -122,8 +122,8 @@ static void told(void *user, double share)
     s->n++;
 }
 
-/* The shares rise to 1. Verify tells them behind each node, of which this file has one; a model that
- * is saved has its last third in the system's hands. */
+/* The shares rise to 1. Verify tells them behind each node, of which this file has one; the last
+ * third of saving a model is the system's. */
 START_TEST(long_work_tells_its_share)
 {
     shares s = { 0, 0 };
