@@ -122,7 +122,8 @@ static void told(void *user, double share)
     s->n++;
 }
 
-/* The shares rise to 1, except that verify ends with a pass of the model, a third of its work. */
+/* The shares rise to 1. Verify tells them behind each node, of which this file has one; the last
+ * third of saving a model is the system's. */
 START_TEST(long_work_tells_its_share)
 {
     shares s = { 0, 0 };
@@ -132,7 +133,7 @@ START_TEST(long_work_tells_its_share)
     test_join(saved, folder, "model.safetensors");
     dt_set_progress(ctx, told, &s);
     TEST_OK(ctx, verify(gemm(), d));
-    ck_assert(s.n > 2 && s.latest > 0.6);
+    ck_assert(s.n == 1 && s.latest == 1);
     s = (shares){ 0, 0 };
     dt_set_progress(ctx, told, &s);
     TEST_OK(ctx, dt_model_save(m, &info, saved));

@@ -452,6 +452,36 @@ START_TEST(chats_are_found)
     run(0, "", "sample runs/n --format --prompt 7 --max-tokens 3");
     run(0, "probability", "predict runs/n --format asked.txt");
     run(0, "loss", "eval runs/n");
+    /* more of them: with the model's tokenizer and form */
+    run(0, "messages as the model has them", "new more.yaml --data chat.jsonl --init runs/n");
+    run(0, "converted",
+        "train more.yaml train.steps=4 qat.start_step=2 train.schedule.warmup_steps=0 "
+        "train.float_baseline=false");
+    run(2, "runs/n is a language model, but g.csv is a table",
+        "new t.yaml --data g.csv --target kind --init runs/n");
+    run(4, "nowhere: cannot open", "new t.yaml --data chat.jsonl --init nowhere");
+}
+END_TEST
+
+/* A table, and a model that was trained on such a one. */
+START_TEST(trained_models_are_trained_on)
+{
+    char *text;
+    test_folder(folder);
+    draw_grid();
+    run(0, "assumed", "new n.yaml --data g.csv --target kind");
+    run(0, "converted",
+        "train n.yaml train.epochs=2 qat.start_step=1 train.schedule.warmup_steps=0");
+    draw_grid();
+    run(0, "assumed", "new more.yaml --data g.csv --target kind --init runs/n --bits 8");
+    test_shell(&text, "cat %s/more.yaml", folder);
+    ck_assert_ptr_nonnull(strstr(text, "init: 'runs/n'"));
+    ck_assert_ptr_null(strstr(text, "family"));
+    free(text);
+    run(0, "of the run runs/n: runs/n/float.safetensors",
+        "train more.yaml train.epochs=1 qat.start_step=1 train.schedule.warmup_steps=0");
+    run(2, "--init: runs/n is no language model, but g.txt is text",
+        "new t.yaml --data g.txt --init runs/n");
 }
 END_TEST
 
@@ -722,6 +752,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, pointers_of_lfs_are_no_data);
     tcase_add_test(cases, a_grid_of_recipes_runs);
     tcase_add_test(cases, chats_are_found);
+    tcase_add_test(cases, trained_models_are_trained_on);
     tcase_add_test(cases, words_of_arrays_reach_c);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);

@@ -231,9 +231,11 @@ START_TEST(reports_have_series)
          "{linear: a, out: 2}]}' 'data: {format: tensors, train: {x: s.csv}, columns: {target: "
          "kind}, window: {length: 8, stride: 4}, series: {by: who, time: t, rate: 40, method: "
          "nearest}, validation: 0.3}' 'train: {epochs: 1}' >r.yaml && $D train r.yaml --quiet");
-    static const char *const rows[] = { "<th>by</th><td>who<", "<th>rate</th><td>40<",
-                                        "<th>method</th><td>nearest<", "<th>gap</th><td>0.0",
-                                        "<th>stride</th><td>4<" };
+    static const char *const rows[] = { "<th scope=\"row\">by</th><td>who<",
+                                        "<th scope=\"row\">rate</th><td>40<",
+                                        "<th scope=\"row\">method</th><td>nearest<",
+                                        "<th scope=\"row\">gap</th><td>0.0",
+                                        "<th scope=\"row\">stride</th><td>4<" };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         says(folder, rows[i], "sed -n '/id=\"series\"/,/section>/p' r/report.html");
     }

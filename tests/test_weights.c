@@ -197,7 +197,7 @@ typedef struct call {
 #define TRANSPOSED .find = "[3,8]", .replace = "[8,3]"
 
 static const call calls[] = {
-    { MAP, .says = "1 counters num_batches_tracked are left out" },
+    { MAP, .says = "num_batches_tracked is left out, 1 time;" },
     { MAP, .says = "51 parameters" },
     { MAP "  'head.weight': {to: head.weight, transpose: true}\n", TRANSPOSED,
       .says = "'head.weight': F32[8,3] is read as [3,8]" },

@@ -302,8 +302,9 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
         return cli_read_source(args, ctx, 1, &source, out);
     }
     if (args->n_words == 1) {
-        return cli_fail(args, CLI_USAGE, "%s lies in no run: give a RECIPE, for its %s",
-                        args->words[0], what);
+        return cli_fail(args, CLI_USAGE,
+                        "%s lies in no run: give a RECIPE, for its %s: detent %s %s RECIPE",
+                        args->words[0], what, args->command->name, args->words[0]);
     }
     source.path = "command line";
     source.text = empty;

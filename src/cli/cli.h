@@ -172,6 +172,9 @@ int cli_check_outputs(const cli_args *args);
  * which is reported on stderr. CLI_DONE, or the status after a message. */
 int cli_find_model(const cli_args *args, char path[CLI_PATH]);
 
+/* The ending of a word behind a count: 1 layer, 2 layers. */
+#define CLI_S(n) ((n) == 1 ? "" : "s")
+
 /* ---- prompt.c ---- */
 
 /* The prompts on which a model was trained: a format, or a form of chats. */

@@ -26,8 +26,8 @@ static int import_into(const cli_args *args, dt_ctx *ctx, const import_weights *
         status = cli_fail_by(args, ctx);
     }
     if (status == CLI_DONE) {
-        cli_say("%s: %lld parameters", w->to != NULL ? w->to : w->from,
-                (long long)dt_param_count(m));
+        cli_say("%s: %lld parameter%s", w->to != NULL ? w->to : w->from,
+                (long long)dt_param_count(m), CLI_S(dt_param_count(m)));
     }
     dt_module_free(m);
     return status;

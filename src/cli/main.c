@@ -276,7 +276,10 @@ static const cli_command commands[] = {
                    { "--group", "COLUMN",
                      "values of it are validated and tested whole; of "
                      "recordings a part of the name, as part2" },
-                   { "--rows", NULL, "of CSV files: a row is an example, also of series" } } },
+                   { "--rows", NULL, "of CSV files: a row is an example, also of series" },
+                   { "--init", "MODEL|RUN",
+                     "a trained model that the recipe trains on: its layers and weights, of a "
+                     "language model its tokenizer and form of chats" } } },
     { "doctor", "", "the machine as detent sees it, and what would make it faster", cli_doctor,
       .options = { { "--json", NULL, "results as JSON" } } },
     { "ls", "", "the recipes that come with detent", cli_ls,

@@ -60,6 +60,9 @@ static const kind kinds[] = {
     { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
 };
 
+/* Whether the model that is trained on has a tokenizer. */
+static bool has_tokenizer(const new_data *d) { return d->own != NULL && d->own->tokenizer != NULL; }
+
 static bool ends_in(const char *path, const char *ending)
 {
     const size_t n = strlen(path), m = strlen(ending);
@@ -150,6 +153,7 @@ bool new_data_find(new_data *d)
     d->columns = k->columns;
     d->language = k->language;
     d->chats = k->language && ends_in(d->path, ".jsonl");
+    d->form = has_tokenizer(d) ? "auto" : "plain";
     d->images = k->images;
     d->tested = k->tested;
     d->sounds = is_sounds(k);
@@ -218,13 +222,15 @@ static void add_files(const new_data *d, cli_text *out)
     if (d->language) {
         cli_text_add(out, "  format: %s\n  train: [", ends_in(path, ".jsonl") ? "jsonl" : "text");
         new_data_quote(out, path, strlen(path));
-        cli_text_add(out,
-                     "]\n  tokenizer: chars             # or bytes, or a tokenizer.json\n"
-                     "  context: %-20lld# tokens that it sees at once\n",
+        cli_text_add(out, "]\n");
+        if (!has_tokenizer(d)) {
+            cli_text_add(out, "  tokenizer: chars             # or bytes, or a tokenizer.json\n");
+        }
+        cli_text_add(out, "  context: %-20lld# tokens that it sees at once\n",
                      (long long)d->context);
         if (d->chats) {
-            cli_text_add(out, "  chat: plain                  # chatml or llama3 with a "
-                              "tokenizer.json of such models\n");
+            cli_text_add(out, "  chat: %-23s# plain, or chatml or llama3 with their tokens\n",
+                         d->form);
         }
         return;
     }
@@ -486,6 +492,12 @@ void new_model_block(const new_data *d, const dt_dataset *train, cli_text *out)
     int64_t dims[DT_MAX_RANK - 1];
     const int rank = dt_dataset_input_shape(train, dims);
     cli_text_add(out, "model:\n");
+    if (d->init != NULL) {
+        cli_text_add(out, "  init: ");
+        new_data_quote(out, d->init, strlen(d->init));
+        cli_text_add(out, "   # its layers, and its weights to begin with\n");
+        return;
+    }
     if (d->language) {
         add_language(d, train, out);
         return;

@@ -7,6 +7,7 @@
 #include "cli/print/text.h"
 
 #include <detent/experimental/tables.h>
+#include <detent/io.h>
 
 #define NEW_GROUPS 5    /* from which on some are held back to test */
 #define NEW_SHORTEST 16 /* rows of a window */
@@ -35,7 +36,12 @@ typedef struct new_data {
     bool channels_last;   /* arrays [count, height, width, channels] */
     bool columns;         /* a table or arrays, which need `target` */
     bool language;        /* texts */
+    /* --init: the model's path as given, and what of it decides how texts are read; NULL: none */
+    const char *init;
+    const dt_model_info *own;
+    int64_t most_context; /* tokens that it takes; 0: no language model */
     bool chats;           /* lines of messages; before they are read: lines that may be such */
+    const char *form;     /* data.chat of these */
     bool images;          /* examples are images of bytes */
     bool tested;          /* the format has test data of its own */
     bool sounds;          /* recordings */

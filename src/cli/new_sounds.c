@@ -154,11 +154,11 @@ static bool name_fields(measured *m, new_data *d)
              same_ending(m) ? ending_of(name_of(m, 0)) : ".{ending}");
     if (label < 0) return false;
     d->groups = group < 0 ? 0 : m->different[group];
-    cli_text_add(&d->about[0], "names are %s: %lld classes", d->names,
-                 (long long)m->different[label]);
+    cli_text_add(&d->about[0], "names are %s: %lld class%s", d->names,
+                 (long long)m->different[label], m->different[label] == 1 ? "" : "es");
     if (group >= 0) {
-        cli_text_add(&d->about[0], ", %lld groups, which are validated and tested whole",
-                     (long long)d->groups);
+        cli_text_add(&d->about[0], ", %lld group%s, which %s validated and tested whole",
+                     (long long)d->groups, CLI_S(d->groups), d->groups == 1 ? "is" : "are");
     }
     cli_text_add(&d->about[0], " (data.file_names, data.split)");
     return true;

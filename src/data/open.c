@@ -304,7 +304,9 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
     }
     if (o->source != NULL) return DT_OK;
     if (dt__task_fits(o->format, o->task)) return DT_OK;
-    return dt_fail(ctx, DT_ERR_CONFIG, "data.task is none of the tasks of data.format");
+    return dt_fail(ctx, DT_ERR_CONFIG,
+                   "data.task is none of the tasks of data.format; "
+                   "classification fits all formats");
 }
 
 static dt_status open_drawn_or_images(dt_ctx *ctx, const dt_data_options *o,

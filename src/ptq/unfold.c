@@ -94,6 +94,15 @@ dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x,
     return is_linear(u) ? linear_inputs(ctx, x, out) : conv_inputs(ctx, x, out);
 }
 
+dt_status dt__samples_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x, int64_t *out)
+{
+    dt__inputs in = { .of = u };
+    *out = 0;
+    DT__TRY(is_linear(u) ? linear_inputs(ctx, x, &in) : conv_inputs(ctx, x, &in));
+    *out = in.samples;
+    return DT_OK;
+}
+
 static void unfold_linear(const dt__inputs *in, const dt__patch *part)
 {
     const int64_t columns = in->of->columns;

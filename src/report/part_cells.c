@@ -72,7 +72,8 @@ void dt__part_cells(dt__chars *t, const dt__cells *c)
     if (most > 1) {
         dt__put_text(t, "<p>Mean ± standard deviation of the sample, over seeds or folds.</p>");
     }
-    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\"><table class=\"results\">");
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Results of recipes\"><table class=\"results\">");
     put_heads(t, c);
     dt__put_text(t, "<tbody>\n");
     for (int64_t i = 0; i < c->n; i++) put_row(t, c, i);

@@ -27,11 +27,11 @@ static void put_series(dt__chars *t, const dt__page_run *r)
     dt__put_text(t, "<table><tbody>\n");
     for (; v != NULL; v = v->next) {
         if (v->type == DT__BRANCH_TEXT && v->text[0] == '\0') continue; /* not given */
-        dt__page(t, "<tr><th>%s</th><td>", v->name);
+        dt__page(t, "<tr><th scope=\"row\">%s</th><td>", v->name);
         put_value(t, v);
         dt__put_text(t, "</td></tr>\n");
     }
-    dt__page(t, "<tr><th>stride</th><td>%d</td></tr>\n",
+    dt__page(t, "<tr><th scope=\"row\">stride</th><td>%d</td></tr>\n",
              dt__whole(dt__field_number(r->columns.root, "stride")));
     dt__put_text(t, "</tbody></table></section>\n");
 }
@@ -41,9 +41,11 @@ static void put_columns(dt__chars *t, const dt__page_run *r)
     const dt__branch *c = dt__children(dt__field(r->columns.root, "columns"));
     if (c == NULL) return;
     dt__part_begin(t, "columns", "Columns");
-    dt__put_text(t,
-                 "<div class=\"wide\" tabindex=\"0\"><table><thead><tr><th>column</th><th>type</th>"
-                 "<th>becomes</th><th>missing</th></tr></thead><tbody>\n");
+    dt__put_text(
+        t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+           "aria-label=\"Columns\"><table><thead><tr><th scope=\"col\">column</th><th "
+           "scope=\"col\">type</th>"
+           "<th scope=\"col\">becomes</th><th scope=\"col\">missing</th></tr></thead><tbody>\n");
     for (; c != NULL; c = c->next) {
         dt__page(t, "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", word(c, "name"),
                  word(c, "type"), word(c, "becomes"), word(c, "missing"));

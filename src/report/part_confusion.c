@@ -71,8 +71,9 @@ static void put_cell(dt__chars *t, const matrix *m, int64_t i, int64_t k, double
 
 static void put_table(dt__chars *t, const matrix *m)
 {
-    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\"><table "
-                    "class=\"confusion\"><thead><tr><th>label \\ found"
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Confusion matrix\"><table "
+                    "class=\"confusion\"><thead><tr><th scope=\"col\">label \\ found"
                     "</th>");
     for (int64_t k = 0; k < m->n; k++) {
         dt__put_text(t, "<th scope=\"col\">");

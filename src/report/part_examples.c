@@ -131,8 +131,10 @@ static void put_labels(dt__chars *t, const dt__branch *root)
              whole(root, "examples"), dt__field_text(root, "evaluated_on"));
     dt__put_text(
         t,
-        "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th>label</th>"
-        "<th>examples</th><th>found</th><th>precision</th><th>recall</th></tr></thead>"
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+        "aria-label=\"Labels\"><table class=\"sensitivity\"><thead><tr><th scope=\"col\">label</th>"
+        "<th scope=\"col\">examples</th><th scope=\"col\">found</th><th "
+        "scope=\"col\">precision</th><th scope=\"col\">recall</th></tr></thead>"
         "<tbody>\n");
     for (; v != NULL; v = v->next) {
         const double both = dt__field_number(v, "both");
@@ -154,10 +156,12 @@ static void put_errors(dt__chars *t, const dt__branch *root)
              "ones finds %p of the anomalous ones.</p>\n",
              whole(root, "examples"), dt__field_text(root, "evaluated_on"),
              dt__field_number(root, "found"));
-    dt__put_text(
-        t, "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th></th>"
-           "<th>examples</th><th>least</th><th>10 %</th><th>median</th><th>90 %</th>"
-           "<th>99 %</th><th>most</th></tr></thead><tbody>\n");
+    dt__put_text(t,
+                 "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                 "aria-label=\"Errors by kind\"><table class=\"sensitivity\"><thead><tr><th></th>"
+                 "<th scope=\"col\">examples</th><th scope=\"col\">least</th><th scope=\"col\">10 "
+                 "%</th><th scope=\"col\">median</th><th scope=\"col\">90 %</th>"
+                 "<th scope=\"col\">99 %</th><th scope=\"col\">most</th></tr></thead><tbody>\n");
     for (; v != NULL; v = v->next) {
         const dt__branch *q = dt__children(dt__field(v, "quantiles"));
         dt__page(t, "<tr><td>%s</td><td>%i</td>", dt__field_text(v, "label"), whole(v, "count"));

@@ -156,7 +156,8 @@ static void put_table(dt__chars *t, const dt__page_run *r)
     const dt__branch *columns = columns_of(r);
     const char *data = dt__field_text(r->examples.root, "evaluated_on");
     if (columns == NULL) return;
-    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\"><table class=\"results\"><thead><tr><th "
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Results\"><table class=\"results\"><thead><tr><th "
                     "scope=\"col\">");
     if (*data != 0) dt__page(t, "on %s data", data);
     dt__put_text(t, "</th>");

@@ -75,14 +75,18 @@ void dt__part_layers(dt__chars *t, const dt__page_run *r)
              "Clipped are values beyond the range of the codes, dead are code values that occur "
              "nowhere. Measured at update %i on %i training examples.</p>\n",
              bytes_of(root, "step"), bytes_of(root, "examples"));
-    dt__put_text(t,
-                 "<div class=\"wide\" tabindex=\"0\"><table class=\"layers\"><thead><tr><th "
-                 "rowspan=\"2\">layer"
-                 "</th><th rowspan=\"2\">bits w / x</th><th rowspan=\"2\">size</th>"
-                 "<th colspan=\"4\" class=\"group\">weight</th><th colspan=\"3\" class=\"group\">"
-                 "input</th></tr>\n<tr><th>signal/noise</th><th>clipped</th><th>dead</th>"
-                 "<th>scales</th><th>signal/noise</th><th>clipped</th><th>dead</th></tr></thead>"
-                 "<tbody>\n");
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Layers\"><table class=\"layers\"><thead><tr><th scope=\"col\" "
+                    "rowspan=\"2\">layer"
+                    "</th><th scope=\"col\" rowspan=\"2\">bits w / x</th><th scope=\"col\" "
+                    "rowspan=\"2\">size</th>"
+                    "<th scope=\"colgroup\" colspan=\"4\" class=\"group\">weight</th><th "
+                    "scope=\"colgroup\" colspan=\"3\" class=\"group\">"
+                    "input</th></tr>\n<tr><th scope=\"col\">signal/noise</th><th "
+                    "scope=\"col\">clipped</th><th scope=\"col\">dead</th>"
+                    "<th scope=\"col\">scales</th><th scope=\"col\">signal/noise</th><th "
+                    "scope=\"col\">clipped</th><th scope=\"col\">dead</th></tr></thead>"
+                    "<tbody>\n");
     for (; layer != NULL; layer = layer->next) put_layer(t, layer);
     dt__put_text(t, "</tbody></table></div></section>\n");
 }

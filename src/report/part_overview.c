@@ -40,7 +40,8 @@ static void put_difference(dt__chars *t, const dt__page_run *runs, int n, const 
 static void put_differences(dt__chars *t, const dt__page_run *runs, int n)
 {
     dt__put_text(t, "<details open><summary>What differs in their recipes</summary>"
-                    "<div class=\"wide\"><table><thead><tr><th></th>");
+                    "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"Keys that differ\"><table><thead><tr><th></th>");
     for (int i = 0; i < n; i++) {
         const char letter[] = { (char)('A' + i), 0 };
         dt__page(t, "<th scope=\"col\"><span class=\"key c%d\">%r</span></th>", (int64_t)(i % 8),
@@ -60,7 +61,8 @@ static void put_differences(dt__chars *t, const dt__page_run *runs, int n)
 void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n)
 {
     dt__put_text(
-        t, "<section id=\"overview\"><div class=\"wide\">"
+        t, "<section id=\"overview\"><div class=\"wide\" tabindex=\"0\" role=\"region\" "
+           "aria-label=\"Runs\">"
            "<table class=\"results\"><thead><tr><th></th><th scope=\"col\">metric</th>"
            "<th scope=\"col\">float</th><th scope=\"col\">ptq</th><th scope=\"col\">converted"
            "</th><th scope=\"col\">size</th><th scope=\"col\">time</th></tr></thead><tbody>\n");

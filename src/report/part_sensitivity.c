@@ -110,13 +110,14 @@ void dt__part_sensitivity(dt__chars *t, const dt__page_run *r)
              "%i %s examples. Small differences are noise.</p>\n",
              dt__field_number(root, "loss"), dt__whole(examples),
              dt__field_text(root, "evaluated_on"));
-    dt__put_text(
-        t,
-        "<div class=\"wide\" tabindex=\"0\"><table class=\"sensitivity\"><thead><tr><th>layer</th>"
-        "<th>bits w / x</th><th>cost</th><th>of the weight alone</th>");
+    dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
+                    "aria-label=\"What each layer costs\"><table "
+                    "class=\"sensitivity\"><thead><tr><th scope=\"col\">layer</th>"
+                    "<th scope=\"col\">bits w / x</th><th scope=\"col\">cost</th><th "
+                    "scope=\"col\">of the weight alone</th>");
     const bool bytes = is_below_8(layers);
-    dt__put_text(t,
-                 bytes ? "<th>8-bit weight</th></tr></thead><tbody>\n" : "</tr></thead><tbody>\n");
+    dt__put_text(t, bytes ? "<th scope=\"col\">8-bit weight</th></tr></thead><tbody>\n"
+                          : "</tr></thead><tbody>\n");
     for (int64_t i = 0; i < layers->n; i++) put_layer(t, layer[i], gain_of(layer[0]), bytes);
     dt__put_text(t, "</tbody></table></div>\n");
     put_lines(t, layer, layers->n);

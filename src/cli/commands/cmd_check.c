@@ -5,7 +5,8 @@
 static void report(const dt_file *file, const char *path)
 {
     const bool hashed = dt_file_meta(file, "detent.xxh3") != NULL;
-    cli_say("%s: good: %lld tensors, %s", path, (long long)dt_file_count(file),
+    cli_say("%s: good: %lld tensor%s, %s", path, (long long)dt_file_count(file),
+            CLI_S(dt_file_count(file)),
             hashed ? "hash and values verified" : "structure verified; it has no hash of detent");
 }
 

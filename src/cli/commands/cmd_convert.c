@@ -28,9 +28,11 @@ static void print_report(const cli_args *args, const char *from, const dt_conver
     const char *to = args->option[OUTPUT];
     if (args->option[JSON] == NULL) {
         cli_text l = { .used = 0 };
-        cli_text_add(&l, "%s: %lld weights converted from %s", to, (long long)r->converted, from);
+        cli_text_add(&l, "%s: %lld weight%s converted from %s", to, (long long)r->converted,
+                     CLI_S(r->converted), from);
         if (r->enabled > 0) {
-            cli_text_add(&l, "; %lld were trained in float so far", (long long)r->enabled);
+            cli_text_add(&l, "; %lld %s trained in float so far", (long long)r->enabled,
+                         r->enabled == 1 ? "was" : "were");
         }
         cli_say("%s; %lld of %lld elements clipped", l.text, (long long)r->clipped,
                 (long long)r->elements);

@@ -172,8 +172,9 @@ static void print_summary(const dt_export_summary *s)
 {
     cli_text l = { .used = 0 };
     if (s->promise == NULL) return;
-    cli_text_add(&l, "%zu bytes; %lld products of integers, %lld of floats", s->bytes,
-                 (long long)s->integer_products, (long long)s->float_products);
+    cli_text_add(&l, "%zu bytes; %lld product%s of integers, %lld of floats", s->bytes,
+                 (long long)s->integer_products, CLI_S(s->integer_products),
+                 (long long)s->float_products);
     print_indented(l.text);
     print_indented(s->promise);
 }

@@ -181,8 +181,9 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
     const dt_layers_options *layers = info->options;
     const char *to = args->option[OUTPUT];
     if (to != NULL && save(args, ctx, m, info) != DT_OK) return cli_fail_by(args, ctx);
-    cli_say("%s: %lld layers, %lld parameters", to != NULL ? to : args->words[0],
-            (long long)layers->layers.n, (long long)dt_param_count(m));
+    cli_say("%s: %lld layer%s, %lld parameter%s", to != NULL ? to : args->words[0],
+            (long long)layers->layers.n, CLI_S(layers->layers.n), (long long)dt_param_count(m),
+            CLI_S(dt_param_count(m)));
     return CLI_DONE;
 }
 

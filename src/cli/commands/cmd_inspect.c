@@ -170,7 +170,8 @@ static void print_tokenizer(dt_ctx *ctx, const char *text)
     cli_text p = { .used = 0 };
     if (text == NULL) return;
     if (dt_tokenizer_parse(ctx, text, strlen(text), "detent.tokenizer", &k) == DT_OK) {
-        cli_text_add(&p, "%s, %lld tokens", dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
+        cli_text_add(&p, "%s, %lld token%s", dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k),
+                     CLI_S(dt_tokenizer_vocab(k)));
     } else {
         cli_text_add(&p, "damaged");
     }
@@ -409,14 +410,16 @@ static void print_text(look *l, dt_ctx *ctx)
     visit(l, put_row);
     cli_table_print(&l->text);
     const totals *t = &l->sum;
-    cli_say("%lld tensors, %lld values, %zu bytes, %.2f bits a value", (long long)t->rows,
-            (long long)t->values, t->bytes, bits_of(t->bytes, t->values));
+    cli_say("%lld tensor%s, %lld value%s, %zu bytes, %.2f bits a value", (long long)t->rows,
+            CLI_S(t->rows), (long long)t->values, CLI_S(t->values), t->bytes,
+            bits_of(t->bytes, t->values));
     if (t->weights > 0) {
-        cli_say("quantized: %lld weights, %zu bytes, %.2f bits a weight", (long long)t->weights,
-                t->weight_bytes, bits_of(t->weight_bytes, t->weights));
+        cli_say("quantized: %lld weight%s, %zu bytes, %.2f bits a weight", (long long)t->weights,
+                CLI_S(t->weights), t->weight_bytes, bits_of(t->weight_bytes, t->weights));
     }
     if (t->run_tensors > 0) {
-        cli_say("state of a run: %lld tensors, %zu bytes", (long long)t->run_tensors, t->run_bytes);
+        cli_say("state of a run: %lld tensor%s, %zu bytes", (long long)t->run_tensors,
+                CLI_S(t->run_tensors), t->run_bytes);
     }
 }
 

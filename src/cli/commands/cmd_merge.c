@@ -38,7 +38,8 @@ static int merge(const cli_args *args, dt_ctx *ctx)
     } else if (dt_lora_merge(m) != DT_OK || dt_model_save(m, &info, to) != DT_OK) {
         status = cli_fail_by(args, ctx);
     } else {
-        cli_say("%s: %lld parameters, without adapters", to, (long long)dt_param_count(m));
+        cli_say("%s: %lld parameter%s, without adapters", to, (long long)dt_param_count(m),
+                CLI_S(dt_param_count(m)));
     }
     dt_model_info_free(ctx, &info);
     dt_module_free(m);

@@ -22,7 +22,8 @@ enum {
     IGNORE,
     TEST,
     GROUP,
-    ROWS
+    ROWS,
+    INIT
 }; /* options, as in main.c */
 
 #define ANSWER 512
@@ -88,7 +89,40 @@ static int read_task(const cli_args *args, const new_data *d, const char *usual,
     return cli_fail(args, CLI_USAGE, "--task %s: %s is %s", a->task, d->path, d->kind);
 }
 
-static int read_data(const cli_args *args, answers *a, new_data *d)
+/* ---- a trained model ------------------------------------------------------------------------ */
+
+/* --init: the model, and what of it decides how texts are read. */
+typedef struct trained {
+    dt_module *m; /* NULL: none */
+    dt_model_info info, texts;
+    int64_t context; /* of a language model */
+} trained;
+
+static int read_trained(const cli_args *args, dt_ctx *ctx, trained *out)
+{
+    char path[CLI_PATH];
+    const char *word[] = { args->option[INIT] };
+    if (word[0] == NULL) return CLI_DONE;
+    cli_command command = *args->command;
+    command.model = CLI_FLOAT_MODEL;
+    cli_args as_word = *args;
+    as_word.command = &command;
+    as_word.words = word;
+    as_word.n_words = 1;
+    const int found = cli_find_model(&as_word, path);
+    if (found != CLI_DONE) return found;
+    if (dt_model_load(ctx, path, &out->m, &out->info) != DT_OK) return cli_fail_file(args, ctx);
+    const dt_language *language = dt_module_type_of(out->m)->language;
+    if (language == NULL) return CLI_DONE;
+    out->context = language->context(out->m);
+    out->texts = (dt_model_info){ .tokenizer = out->info.tokenizer,
+                                  .tokens = out->info.tokens,
+                                  .hf = out->info.hf,
+                                  .data = out->info.data };
+    return CLI_DONE;
+}
+
+static int read_data(const cli_args *args, answers *a, const trained *from, new_data *d)
 {
     static const char question[] = "Data (a folder of images or sounds; .csv, .db, .npy, .txt, "
                                    ".jsonl; digits, sounds, sensors, "
@@ -97,7 +131,13 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
         return cli_fail(args, CLI_USAGE, "--data PATH is missing: a folder, a file, or digits");
     }
     *d = (new_data){
-        .path = a->data, .task = a->task, .context = CONTEXT, .group = args->option[GROUP]
+        .path = a->data,
+        .task = a->task,
+        .context = CONTEXT,
+        .group = args->option[GROUP],
+        .init = args->option[INIT],
+        .own = from->context > 0 ? &from->texts : NULL,
+        .most_context = from->context,
     };
     if (!new_data_find(d)) {
         return cli_fail(args, CLI_BAD_FILE,
@@ -107,6 +147,10 @@ static int read_data(const cli_args *args, answers *a, new_data *d)
                         ".npz:NAME, .safetensors, "
                         ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
                         a->data);
+    }
+    if (d->init != NULL && d->language != (from->context > 0)) {
+        return cli_fail(args, CLI_USAGE, "--init: %s is %s language model, but %s is %s", d->init,
+                        from->context > 0 ? "a" : "no", d->path, d->kind);
     }
     if (d->columns && !ask(args->option[TARGET],
                            "What is predicted (columns a,b; of arrays a file)?", NULL, a->target)) {
@@ -163,7 +207,7 @@ static dt_status open_data(dt_ctx *ctx, const new_data *d, dt_dataset **train)
     };
     dt_status s = dt_recipe_read(ctx, &source, &recipe);
     meter_begin("reading the data", false);
-    if (s == DT_OK) s = dt_recipe_open_data(recipe, NULL, train, &validation, &test);
+    if (s == DT_OK) s = dt_recipe_open_data(recipe, d->own, train, &validation, &test);
     meter_end();
     dt_dataset_free(validation);
     dt_dataset_free(test);
@@ -426,6 +470,9 @@ static dt_status find_chats(dt_ctx *ctx, const dt_dataset *train, bool *out)
     return s;
 }
 
+/* The error at data.chat, such as a template that is not known. */
+static bool is_of_chats(const dt_ctx *ctx) { return strstr(dt_error(ctx), "data.chat") != NULL; }
+
 /* Opens texts: with the longest example as context, or one that the text fills. */
 static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
 {
@@ -438,7 +485,12 @@ static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
         d->validation = shares[i % 3];
         dt_dataset_free(*train);
         *train = NULL;
+        if (d->most_context > 0 && d->context > d->most_context) d->context = d->most_context;
         s = open_data(ctx, d, train);
+        if (s == DT_ERR_CONFIG && d->chats && is_of_chats(ctx) && strcmp(d->form, "auto") == 0) {
+            d->form = "plain";
+            s = open_data(ctx, d, train);
+        }
         if (s != DT_OK || d->context != LONGEST) continue;
         const int64_t longest = dt_dataset_context(*train);
         d->context = longest < CONTEXT ? CONTEXT : longest;
@@ -494,6 +546,13 @@ static int batch_size(const new_data *d, const dt_dataset *train)
     return d->language ? 16 : sizes[i];
 }
 
+/* A model that is trained already moves less. */
+static const char *learning_rate(const new_data *d)
+{
+    if (d->init != NULL) return d->language ? "1e-4" : "5e-4";
+    return d->language ? "1e-3" : "2e-3";
+}
+
 /* Epochs and updates of about UPDATES updates. */
 static void add_training(const new_data *d, const dt_dataset *train, bool quantized,
                          const answers *a, cli_text *out)
@@ -506,15 +565,15 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
     cli_text_add(out, "train:\n");
     if (d->language) cli_text_add(out, "  steps: %d                  # updates\n", UPDATES);
     else
-        cli_text_add(out, "  epochs: %-21lld# %lld updates\n", (long long)epochs,
-                     (long long)updates);
+        cli_text_add(out, "  epochs: %-21lld# %lld update%s\n", (long long)epochs,
+                     (long long)updates, CLI_S(updates));
     cli_text_add(out,
                  "  batch_size: %d\n"
                  "  optimizer: {name: adamw, lr: %s, weight_decay: %s}\n"
                  "  schedule: {name: cosine, warmup_steps: %lld}\n"
                  "  clip_grad_norm: 1.0\n",
-                 batch_size(d, train), d->language ? "1e-3" : "2e-3", new_weight_decay(train),
-                 (long long)(updates / 20 + 1));
+                 batch_size(d, train), learning_rate(d),
+                 d->init != NULL ? "0.01" : new_weight_decay(train), (long long)(updates / 20 + 1));
     if (!quantized) return;
     cli_text_add(out,
                  "  float_baseline: true         # a float model beside it, to compare\n\n"
@@ -522,7 +581,7 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
                  "  preset: " PRESET "   # activations of 8 bits\n",
                  preset_bits(a));
     if (bits < 8) cli_text_add(out, "  weight: {bits: %d}            # of a weight\n", bits);
-    if (d->language && bits < 8) {
+    if (d->language && bits < 8 && d->init == NULL) {
         cli_text_add(out, "  rules:\n    - {match: head, weight: {bits: 8}}   # tied: the token "
                           "embedding too\n");
     }
@@ -598,7 +657,8 @@ static void say_assumed(const cli_args *args, const answers *a, const new_data *
     else cli_table_format(&t, "%lld", (long long)dt_dataset_count(train));
     if (d->chats) {
         cli_table_put(&t, "chats");
-        cli_table_put(&t, "messages as plain text (data.chat); answers are learned");
+        cli_table_format(&t, "messages as %s (data.chat); answers are learned",
+                         strcmp(d->form, "plain") == 0 ? "plain text" : "the model has them");
     }
     cli_table_print(&t);
     cli_table_free(&t);
@@ -685,10 +745,12 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
 
 static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
 {
-    new_data d;
+    new_data d = { .path = NULL };
     table t = { .target = "" };
     cli_text why = { .used = 0 };
-    int status = read_data(args, a, &d);
+    trained from = { .m = NULL };
+    int status = read_trained(args, ctx, &from);
+    if (status == CLI_DONE) status = read_data(args, a, &from, &d);
     if (status == CLI_DONE && d.columns) status = look_at_header(args, ctx, &d, &t);
     if (status == CLI_DONE) status = look_at_columns(args, ctx, &d, &t);
     if (status == CLI_DONE && d.sounds) status = new_sounds_measure(args, ctx, &d);
@@ -702,6 +764,8 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
     if (status == CLI_DONE) status = read_file(args, a);
     if (status == CLI_DONE) status = make(args, ctx, a, &d, &t, &why);
     cli_table_free(&t.columns.table);
+    dt_model_info_free(ctx, &from.info);
+    dt_module_free(from.m);
     return status;
 }
 

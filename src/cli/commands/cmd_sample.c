@@ -424,12 +424,12 @@ static void print_summary(const job *j)
                                            [INTERRUPTED] = "interrupted" };
     cli_text l = { .used = 0 };
     if (isatty(1)) fputc('\n', stderr);
-    cli_text_add(&l, "prompt: %lld tokens, %.0f tokens/s; %lld more", (long long)j->prompt.n,
-                 rate(j->prompt.n, j->prompt_seconds), (long long)j->made.n);
+    cli_text_add(&l, "prompt: %lld token%s, %.0f tokens/s; %lld more", (long long)j->prompt.n,
+                 CLI_S(j->prompt.n), rate(j->prompt.n, j->prompt_seconds), (long long)j->made.n);
     if (fed(j) > 0) cli_text_add(&l, ", %.1f tokens/s", rate(fed(j), j->seconds));
     if (j->slides > 0) {
-        cli_text_add(&l, "; the window of %lld tokens slid %lld times", (long long)j->context,
-                     (long long)j->slides);
+        cli_text_add(&l, "; the window of %lld tokens slid %lld time%s", (long long)j->context,
+                     (long long)j->slides, CLI_S(j->slides));
     }
     cli_text_add(&l, "; %s", reasons[j->ending]);
     cli_tell(stderr, "%s", l.text);

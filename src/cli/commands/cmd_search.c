@@ -39,7 +39,7 @@ static void print_sizes(const dt_search_summary *s)
     cli_table_put(&t, "the largest");
     cli_table_format(&t, "%lld", (long long)s->most);
     cli_table_print(&t);
-    cli_say("%lld layers; nothing was written", (long long)s->n_layers);
+    cli_say("%lld layer%s; nothing was written", (long long)s->n_layers, CLI_S(s->n_layers));
 }
 
 static void print_layers(const dt_search_summary *s)

@@ -83,8 +83,9 @@ static void print_runs(const dt_sweep *s)
     }
     cli_table_print(&t);
     print_left_out(s);
-    cli_say("%lld runs of %lld recipes in %s; nothing was written",
-            (long long)dt_sweep_run_count(s), (long long)recipes, dt_sweep_get(s)->dir);
+    cli_say("%lld run%s of %lld recipe%s in %s; nothing was written",
+            (long long)dt_sweep_run_count(s), CLI_S(dt_sweep_run_count(s)), (long long)recipes,
+            CLI_S(recipes), dt_sweep_get(s)->dir);
 }
 
 static void print_head(cli_table *t, const dt_sweep *s, const dt_sweep_metric *m)

@@ -135,7 +135,7 @@ static int write_all(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k, c
     if (args->option[JSON] != NULL) {
         print_json(args, k, ids);
     } else if (to != NULL) {
-        cli_say("%s: %lld tokens, %s, a vocabulary of %lld", to, (long long)ids->n,
+        cli_say("%s: %lld token%s, %s, a vocabulary of %lld", to, (long long)ids->n, CLI_S(ids->n),
                 dt_tokenizer_kind(k), (long long)dt_tokenizer_vocab(k));
     }
     return CLI_DONE;

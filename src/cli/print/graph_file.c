@@ -33,7 +33,8 @@ static void print_text(const dt_graph_info *info)
     print_values("input", info->input, info->n_inputs);
     print_values("output", info->output, info->n_outputs);
     print_operators(info);
-    cli_say("%lld nodes, %lld parameters", (long long)info->nodes, (long long)info->parameters);
+    cli_say("%lld node%s, %lld parameter%s", (long long)info->nodes, CLI_S(info->nodes),
+            (long long)info->parameters, CLI_S(info->parameters));
     if (info->n_refusals == 0) cli_say("nothing in it is refused");
     else cli_say("refused:");
     for (int64_t i = 0; i < info->n_refusals; i++) cli_say("  %s", info->refusal[i]);

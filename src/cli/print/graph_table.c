@@ -107,8 +107,9 @@ static void print_table(graph *g)
     for (int i = 0; i < 8; i++) cli_table_put(&g->text, heads[i]);
     for (int64_t i = 0; i < dt_trace_calls(g->t); i++) put_row(g, i, &sum);
     cli_table_print(&g->text);
-    cli_say("%lld calls, %lld multiply-adds, %zu bytes of memory for results%s",
-            (long long)dt_trace_calls(g->t), (long long)sum, g->plan.bytes,
+    cli_say("%lld call%s, %lld multiply-add%s, %zu bytes of memory for results%s",
+            (long long)dt_trace_calls(g->t), CLI_S(dt_trace_calls(g->t)), (long long)sum,
+            CLI_S(sum), g->plan.bytes,
             dt_trace_has_length(g->t) ? ", of one token" : ", of one example");
     cli_say("memory: where the result begins; B is the batch, T the number of tokens");
 }

@@ -72,13 +72,15 @@ void meter_remove(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* After a tenth, as if the rest took as long as what is done: ", 0:12 left". */
+/* After a twentieth, as if the rest took as long as what is done: ", 0:12 left". Nothing where that
+ * time is over and the work is not, since a step takes longer than those before it. */
 static void put_left(char text[48])
 {
     char time[32];
     text[0] = 0;
-    if (meter.share < 0.1) return;
+    if (meter.share < 0.05) return;
     const double more = meter.spent / meter.share - (cli_seconds() - meter.began);
+    if (more < 0 && meter.share < 0.9) return;
     screen_time(time, more > 0 ? more : 0);
     snprintf(text, 48, ", %s left", time);
 }

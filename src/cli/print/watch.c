@@ -321,17 +321,18 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
                 100 * s->clipped);
     }
     if (s->skipped > 0) {
-        cli_say("%lld of %lld updates were skipped: values were not finite", (long long)s->skipped,
-                (long long)s->steps);
+        cli_say("%lld of %lld update%s %s skipped: values were not finite", (long long)s->skipped,
+                (long long)s->steps, CLI_S(s->steps), s->skipped == 1 ? "was" : "were");
     }
-    if (s->stopped_early) cli_say("training ended early, after %lld updates", (long long)s->steps);
+    if (s->stopped_early)
+        cli_say("training ended early, after %lld update%s", (long long)s->steps, CLI_S(s->steps));
     if (s->best_step > 0) {
         cli_say("the best evaluation was after %lld of %lld updates%s", (long long)s->best_step,
                 (long long)s->steps, s->ends_with_best ? "; the table is about its weights" : "");
     }
     if (s->trained != s->parameters) {
-        cli_say("%lld parameters were trained, of a model of %lld", (long long)s->trained,
-                (long long)s->parameters);
+        cli_say("%lld parameter%s trained, of a model of %lld", (long long)s->trained,
+                s->trained == 1 ? " was" : "s were", (long long)s->parameters);
     }
     cli_say("%.1f s, at most %.0f MB of tensors; files in %s", s->seconds,
             (double)s->peak_memory / 1e6, o->run.dir);

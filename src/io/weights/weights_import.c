@@ -44,8 +44,8 @@ static void say_dtypes(dt__weight_match *w)
         dt__weight_say(w, "%lld %s are read %s", (long long)n[k], dtypes[k].name, dtypes[k].how);
     }
     if (counters == 0) return;
-    dt__weight_say(w, "%lld counters num_batches_tracked are left out; no result depends on them",
-                   (long long)counters);
+    dt__weight_say(w, "num_batches_tracked is left out, %lld time%s; no result depends on it",
+                   (long long)counters, counters == 1 ? "" : "s");
 }
 
 static dt_status match_and_copy(dt__weight_match *w, dt_module *m)

@@ -215,15 +215,16 @@ static void check_data(dt_recipe *r)
     if (r->only_quantizes && !r->needs_data && dt__node_at(r, "data", NULL) == NULL) return;
     check_source(r);
     const int wanted = names_wanted(d->format);
+    const bool chosen = dt__given(r, "data.format") != NULL;
     for (int i = 0; i < 2; i++) {
         dt__node *node = dt__given(r, paths[i]);
         if (node == NULL || wanted == 0 || lists[i]->n == wanted) continue;
         if (i == 0 && r->needs_data && d->test.n > 0) continue; /* evaluation does not read it */
-        dt__complain(r, node, "'%s' requires %s, not %d", paths[i],
+        dt__complain(r, node, "'%s' requires %s, not %d%s", paths[i],
                      wanted == 2                   ? "two files, images and labels"
                      : d->format == DT_DATA_TOKENS ? "one file"
                                                    : "one folder",
-                     lists[i]->n);
+                     lists[i]->n, chosen ? "" : "; data.format is missing: idx");
     }
     dt__node *channels = dt__given(r, "data.channels");
     if (channels == NULL || !is_folder_format(d->format) || d->channels != 2) return;

@@ -13,6 +13,7 @@
 #include "core/text/json.h"
 #include "nn/module.h"
 #include "ptq/matrix.h"
+#include "ptq/positions.h"
 #include "qat/derived_quant.h"
 #include "train/shards/agree.h"
 #include "train/quantize/partial.h"
@@ -38,8 +39,9 @@ typedef struct work {
     dt_module *m, *reference; /* model to quantize; its float reference or NULL */
     dt_model_info info;
     dt__partial partial;
-    dt__cluster *cluster; /* NULL: this process alone */
-    dt_logger log;        /* the context's, which ranks but 0 do not use meanwhile */
+    dt__positions positions; /* of an example; none: not counted */
+    dt__cluster *cluster;    /* NULL: this process alone */
+    dt_logger log;           /* the context's, which ranks but 0 do not use meanwhile */
 } work;
 
 static bool writes(const work *w) { return dt__cluster_rank(w->cluster) == 0; }
@@ -122,8 +124,8 @@ static dt_status begin(work *w)
         DT__TRY(prepare(w, w->m));
     }
     if (w->summary->resumed == 0) return DT_OK;
-    dt__say(w->ctx, "%s: going on behind %lld weights", w->partial.path,
-            (long long)w->summary->resumed);
+    dt__say(w->ctx, "%s: going on behind %lld weight%s", w->partial.path,
+            (long long)w->summary->resumed, w->summary->resumed == 1 ? "" : "s");
     return DT_OK;
 }
 
@@ -165,31 +167,71 @@ static dt_status keep(work *w)
     return dt__partial_save(&w->partial, w->m, &w->info, w->summary);
 }
 
-/* The share of the work that this call has done, by the shapes of the weights; with convolutions,
- * whose shapes do not say how many positions an example has, half of it by their number. */
+/* What rounding takes of the weight of a layer. */
+static double cost_of(const work *w, const char *layer, int rank, const int64_t *dims)
+{
+    const int64_t context = w->train != NULL ? dt_dataset_context(w->train) : 0;
+    const double counted = dt__positions_of(&w->positions, layer);
+    return dt__rounding_cost(rank, dims, w->summary->samples,
+                             counted > 0 ? counted : (double)context);
+}
+
+/* That of a weight by its name, LAYER.weight. */
+static double cost_of_row(const work *w, const dt_quantized_weight *row)
+{
+    const char *end = strrchr(row->name, '.');
+    char *layer = dt__alloc(w->ctx, strlen(row->name) + 1);
+    if (layer == NULL) return 0;
+    const size_t n = end == NULL ? 0 : (size_t)(end - row->name);
+    memcpy(layer, row->name, n);
+    layer[n] = 0;
+    const double cost = cost_of(w, layer, row->shape.n, row->shape.v);
+    dt__release(w->ctx, layer);
+    return cost;
+}
+
+/* The share of the work that this call has done, by the shapes of the weights and the positions of
+ * an example at their layers. */
 static double share_of(const work *w)
 {
     const dt_quantize_summary *s = w->summary;
-    const int64_t context = w->train != NULL ? dt_dataset_context(w->train) : 0;
     double all = 0, before = 0, done = 0;
-    bool convolutions = false;
     DT__EACH_ENTRY(m, e, w->m) {
         const bool derived = strcmp(e->name, "weight") == 0 && dt__derived_quant(m) != NULL;
         const bool codes = dt_is_fake_quant(e->x) || dt_is_packed(e->x) || derived;
         if (e->kind != DT_PARAM || !codes || !dt__entry_is_first(w->m, e)) continue;
-        all += dt__rounding_cost(e->x->rank, e->x->dims, s->samples, context);
-        convolutions = convolutions || e->x->rank > 3;
+        all += cost_of(w, m->path, e->x->rank, e->x->dims);
     }
     for (int64_t i = 0; i < s->n; i++) {
-        const dt_ints *shape = &s->weight[i].shape;
-        const double cost = dt__rounding_cost(shape->n, shape->v, s->samples, context);
+        const double cost = cost_of_row(w, &s->weight[i]);
         if (i < s->resumed) before += cost;
         done += cost;
     }
-    const double by_shape = all > before ? fmin((done - before) / (all - before), 1) : 1;
-    const double rest = (double)dt__max_i64(s->wanted - s->resumed, 1);
-    const double by_number = (double)(s->n - s->resumed) / rest;
-    return convolutions ? (by_shape + by_number) / 2 : by_shape;
+    return all > before ? fmin((done - before) / (all - before), 1) : 1;
+}
+
+/* Counts the positions of an example at each layer, by a batch; a language model's are those of the
+ * context. */
+static dt_status count_positions(work *w)
+{
+    dt_module *m = w->reference != NULL ? w->reference : w->m;
+    dt_tensor *x;
+    dt_tape *t = NULL;
+    if (w->summary->samples == 0 || dt_module_type_of(m)->language != NULL) return DT_OK;
+    DT__TRY(dt__positions_begin(m, &w->positions));
+    const bool training = dt_is_training(m);
+    dt_train(m, false);
+    dt_status s = dt_tape_create(w->ctx, &t);
+    if (s == DT_OK) s = dt__calibration_batch(&w->calibration, 0, &x);
+    if (s == DT_OK) {
+        dt_no_grad(t, true);
+        dt_forward(t, m, x);
+        s = dt_tape_status(t);
+    }
+    dt_tape_free(t);
+    dt_train(m, training);
+    dt__positions_end(&w->positions);
+    return s;
 }
 
 static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
@@ -224,6 +266,7 @@ static dt_status convert(work *w)
         s->wanted += e->kind == DT_PARAM && codes && dt__entry_is_first(w->m, e);
     }
     DT__EACH_MODULE(m, w->m) s->wanted += dt__derived_quant(m) != NULL;
+    if (dt_is_prepared(w->m)) DT__TRY(count_positions(w));
     DT__TRY(keep(w)); /* finds an unwritable path before the work */
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);
@@ -313,6 +356,7 @@ static void close_work(work *w)
     dt__calibration_close(&w->calibration);
     dt_dataset_free(w->train);
     DT__RELEASE(w->ctx, w->usual, w->partial.path, w->partial.origin.settings);
+    if (w->positions.ctx != NULL) dt__positions_free(&w->positions);
 }
 
 dt_status dt_quantize_model(dt_ctx *ctx, dt_recipe *recipe, const dt_quantize_job *job,

@@ -258,7 +258,8 @@ static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
         }
         at += n;
     }
-    if (lines > 0) dt__say(r->ctx, "metrics.jsonl lacks %lld lines", (long long)lines);
+    if (lines > 0)
+        dt__say(r->ctx, "metrics.jsonl lacks %lld line%s", (long long)lines, lines == 1 ? "" : "s");
     return DT_OK;
 }
 

@@ -50,8 +50,8 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);
     if (zeros > 0) {
-        dt__say(r->ctx, "%lld channels have a norm whose weight is 0: training does not fold them",
-                (long long)zeros);
+        dt__say(r->ctx, "the norm of %lld channel%s has weight 0: training does not fold %s",
+                (long long)zeros, zeros == 1 ? "" : "s", zeros == 1 ? "it" : "them");
     }
     if (!trained || !dt_is_observed(m)) return DT_OK;
     DT__TRY(dt__spread_begin(r->ctx, m));
@@ -84,9 +84,10 @@ dt_status dt__run_set_backward(dt__run *r)
     DT__TRY(dt_set_backward(r->model, r->o->train.backward));
     DT__EACH_MODULE(m, r->model) count_layer(&l, m->path, m);
     dt__say(r->ctx,
-            "gradients are multiplied as integers in %lld layers%s%.0lld, in float in %lld%s%s",
-            (long long)l.integers, l.dx_alone > 0 ? ", those of inputs alone in " : "",
-            (long long)l.dx_alone, (long long)l.others, l.others > 0 ? ": " : "", l.names);
+            "gradients are multiplied as integers in %lld layer%s%s%.0lld, in float in %lld%s%s",
+            (long long)l.integers, l.integers == 1 ? "" : "s",
+            l.dx_alone > 0 ? ", those of inputs alone in " : "", (long long)l.dx_alone,
+            (long long)l.others, l.others > 0 ? ": " : "", l.names);
     return DT_OK;
 }
 

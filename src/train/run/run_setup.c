@@ -83,7 +83,8 @@ static void log_left_out(const dt__run *r, const dt_file *file)
     int64_t n = 0;
     for (int64_t i = 0; i < dt_file_count(file); i++) n += dt__is_batch_count(dt_file_at(file, i));
     if (n == 0) return;
-    dt__say(r->ctx, "model.init: %lld tensors num_batches_tracked are left out", (long long)n);
+    dt__say(r->ctx, "model.init: num_batches_tracked is left out, %lld %s", (long long)n,
+            n == 1 ? "tensor" : "tensors");
 }
 
 /* Keeps metadata of model.init for the model's files: its tokenizer, unless the data have one, the
@@ -162,7 +163,11 @@ static dt_status open_any(dt__run *r)
                                     "dt_run was given datasets, which 'data.format' does not "
                                     "choose: it must be 'given', without 'data.source'");
         }
-        const dt_model_info model = { .tokenizer = r->tokenizer, .tokens = r->tokens, .hf = r->hf };
+        const bool lines = r->o->data.format == DT_DATA_JSONL; /* perhaps chats, of its form */
+        const dt_model_info model = { .tokenizer = r->tokenizer,
+                                      .tokens = r->tokens,
+                                      .hf = r->hf,
+                                      .data = lines ? r->init_data : NULL };
         return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
     }
     if (c->train == NULL) {

@@ -68,7 +68,8 @@ static double cost_of_rounding(const dt__run *r, const char *path)
         const bool wanted =
             path == NULL || (strncmp(path, m->path, n) == 0 && strcmp(path + n, ".weight") == 0);
         if (!is_weight(e) || !wanted) continue;
-        cost += dt__rounding_cost(e->x->rank, e->x->dims, p.choice.samples, context);
+        cost += dt__rounding_cost(e->x->rank, e->x->dims, p.choice.samples,
+                                  e->x->rank > 3 ? 0 : (double)context);
     }
     return cost;
 }
