@@ -130,9 +130,8 @@ typedef struct dt__run {
     dt_run_control control;
     dt_run_summary *summary;
     /* the other ranks */
-    struct dt__cluster *cluster;  /* NULL: there are none */
-    struct dt__shards *shards;    /* NULL: an update has one shard */
-    struct dt__spreading *spread; /* cluster.experts: spread; else NULL */
+    struct dt__cluster *cluster; /* NULL: there are none */
+    struct dt__shards *shards;   /* NULL: an update has one shard */
     int64_t n_shards;
     dt_logger log;           /* the context's: ranks but 0 do not use it meanwhile */
     bool together;           /* every rank ends with the error that this one has */

@@ -8,7 +8,7 @@
 #include "core/tensor.h"
 #include "train/quantize/calibration.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <math.h>
 #include <string.h>

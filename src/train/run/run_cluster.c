@@ -9,7 +9,7 @@
 #include "optim/optimizer.h"
 #include "train/shards/agree.h"
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <detent/experimental/detent.h>
 #include <string.h>
@@ -113,11 +113,12 @@ dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
     const bool parts = dt__optimizer_has_parts(r->optimizer);
     dt_status status = DT_OK;
     if (r->cluster == NULL) return work(r);
+    const dt__optimizer_hooks *hooks = r->cluster->hooks->optimizer;
     if (dt__run_writes(r)) {
         status = work(r);
-        if (parts) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+        if (parts) DT__TRY(hooks->release(r->cluster)); /* it may be freed by now */
     } else if (parts) {
-        status = dt__optimizer_serve(r->optimizer);
+        status = hooks->serve(r->optimizer);
     }
     return conclude(r, status);
 }
@@ -143,16 +144,14 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
 static dt_status fetch(void *run, const dt_tensor *x, const int64_t part[2], void *to)
 {
     const dt__run *r = run;
-    return dt__optimizer_fetch_tensor(r->optimizer, x, part, to);
+    return r->cluster->hooks->optimizer->fetch_tensor(r->optimizer, x, part, to);
 }
 
 dt_status dt__run_open_spread(dt__run *r)
 {
     if (r->cluster == NULL || r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
-    DT__TRY(dt__spreading_open(r->ctx, r->cluster, &r->spread));
-    r->spread->fetch = fetch;
-    r->spread->fetch_user = r;
-    return DT_OK;
+    const dt__fetching fetching = { fetch, r };
+    return r->cluster->hooks->experts->open(r->ctx, r->cluster, &fetching);
 }
 
 dt_status dt__run_check_spread(dt__run *r)
@@ -191,14 +190,14 @@ dt_status dt__run_cut_experts(dt__run *r) { return dt__spread_cut(r->ctx, r->mod
 
 dt_status dt__run_join_experts(dt__run *r)
 {
-    if (r->spread == NULL) return DT_OK;
+    if (r->ctx->spread == NULL) return DT_OK;
     dt_tape_reset(r->tape);
     return dt__spread_join(r->ctx, r->model);
 }
 
 dt_status dt__run_end_spread(dt__run *r)
 {
-    if (r->spread == NULL) return DT_OK;
+    if (r->ctx->spread == NULL) return DT_OK;
     dt_zero_grad(r->model);
     dt__shards_close(r);
     dt_optimizer_free(r->optimizer);

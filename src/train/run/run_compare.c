@@ -12,7 +12,7 @@
 #include "ptq/keys.h"
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <detent/experimental/report.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static dt_status copy_model(dt__run *r, dt_module **out)
 {
     DT__TRY(dt__family_twin(r->ctx, r->o->model.family, r->o->model.options, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
-    if (status == DT_OK && dt__is_cut(r->model)) status = dt__spread_cut(r->ctx, *out);
+    if (status == DT_OK && dt__is_cut(r->ctx, r->model)) status = dt__spread_cut(r->ctx, *out);
     if (status == DT_OK) status = dt_module_copy_state(*out, r->model);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);

@@ -5,7 +5,7 @@
 #include "io/model/model.h"
 #include "train/quantize/calibration.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,7 +45,7 @@ static dt_status take_scales(dt__run *r, dt_module *m)
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
-    if (dt__is_cut(m)) DT__TRY(dt__spread_cut(r->ctx, m));
+    if (dt__is_cut(r->ctx, m)) DT__TRY(dt__spread_cut(r->ctx, m));
     DT__TRY(take_scales(r, m));
     DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);

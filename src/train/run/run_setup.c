@@ -6,7 +6,7 @@
 #include "data/text/tokenizer.h"
 #include "io/model/model.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
@@ -317,8 +317,7 @@ void dt__run_close(dt__run *r)
     dt__release(r->ctx, r->memory);
     r->memory = NULL;
     dt__run_end_stage(r);
-    dt__spreading_close(r->spread);
-    r->spread = NULL;
+    dt__spread_close(r->ctx);
     dt_dataset *const data[] = { r->train, r->validation, r->test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);

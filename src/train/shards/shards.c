@@ -4,7 +4,7 @@
  * A shard's random numbers come from a key of its own, so that they do not depend on the shards
  * before it. */
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -98,7 +98,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     dt_zero_grad(r->model);
     DT__TRY(dt_loader_seek(r->loader, p->position));
     DT__TRY(dt__spread_begin(r->ctx, r->model));
-    if (s->n_experts > 0) dt__own_watch(r, p, i);
+    if (s->n_experts > 0) s->cluster->hooks->experts->watch(r, p, i);
     dt_status status = dt__spread_end(r->ctx, run_batches(r, p, shard, report));
     if (status == DT_ERR_NUMERIC) {
         if (s->words[0] == 0) strcpy(s->words, dt_error(r->ctx));
@@ -109,7 +109,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
         status = dt__shards_take(s, k, to);
     }
-    if (status == DT_OK && s->n_experts > 0) status = dt__own_take(s);
+    if (status == DT_OK && s->n_experts > 0) status = s->cluster->hooks->experts->take(s);
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }
@@ -196,7 +196,7 @@ static void put_gradients(dt__shards *s)
         s->part[0].x[i] = NULL;
     }
     for (int i = 0; i < s->n_parts; i++) dt__gradients_free(s, &s->part[i]);
-    dt__own_put(s);
+    if (s->n_experts > 0) s->cluster->hooks->experts->put(s);
 }
 
 /* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
@@ -242,7 +242,7 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     memcpy(s->mine, &flags, sizeof flags);
     s->words[0] = 0;
     s->sent = s->posted = 0;
-    dt__own_begin(s);
+    if (s->n_experts > 0) s->cluster->hooks->experts->begin(s);
     dt__shards_save(s, s->before);
     if (s->sync != NULL) DT__TRY(dt__sync_leaves(r, p));
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));

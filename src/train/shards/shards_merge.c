@@ -14,7 +14,7 @@
 #include "qat/quantizer.h"
 #include "qat/schemes/scheme.h"
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <string.h>
 

@@ -96,7 +96,7 @@ static void begin(void *shards)
 void dt__shards_watch(dt__run *r, bool on)
 {
     dt__shards *s = r->shards;
-    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && r->spread == NULL &&
+    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && r->ctx->spread == NULL &&
          !r->tape->watching;
     s->tape = r->tape;
     r->tape->on_gradients = on ? begin : NULL;

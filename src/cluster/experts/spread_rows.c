@@ -4,7 +4,7 @@
  *     int32 expert [rows], float dy [rows][out], then
  *     float x [rows][in],  or  float scale [rows][groups], int32 zero_u [rows],
  *                              uint8 u [rows][stride], int8 zero [rows][groups] */
-#include "train/shards/spreading.h"
+#include "cluster/experts/spreading.h"
 
 #include "autograd/codes.h"
 #include "autograd/op.h"
