@@ -110,9 +110,9 @@ static dt_status on_gradient(void *shards, int rank, int64_t i, dt_tensor **grad
 static void own_watch(dt__run *r, const dt__batch_range *p, int64_t i)
 {
     dt__spreading *spreading = dt__spreading_of(r->ctx);
-    r->shards->experts_shard = i;
+    r->ranks.shards->experts_shard = i;
     spreading->on_gradient = p->batches == 1 ? on_gradient : NULL;
-    spreading->on_gradient_user = r->shards;
+    spreading->on_gradient_user = r->ranks.shards;
 }
 
 /* The number of x in the session's list. */
