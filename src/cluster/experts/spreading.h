@@ -89,8 +89,6 @@ uint64_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l);
 uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l);
 /* Enlarges the block to `bytes`, and DT__STEP that may be read behind them. NOMEM. */
 dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes);
-/* The rank that has an expert of a call. */
-int dt__rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert);
 /* Fills the heads and the blocks of rows for all ranks. NOMEM. */
 dt_status dt__rows_ask(dt__spreading *s, const dt__asked *a);
 /* Answers the rows of rank k. `a`: the call of this rank, whose own gradients it takes. */
