@@ -10,6 +10,12 @@
 
 struct dt_module;
 
+/* Who gives rank 0 parts of tensors that others have. */
+typedef struct dt__fetching {
+    dt_status (*fetch)(void *user, const dt_tensor *x, const int64_t part[2], void *to);
+    void *user;
+} dt__fetching;
+
 /* What a context's ranks do for it. The products cannot fail: whoever gave them knows, and ends. */
 typedef struct dt__spread {
     /* The result and the gradients of grouped_linear, whose weight is spread. Of the gradients of
@@ -21,9 +27,50 @@ typedef struct dt__spread {
     /* Among how many experts the first dimension of a parameter of m is divided, which is or may be
      * spread; 0: it is not. */
     int64_t (*experts_of)(void *user, struct dt_module *m, const dt_tensor *p);
+    /* What the functions below call. */
+    dt_status (*begin)(void *user, struct dt_module *m);
+    dt_status (*end)(void *user, dt_status status);
+    bool (*is_cut)(void *user, struct dt_module *m);
+    dt_status (*cut)(void *user, struct dt_module *m);
+    dt_status (*join)(void *user, struct dt_module *m);
+    void (*close)(void *user); /* then the context has none */
     void *user;
     int rank, ranks;
 } dt__spread;
+
+/* Around every pass of a model of which experts are spread; all ranks together, each with passes of
+ * its own, or none. Between them nothing else may be sent. end serves the others until all are
+ * through, and returns `status`, how the rank's own passes went, or the session's error; with
+ * another `status` than OK and NUMERIC the session ends at once, on all ranks with an error. A
+ * model whose experts are all here has no session. Errors of begin: NOMEM. */
+static inline dt_status dt__spread_begin(const dt_ctx *ctx, struct dt_module *m)
+{
+    return ctx->spread == NULL ? DT_OK : ctx->spread->begin(ctx->spread->user, m);
+}
+static inline dt_status dt__spread_end(const dt_ctx *ctx, dt_status status)
+{
+    return ctx->spread == NULL ? status : ctx->spread->end(ctx->spread->user, status);
+}
+
+/* Leaves of each mixture of m the experts of this rank. Of a module that was cut, tensors that were
+ * added since have these experts alone, and are told so. NOMEM. */
+static inline dt_status dt__spread_cut(const dt_ctx *ctx, struct dt_module *m)
+{
+    return ctx->spread == NULL ? DT_OK : ctx->spread->cut(ctx->spread->user, m);
+}
+static inline bool dt__is_cut(const dt_ctx *ctx, struct dt_module *m)
+{
+    return ctx->spread != NULL && ctx->spread->is_cut(ctx->spread->user, m);
+}
+/* All ranks together: all experts are everywhere. NOMEM, STATE. */
+static inline dt_status dt__spread_join(const dt_ctx *ctx, struct dt_module *m)
+{
+    return ctx->spread == NULL ? DT_OK : ctx->spread->join(ctx->spread->user, m);
+}
+static inline void dt__spread_close(const dt_ctx *ctx)
+{
+    if (ctx->spread != NULL) ctx->spread->close(ctx->spread->user);
+}
 
 /* Experts first ... past - 1 of `all` are those of the rank. */
 static inline void dt__experts_of_rank(int64_t all, int rank, int ranks, int64_t range[2])

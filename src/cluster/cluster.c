@@ -5,7 +5,9 @@
 #include "cluster/cluster.h"
 
 #include "cluster/launcher.h"
+#include "cluster/experts/spreading.h"
 #include "cluster/intranode.h"
+#include "cluster/optimizer/ranks_of_optimizer.h"
 #include "core/clock.h"
 #include "core/system/library.h"
 
@@ -329,6 +331,10 @@ static const dt__cluster_hooks hooks = {
     .buckets_make = dt__ranks_buckets_make,
     .buckets_free = dt__ranks_buckets_free,
     .bucket_post = dt__ranks_bucket_post,
+    .join_statistics = dt__ranks_join_statistics,
+    .agree = dt__ranks_agree,
+    .optimizer = &dt__ranks_optimizer,
+    .experts = &dt__ranks_experts,
 };
 
 dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)

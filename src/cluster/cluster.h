@@ -22,6 +22,10 @@ void dt__ranks_tensor_lists_free(dt__cluster *c, dt__tensor_list *all);
 dt_status dt__ranks_buckets_make(dt__buckets *b);
 void dt__ranks_buckets_free(dt__buckets *b);
 void dt__ranks_bucket_post(dt__bucket *b, dt__bucket_task task);
+/* agreement.c */
+dt_status dt__ranks_agree(const struct dt__agreement *a, dt_status status);
+/* rounding/statistics_ranks.c */
+dt_status dt__ranks_join_statistics(struct dt_statistics *s);
 
 /* ---- buckets --------------------------------------------------------------------------------- */
 

@@ -15,6 +15,8 @@
 #include <string.h>
 
 typedef struct dt__cluster dt__cluster;
+struct dt_statistics;
+struct dt__agreement;
 
 /* Joins the other ranks. *out is NULL where no launcher started this process, or started it alone;
  * then nothing of MPI is loaded. `timeout`: seconds after which a rank that has not sent its part
@@ -150,8 +152,7 @@ typedef struct dt__buckets {
 
 /* ---- what ranks do --------------------------------------------------------------------------- */
 
-/* The functions of src/cluster. Those of layers above this one have tables of their own in the
- * headers of these layers. */
+/* The functions of src/cluster. */
 typedef struct dt__cluster_hooks {
     void (*close)(dt__cluster *c, bool together);
     void (*post)(dt__cluster *c, dt__cluster_job *job);
@@ -167,6 +168,11 @@ typedef struct dt__cluster_hooks {
     dt_status (*buckets_make)(dt__buckets *b);
     void (*buckets_free)(dt__buckets *b);
     void (*bucket_post)(dt__bucket *b, dt__bucket_task task);
+    /* After the last sample: gives every rank the tiles of all (ptq/statistics.h). NOMEM. */
+    dt_status (*join_statistics)(struct dt_statistics *s);
+    dt_status (*agree)(const struct dt__agreement *a, dt_status status); /* train/shards/agree.h */
+    const struct dt__optimizer_hooks *optimizer;                         /* optim/optimizer.h */
+    const struct dt__experts_hooks *experts;                             /* train/shards/shards.h */
 } dt__cluster_hooks;
 
 struct dt__cluster {

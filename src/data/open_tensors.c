@@ -700,7 +700,8 @@ dt_target dt__target_of_task(int task)
     return targets[task];
 }
 
-dt__labels dt__labels_of_task(int task, const dt_class_names *known)
+/* Labels of a task that nothing is known of but the classes of the model. */
+static dt__labels labels_of_task(int task, const dt_class_names *known)
 {
     return (dt__labels){ .known = *known, .least = task == DT_DATA_ANOMALY ? 2 : 0 };
 }
@@ -713,7 +714,7 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .target = dt__target_of_task(o->task),
                     .tables = tables,
                     .csv = &tables->reading[reading],
-                    .labels = dt__labels_of_task(o->task, &o->classes) };
+                    .labels = labels_of_task(o->task, &o->classes) };
     all.series = (dt__series){
         .ctx = all.ctx, .o = &o->series, .csv = all.csv, .axis = axis_of(o->standard.axis, 2)
     };
@@ -745,7 +746,7 @@ dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **c
     tables.reading[0] = (dt__csv){ .ctx = ctx,
                                    .options = &o->columns,
                                    .target = dt__target_of_task(o->task),
-                                   .labels = dt__labels_of_task(o->task, &o->classes) };
+                                   .labels = labels_of_task(o->task, &o->classes) };
     const dt_status status = dt__open_with_tables(o, &tables, 0, out);
     dt__tables_free(&tables);
     return status;

@@ -275,7 +275,7 @@ void dt_optimizer_free(dt_optimizer *o)
     dt_ctx *ctx = o->ctx;
     for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
     dt__release(ctx, o->slots);
-    dt__shared_free(o);
+    if (o->cluster != NULL) o->cluster->hooks->optimizer->free(o);
     while (o->groups != NULL) {
         dt__parameter_factors *g = o->groups;
         o->groups = g->next;
@@ -451,7 +451,10 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     }
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);
-    if ((o->shared ? dt__shared_step : step_alone)(o, t, lr, factor) == DT_OK) o->updates++;
+    const bool shared = o->shared;
+    if ((shared ? o->cluster->hooks->optimizer->step : step_alone)(o, t, lr, factor) == DT_OK) {
+        o->updates++;
+    }
     return t->status;
 }
 
@@ -507,7 +510,7 @@ dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
     DT__NEED(dt_tape_ctx(t), o);
     DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
-    if (o->shared) return dt__shared_swap(o, t);
+    if (o->shared) return o->cluster->hooks->optimizer->swap_average(o, t);
     for (int64_t i = 0; i < o->n; i++) {
         const dt__slot *s = &o->slots[i];
         if (s->average != NULL) DT__TRY(dt__average_swap(t, s->p, s->average));

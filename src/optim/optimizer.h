@@ -1,4 +1,4 @@
-/* The optimizer's interfaces for checkpoints, and for several ranks (optimizer_ranks.c). */
+/* The optimizer's interfaces for checkpoints, and for several ranks. */
 #ifndef DT__OPTIM_OPTIMIZER_H
 #define DT__OPTIM_OPTIMIZER_H
 
@@ -48,14 +48,23 @@ dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_t
 dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *norm,
                              double *factor);
 
-/* Of one that has parts: while rank 0 works alone, the others send it what it asks for. They call
- * dt__optimizer_serve, which returns when rank 0 calls dt__optimizer_release. */
-dt_status dt__optimizer_serve(dt_optimizer *o);
-dt_status dt__optimizer_release(dt__cluster *c);
-/* Of rank 0: elements part[0] ... part[1]-1 of a shared state, in the parameter's order. */
+/* What ranks that share an optimizer do (cluster/optimizer). */
+typedef struct dt__optimizer_hooks {
+    dt_status (*step)(dt_optimizer *o, dt_tape *t, double lr, double factor);
+    dt_status (*swap_average)(dt_optimizer *o, dt_tape *t);
+    void (*free)(dt_optimizer *o);
+    dt_status (*norm)(dt_optimizer *o, double *norm); /* of the gradient of all ranks */
+    /* Of one that has parts: while rank 0 works alone, the others send it what it asks for. They
+     * call serve, which returns when rank 0 calls release. */
+    dt_status (*serve)(dt_optimizer *o);
+    dt_status (*release)(dt__cluster *c);
+    /* Of rank 0: elements part[0] ... part[1]-1 of a shared state, in the parameter's order. */
+    dt_status (*fetch)(dt_optimizer *o, int64_t number, const int64_t part[2], float *to);
+    /* The same of a tensor of the module that is spread (autograd/spread.h). */
+    dt_status (*fetch_tensor)(dt_optimizer *o, const dt_tensor *x, const int64_t part[2], void *to);
+} dt__optimizer_hooks;
+
+/* fetch of the optimizer's ranks; it has parts. */
 dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to);
-/* The same of a tensor of the module that is spread (autograd/spread.h). */
-dt_status dt__optimizer_fetch_tensor(dt_optimizer *o, const dt_tensor *x, const int64_t part[2],
-                                     void *to);
 
 #endif

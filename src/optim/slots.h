@@ -1,4 +1,4 @@
-/* The insides of an optimizer, for src/optim alone. */
+/* The insides of an optimizer, for src/optim and src/cluster/optimizer. */
 #ifndef DT__OPTIM_SLOTS_H
 #define DT__OPTIM_SLOTS_H
 
@@ -76,7 +76,7 @@ double dt__norm_of_sums(const double *partial, int64_t n);
 /* What dt_clip_factor gives for a norm. */
 double dt__factor_of_norm(double limit, double norm);
 
-/* ---- optimizer_ranks.c ---- */
+/* ---- optimizer_parts.c ---- */
 
 /* The range of any rank, in elements of the whole parameter. */
 void dt__slot_range(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2]);
@@ -84,14 +84,5 @@ void dt__slot_range(const dt_optimizer *o, const dt__slot *s, int rank, int64_t 
 static inline int64_t dt__slot_first(const dt__slot *s) { return s->experts > 0 ? 0 : s->range[0]; }
 /* Views of the rank's range of the master, and of the gradient unless `g` is NULL. STATE, NOMEM. */
 dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g);
-/* A step, and an exchange of averages, of ranks that share the parameters. */
-dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor);
-dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t);
-void dt__shared_free(dt_optimizer *o);
-
-/* ---- norm_ranks.c ---- */
-
-/* The norm of the gradient of all ranks, by the same partial sums as on one. */
-dt_status dt__norm_of_ranks(dt_optimizer *o, double *norm);
 
 #endif

@@ -234,7 +234,9 @@ dt_status dt__ptq_find_inputs(work *w)
         r.own = r.first + rank;
         if (some) s = advance(w, &r);
     }
-    if (s == DT_OK && w->layer != NULL) s = dt__statistics_join(w->statistics);
+    if (s == DT_OK && w->layer != NULL && w->cluster != NULL) {
+        s = w->cluster->hooks->join_statistics(w->statistics);
+    }
     DT__RELEASE(w->ctx, r.number, r.all);
     return s;
 }

@@ -6,6 +6,8 @@
  * batches and any number of threads. Only the lower triangles of H and C are summed. */
 #include "ptq/statistics.h"
 
+#include "core/ranks.h"
+
 #include "core/tensor.h"
 #include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
@@ -185,6 +187,15 @@ static void add_tile(const dt_statistics *s, int which, tile *t)
     else add_packed(s, t, m->c);
 }
 
+/* Tiles of a triangle are dealt out by their number. */
+int dt__tile_owner(const dt_statistics *s, int which, int64_t i, int64_t j)
+{
+    const int64_t across = dt__ceil_div(s->layer.columns, s->side);
+    if (which != DT__OF_G && i < j) return -1;
+    const int64_t number = which == DT__OF_G ? i * across + j : i * (i + 1) / 2 + j;
+    return (int)(number % dt__cluster_ranks(s->cluster));
+}
+
 DT__SHARE(empty, dt_statistics *s; int64_t n, across, each, kinds;)
 {
     for (int64_t item = share->first; item < share->past; item++) {
@@ -195,7 +206,8 @@ DT__SHARE(empty, dt_statistics *s; int64_t n, across, each, kinds;)
         t.m = dt__min_i64(a.s->side, a.n - t.i);
         t.n = dt__min_i64(a.s->side, a.n - t.j);
         const int which = (int)(item / a.each % a.kinds);
-        if (dt__is_own_tile(a.s, which, t.i / a.s->side, t.j / a.s->side)) add_tile(a.s, which, &t);
+        const int owner = dt__tile_owner(a.s, which, t.i / a.s->side, t.j / a.s->side);
+        if (owner == dt__cluster_rank(a.s->cluster)) add_tile(a.s, which, &t);
     }
 }
 

@@ -33,13 +33,11 @@ struct dt_statistics {
 
 /* Sums are made tile by tile, [side][side]; of H and C those below the diagonal and on it. */
 enum { DT__OF_H, DT__OF_G, DT__OF_C };
-/* Whether this rank sums tile (i, j). */
-bool dt__is_own_tile(const dt_statistics *s, int which, int64_t i, int64_t j);
+/* The rank that sums tile (i, j); -1: nobody. */
+int dt__tile_owner(const dt_statistics *s, int which, int64_t i, int64_t j);
 /* Adds the samples that wait. */
 void dt__statistics_flush(dt_statistics *s);
 
-/* After the last sample: gives every rank the tiles of all. Errors: NOMEM; those of ranks. */
-dt_status dt__statistics_join(dt_statistics *s);
 /* Completes and returns the moments of all groups. Not for a grouped weight, whose experts have
  * their own. */
 dt__moments *dt__statistics_moments(dt_statistics *s);

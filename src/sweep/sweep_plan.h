@@ -72,8 +72,6 @@ typedef struct dt__trial_run {
     const char *dir;    /* name below the sweep's folder; NULL: by trial, rung and seed */
 } dt__trial_run;
 
-/* The name of its folder, below the sweep's. */
-const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run);
 /* Its recipe, which lists errors after CONFIG; the caller frees it then, too. */
 dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **out);
 /* Takes seed and lengths from the recipe of the trial in the last rung. */

@@ -65,7 +65,8 @@ int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length
     return length == 0 ? 0 : dt__max_i64(1, length / divisor + (up && divisor > 1));
 }
 
-const char *dt__trial_run_name(dt_sweep *s, const dt__trial_run *run)
+/* The name of its folder, below the sweep's. */
+static const char *trial_run_name(dt_sweep *s, const dt__trial_run *run)
 {
     char rung[24] = "", seed[32] = "";
     if (s->o.method == DT_SWEEP_HALVING) {
@@ -124,7 +125,7 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     for (int k = 0; k < s->n_keys; k++) {
         g.graft[g.n++] = (dt__graft){ s->key[k].path, s->key[k].key, t->value[k] };
     }
-    const char *name = run->dir != NULL ? run->dir : dt__trial_run_name(s, run);
+    const char *name = run->dir != NULL ? run->dir : trial_run_name(s, run);
     add(&g, "run.dir", dt__recipe_format(s->file, "%s/%s", s->o.dir, name));
     if (s->base_folds > 0) add_number(&g, "run.folds", 0);
     if (s->o.folds > 0) {

@@ -18,13 +18,15 @@
 
 static bool is_leap(int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
 
-int64_t dt__days_before(int64_t year)
+/* Days from 0001-01-01 to the first of January of a year from 1 to 10000. */
+static int64_t days_before(int64_t year)
 {
     const int64_t y = year - 1;
     return 365 * y + y / 4 - y / 100 + y / 400;
 }
 
-int dt__days_before_month(int64_t year, int64_t month)
+/* Days of the year before a month of 1 ... 13. */
+static int days_before_month(int64_t year, int64_t month)
 {
     static const int before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365 };
     return before[month - 1] + (month > 2 && is_leap(year));
@@ -36,13 +38,13 @@ dt__moment dt__moment_of(double seconds)
     dt__moment m = { .days = (int64_t)(days - over) + 719162, /* of 1970-01-01 */
                      .second = seconds - (days - over) * DAY };
     int64_t year = m.days * 400 / 146097 + 1;
-    if (dt__days_before(year) > m.days) year--;
-    if (dt__days_before(year + 1) <= m.days) year++;
+    if (days_before(year) > m.days) year--;
+    if (days_before(year + 1) <= m.days) year++;
     m.year = (int)year;
-    m.day = (int)(m.days - dt__days_before(year));
+    m.day = (int)(m.days - days_before(year));
     m.length = 365 + is_leap(year);
     m.month = 1;
-    while (m.day >= dt__days_before_month(year, m.month + 1)) m.month++;
+    while (m.day >= days_before_month(year, m.month + 1)) m.month++;
     return m;
 }
 
@@ -315,7 +317,7 @@ static bool take_format(said *s, const char *format)
 /* Days since 0001-01-01 of a week's day; week 1 has the first Thursday. */
 static int64_t day_of_week(const said *s)
 {
-    const int64_t fourth = dt__days_before(s->year) + 3; /* of January: in week 1 */
+    const int64_t fourth = days_before(s->year) + 3; /* of January: in week 1 */
     return fourth - fourth % 7 + 7 * (s->week - 1) + s->weekday - 1;
 }
 
@@ -341,14 +343,14 @@ static const char *day_of(const said *s, int64_t *out)
         if (!is_within(s->day_of_year, 1, 365 + is_leap(s->year))) {
             return "has a day that its year lacks";
         }
-        *out = dt__days_before(s->year) + s->day_of_year - 1;
+        *out = days_before(s->year) + s->day_of_year - 1;
         return NULL;
     }
     if (!is_within(s->month, 1, 12)) return "has a month that is not from 1 to 12";
-    const int first = dt__days_before_month(s->year, s->month);
-    const int64_t days = dt__days_before_month(s->year, s->month + 1) - first;
+    const int first = days_before_month(s->year, s->month);
+    const int64_t days = days_before_month(s->year, s->month + 1) - first;
     if (!is_within(s->day, 1, days)) return "has a day that its month lacks";
-    *out = dt__days_before(s->year) + first + s->day - 1;
+    *out = days_before(s->year) + first + s->day - 1;
     return NULL;
 }
 

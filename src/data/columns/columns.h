@@ -14,8 +14,6 @@ extern const char *const dt__column_types[], *const dt__column_scales[],
                                                  *const dt__column_fills[], *const dt__time_parts[];
 #define DT__TIME_PARTS 9
 
-/* What is wrong with a column, as a sentence without its subject; NULL: nothing. */
-const char *dt__column_fault(const dt_column *c);
 /* Codes of a category: 0 is unknown. */
 static inline int64_t dt__column_codes(const dt_column *c)
 {
@@ -51,10 +49,6 @@ typedef struct dt__moment {
 
 /* Seconds since 1970 from DT__TIME_LEAST to below DT__TIME_END. */
 dt__moment dt__moment_of(double seconds);
-/* Days from 0001-01-01 to the first of January of a year from 1 to 10000. */
-int64_t dt__days_before(int64_t year);
-/* Days of the year before a month of 1 ... 13. */
-int dt__days_before_month(int64_t year, int64_t month);
 
 /* Seconds since 1970 of a text; `format` as strptime's, or NULL: ISO 8601. FORMAT. */
 dt_status dt__time_parse(dt_ctx *ctx, const char *format, const char *text, size_t n, double *out);

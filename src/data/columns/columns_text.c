@@ -79,7 +79,8 @@ static bool is_fill(const dt_column *c)
     }
 }
 
-const char *dt__column_fault(const dt_column *c)
+/* What is wrong with a column, as a sentence without its subject; NULL: nothing. */
+static const char *column_fault(const dt_column *c)
 {
     const bool category = c->type == DT_COLUMN_CATEGORY, time = c->type == DT_COLUMN_TIME;
     const bool mean = c->missing == DT_MISSING_MEAN || c->missing == DT_MISSING_MEDIAN;
@@ -123,7 +124,7 @@ static dt_status check(dt_ctx *ctx, const dt_columns *c)
         return dt_fail(ctx, DT_ERR_ARG, "a table must have from 0 to %d columns", DT__MOST_COLUMNS);
     }
     for (int64_t i = 0; i < c->n; i++) {
-        const char *fault = dt__column_fault(&c->column[i]), *name = c->column[i].name;
+        const char *fault = column_fault(&c->column[i]), *name = c->column[i].name;
         if (fault == NULL) continue;
         return dt_fail(ctx, DT_ERR_ARG, "column %lld, '%s', %s", (long long)i,
                        dt__shown(name == NULL ? "" : name, shown), fault);
@@ -249,7 +250,7 @@ static dt_status read_column(dt__json *j, void **blocks, dt_column *c)
         DT__TRY(read_field(j, blocks, name, c));
     }
     DT__TRY(j->status);
-    const char *fault = dt__column_fault(c);
+    const char *fault = column_fault(c);
     if (fault == NULL) return DT_OK;
     return dt__json_fail(j, "column '%s' %s", dt__shown(c->name == NULL ? "" : c->name, shown),
                          fault);

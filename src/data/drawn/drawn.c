@@ -3,7 +3,8 @@
 
 #include "core/threads.h"
 
-uint64_t dt__drawing_key(const dt__drawing *p, const dt_drawn *o)
+/* The key of example 0, 1, ... (dt__dice_of). */
+static uint64_t drawing_key(const dt__drawing *p, const dt_drawn *o)
 {
     return dt__stream_of(o->seed, p->purpose).key;
 }
@@ -17,7 +18,7 @@ DT__EACH(draw_all, i, const dt__drawing *p; const dt_drawn *o; uint64_t key; int
 
 static void draw_all(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, const dt__array_store *s)
 {
-    const uint64_t key = dt__drawing_key(p, o);
+    const uint64_t key = drawing_key(p, o);
     const int64_t each = dt__array_size(s);
     const bool labels = o->target == DT_TARGET_CLASS || o->target == DT_TARGET_ANOMALY;
     const int64_t target = labels ? 1 : p->outputs;

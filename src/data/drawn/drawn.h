@@ -20,7 +20,4 @@ typedef struct dt__drawing {
 /* Creates the dataset. Errors: ARG (count below 0 or too large), NOMEM. */
 dt_status dt__draw(dt_ctx *ctx, const dt__drawing *p, const dt_drawn *o, dt_dataset **out);
 
-/* The key of example 0, 1, ... (dt__dice_of). */
-uint64_t dt__drawing_key(const dt__drawing *p, const dt_drawn *o);
-
 #endif

@@ -48,7 +48,8 @@ static double levels_of(const dt__value_range *r)
     return (r->high - r->low) / step_at(fmax(fabs(r->low), fabs(r->high)));
 }
 
-bool dt__range_is_strict(const dt__value_range *r)
+/* Whether two values that f32 merges would be an error. */
+static bool range_is_strict(const dt__value_range *r)
 {
     return r->inexact && (!r->real || levels_of(r) < LEVELS);
 }
@@ -151,7 +152,7 @@ static bool offset_helps(const dt__value_range *r)
 
 dt_status dt__merging_check(dt_ctx *ctx, const dt__merging *m, const char *where)
 {
-    if (!m->found || m->wide || !dt__range_is_strict(&m->range)) return DT_OK;
+    if (!m->found || m->wide || !range_is_strict(&m->range)) return DT_OK;
     char first[32], second[32], both[32], low[32], advice[128];
     const dt__exact rounded = dt__exact_real((double)m->both);
     const dt__exact least = dt__exact_real(floor(m->range.low));
@@ -275,7 +276,7 @@ dt_status dt__refuse_merged(dt_ctx *ctx, const dt__number_run *run, int64_t runs
     dt_status s = DT_OK;
     for (int64_t c = 0; c < columns && s == DT_OK; c++) {
         const int64_t shape[] = { c, columns, inner };
-        if (dt__range_is_strict(&range[c])) s = check_column(ctx, run, runs, shape, &range[c]);
+        if (range_is_strict(&range[c])) s = check_column(ctx, run, runs, shape, &range[c]);
     }
     dt__release(ctx, range);
     return s;

@@ -26,9 +26,6 @@ typedef struct dt__value_range {
     bool real;         /* one of them has a fraction */
 } dt__value_range;
 
-/* Whether two values that f32 merges would be an error. */
-bool dt__range_is_strict(const dt__value_range *r);
-
 typedef struct dt__merge_slot {
     double value;
     int64_t integer;

@@ -30,8 +30,6 @@ void dt__tables_free(dt__tables *t);
 
 /* What the targets of arrays are for a task. */
 dt_target dt__target_of_task(int task);
-/* Labels of a task that nothing is known of but the classes of the model. */
-dt__labels dt__labels_of_task(int task, const dt_class_names *known);
 /* dt__open_tensors with tables that other openings of the same files share; `reading` is the place
  * of its columns there. */
 dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,

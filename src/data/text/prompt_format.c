@@ -22,7 +22,8 @@ static const char *scan(const char *at, dt__run_of_text *piece, bool *is_field)
     return piece->n > 0 && *end == '}' ? end + 1 : NULL;
 }
 
-int dt__field_find(const dt__fields *fields, const char *name, size_t n)
+/* The place of a name; -1: it is none of the fields. */
+static int field_find(const dt__fields *fields, const char *name, size_t n)
 {
     for (int i = 0; i < fields->n; i++) {
         if (fields->name[i].n == n && memcmp(fields->name[i].bytes, name, n) == 0) return i;
@@ -32,7 +33,7 @@ int dt__field_find(const dt__fields *fields, const char *name, size_t n)
 
 static dt_status add_field(dt_ctx *ctx, const dt__run_of_text *name, dt__fields *fields)
 {
-    if (dt__field_find(fields, name->bytes, name->n) >= 0) return DT_OK;
+    if (field_find(fields, name->bytes, name->n) >= 0) return DT_OK;
     if (fields->n == DT__MOST_FIELDS) {
         return dt_fail(ctx, DT_ERR_CONFIG, "more than %d fields", DT__MOST_FIELDS);
     }
@@ -66,7 +67,7 @@ void dt__format_put(const char *format, const dt__fields *fields, const dt__run_
     dt__run_of_text piece;
     for (const char *at = format; *at != 0;) {
         at = scan(at, &piece, &is_field);
-        if (is_field) piece = value[dt__field_find(fields, piece.bytes, piece.n)];
+        if (is_field) piece = value[field_find(fields, piece.bytes, piece.n)];
         dt__put(to, piece.bytes, piece.n);
     }
 }
@@ -77,7 +78,7 @@ bool dt__format_is_empty(const char *format, const dt__fields *fields, const dt_
     dt__run_of_text piece;
     for (const char *at = format; *at != 0 && empty;) {
         at = scan(at, &piece, &is_field);
-        empty = !is_field || value[dt__field_find(fields, piece.bytes, piece.n)].n == 0;
+        empty = !is_field || value[field_find(fields, piece.bytes, piece.n)].n == 0;
     }
     return empty;
 }
@@ -87,7 +88,7 @@ static dt_status read_member(dt__json *j, const dt__fields *fields, dt__run_of_t
 {
     const char *name;
     DT__TRY(dt__json_key(j, &name));
-    const int i = dt__field_find(fields, name, strlen(name));
+    const int i = field_find(fields, name, strlen(name));
     if (i < 0) return dt__json_skip(j);
     if (value[i].bytes != NULL) return dt__json_fail(j, "\"%s\" occurs twice", name);
     ++*given;

@@ -23,9 +23,6 @@ typedef struct dt__fields {
  * without its other, a field without a name, no field, too many). */
 dt_status dt__format_fields(dt_ctx *ctx, const char *format, dt__fields *fields);
 
-/* The place of a name; -1: it is none of the fields. */
-int dt__field_find(const dt__fields *fields, const char *name, size_t n);
-
 /* Appends a format, which dt__format_fields took, with the values of its fields. */
 void dt__format_put(const char *format, const dt__fields *fields, const dt__run_of_text *value,
                     dt__chars *to);

@@ -58,7 +58,6 @@ typedef struct dt__split {
     int digits; /* most digits of a piece of Llama 3 and Qwen2; 0: GPT-2 */
 } dt__split;
 size_t dt__split_gpt2(const unsigned char *p, const unsigned char *end);
-size_t dt__split_llama3(const unsigned char *p, const unsigned char *end);
 size_t dt__split_qwen2(const unsigned char *p, const unsigned char *end);
 /* The class of a character in these expressions, a bit: 1 other, 2 letter, 4 number, 8 space, 16
  * \r or \n. */

@@ -139,7 +139,7 @@ static size_t split_words(const unsigned char *p, const unsigned char *end, int 
     return (size_t)(skip(skip(q, end, OTHER, INT64_MAX), end, LINE, INT64_MAX) - p);
 }
 
-size_t dt__split_llama3(const unsigned char *p, const unsigned char *end)
+static size_t split_llama3(const unsigned char *p, const unsigned char *end)
 {
     return split_words(p, end, 3);
 }
@@ -156,7 +156,7 @@ size_t dt__split_qwen2(const unsigned char *p, const unsigned char *end)
 const dt__split dt__splits[] = {
     { "'s|'t|'re|'ve|'m|'ll|'d" AFTER_SHORT, dt__split_gpt2, 0 },
     { "'(?:[sdmt]|ll|ve|re)" AFTER_SHORT, dt__split_gpt2, 0 },
-    { WORDS "\\p{N}{1,3}" AFTER_NUMBER, dt__split_llama3, 3 },
+    { WORDS "\\p{N}{1,3}" AFTER_NUMBER, split_llama3, 3 },
     { WORDS "\\p{N}" AFTER_NUMBER, dt__split_qwen2, 1 },
     { NULL, NULL, 0 },
 };

@@ -8,7 +8,7 @@ static const dt__c_emitter *const lists[] = {
     dt__c_emit_norms,    dt__c_emit_cells, dt__c_emit_language, dt__c_emit_device,
 };
 
-const dt__c_emitter *dt__c_emitter_at(int i)
+static const dt__c_emitter *c_emitter_at(int i)
 {
     for (int k = 0; k < DT__COUNT_OF(lists); k++) {
         for (const dt__c_emitter *e = lists[k]; e->op != NULL; e++) {
@@ -21,7 +21,7 @@ const dt__c_emitter *dt__c_emitter_at(int i)
 const dt__c_emitter *dt__c_emitter_of(const char *op)
 {
     const dt__c_emitter *e;
-    for (int i = 0; (e = dt__c_emitter_at(i)) != NULL; i++) {
+    for (int i = 0; (e = c_emitter_at(i)) != NULL; i++) {
         if (strcmp(e->op, op) == 0) return e;
     }
     return NULL;

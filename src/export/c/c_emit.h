@@ -35,7 +35,6 @@ typedef struct dt__c_emitter {
 /* The emitter of an op; NULL: there is none. And the i-th; NULL past the last. The lists
  * dt__c_emit_<topic> are in c_emit_<topic>.c, ended by an empty row. */
 const dt__c_emitter *dt__c_emitter_of(const char *op);
-const dt__c_emitter *dt__c_emitter_at(int i);
 extern const dt__c_emitter dt__c_emit_products[], dt__c_emit_convs[], dt__c_emit_maps[],
     dt__c_emit_shapes[], dt__c_emit_pools[], dt__c_emit_norms[], dt__c_emit_cells[],
     dt__c_emit_language[], dt__c_emit_device[];

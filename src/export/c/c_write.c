@@ -42,7 +42,8 @@ const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
 
 const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
 
-void dt__c_put_parameters(const dt__c_about *a, dt__chars *to)
+/* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
+static void c_put_parameters(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
     const int in = dt_trace_inputs(a->p->trace, &v);
@@ -256,7 +257,7 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
     put_sizes(a, to);
     dt__c_put_named(a, to, a->p->device ? dt__c_device_prototypes : prototypes);
     dt__c_printf(to, "int %s_run(", a->name);
-    dt__c_put_parameters(a, to);
+    c_put_parameters(a, to);
     dt__put_text(to, ");\n\n");
     dt__c_put_named(a, to, checks);
     put_helpers(a, to);
@@ -313,7 +314,7 @@ void dt__c_put_pointers(const dt__c_about *a, dt__chars *to)
 static void put_run(const dt__c_about *a, dt__chars *to)
 {
     dt__c_printf(to, "int %s_run(", a->name);
-    dt__c_put_parameters(a, to);
+    c_put_parameters(a, to);
     dt__put_text(to, a->p->device ? ")\n{\n" : ")\n{\n    int bad = 0;\n");
     dt__c_put_named(a, to, "    if ((uintptr_t)arena % $_ARENA_ALIGN != 0) return $_MISALIGNED;\n");
     if (!a->p->device) dt__c_put_named(a, to, "    if (check_flags()) return $_FAST_MATH;\n");

@@ -57,8 +57,6 @@ void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t
  * tables; the caller frees `features` and `frame`. Errors: FORMAT (not what the model reads),
  * NOMEM. */
 dt_status dt__c_begin_data(dt__c_about *a);
-/* Samples of a signal, the fewest with as many frames. */
-int64_t dt__c_samples(const dt__c_about *a);
 /* Parts of the files; without features nothing. */
 void dt__c_put_features_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_features_source(const dt__c_about *a, dt__chars *to);
@@ -73,7 +71,6 @@ void dt__c_put_columns_header(const dt__c_about *a, dt__chars *to);
 void dt__c_put_columns_source(const dt__c_about *a, dt__chars *to);
 void dt__c_put_rows_test(const dt__c_about *a, dt__chars *to);
 void dt__c_put_rows_check(const dt__c_about *a, dt__chars *to);
-void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to);
 /* Whether a field is a double; an int otherwise. */
 bool dt__c_is_real(const dt_column *c);
 /* A literal of double with the bits of v. */
@@ -129,8 +126,6 @@ void dt__c_put_data(const dt__c_about *a, dt__chars *to);
 void dt__c_wrap(const dt__chars *from, dt__chars *to);
 /* NAME_ARENA_BYTES: at least 8, as C has no empty array. */
 size_t dt__c_arena_bytes(const dt__c_program *p);
-/* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
-void dt__c_put_parameters(const dt__c_about *a, dt__chars *to);
 /* "x", or "x1" where there are several. */
 dt__c_name dt__c_given(const char *base, int i, int n);
 /* " [3, 32, 32]" of a value, without the batch. */

@@ -28,7 +28,8 @@ static dt_status check_shape(const dt__c_about *a)
                    (long long)dt_features_width(a->features));
 }
 
-int64_t dt__c_samples(const dt__c_about *a)
+/* Samples of a signal, the fewest with as many frames. */
+static int64_t c_samples(const dt__c_about *a)
 {
     const dt__features_tables *t = dt__features_tables_of(a->features);
     return (a->data->input.v[1] - 1) * t->step + t->frame;
@@ -113,7 +114,7 @@ void dt__c_put_features_header(const dt__c_about *a, dt__chars *to)
     const struct {
         const char *name;
         int64_t value;
-    } sizes[] = { { "SAMPLES", dt__c_samples(a) },
+    } sizes[] = { { "SAMPLES", c_samples(a) },
                   { "CHANNELS", a->data->input.v[0] },
                   { "FRAME", t->frame },
                   { "STEP", t->step },

@@ -156,7 +156,7 @@ void dt__c_put_model(const dt__c_about *a, dt__chars *to)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-void dt__c_put_columns_page(const dt__c_about *a, dt__chars *to)
+static void c_put_columns_page(const dt__c_about *a, dt__chars *to)
 {
     if (a->table == NULL) return;
     dt__c_put_named(a, to,
@@ -356,7 +356,7 @@ void dt__c_put_readme(const dt__c_about *a, dt__chars *to)
     dt__put_text(to, dt__c_flags_text);
     put_example(a, to);
     dt__c_put_model(a, to);
-    dt__c_put_columns_page(a, to);
+    c_put_columns_page(a, to);
     dt__c_put_quantization(a, to);
     dt__c_printf(to,
                  "## Costs\n\n| | |\n|---|---|\n"

@@ -53,7 +53,8 @@ static const dt__put_emitter *const lists[] = { dt__put_maps,     dt__put_shapes
                                                 dt__put_products, dt__put_pools,   dt__put_norms,
                                                 dt__put_language, dt__put_experts, dt__put_cells };
 
-const dt__put_emitter *dt__put_emitter_at(int i)
+/* The i-th emitter; NULL past the last. */
+static const dt__put_emitter *put_emitter_at(int i)
 {
     for (int k = 0; k < DT__COUNT_OF(lists); k++) {
         for (const dt__put_emitter *e = lists[k]; e->op != NULL; e++) {
@@ -63,17 +64,18 @@ const dt__put_emitter *dt__put_emitter_at(int i)
     return NULL;
 }
 
-const dt__put_emitter *dt__put_emitter_of(const char *op)
+/* The emitter of an op; NULL: there is none. */
+static const dt__put_emitter *put_emitter_of(const char *op)
 {
-    const dt__put_emitter *e = dt__put_emitter_at(0);
-    for (int i = 0; e != NULL && strcmp(e->op, op) != 0;) e = dt__put_emitter_at(++i);
+    const dt__put_emitter *e = put_emitter_at(0);
+    for (int i = 0; e != NULL && strcmp(e->op, op) != 0;) e = put_emitter_at(++i);
     return e;
 }
 
 static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size)
 {
-    const dt__put_emitter *e = dt__put_emitter_of(c->op->name);
+    const dt__put_emitter *e = put_emitter_of(c->op->name);
     if (e == NULL) return false;
     const dt_quant_spec *a = c->in[0].quant;
     if (options->onnx_ops == DT_ONNX_QDQ && a != NULL && a->activation &&
@@ -220,7 +222,7 @@ static bool has_attention(const dt_trace *t)
 void dt__put_call(dt__put_model *m, const dt_trace_call *c)
 {
     m->p.hint = *c->module == 0 ? NULL : dt__put_clean(&m->p, c->module);
-    dt__put_emitter_of(c->op->name)->emit(m, c);
+    put_emitter_of(c->op->name)->emit(m, c);
 }
 
 static dt_status put_calls(dt__put_model *m)
@@ -322,7 +324,7 @@ static dt_status write(const dt_export_call *call)
 
 static const char *becomes(const char *op)
 {
-    const dt__put_emitter *e = dt__put_emitter_of(op);
+    const dt__put_emitter *e = put_emitter_of(op);
     return e == NULL ? NULL : e->to;
 }
 

@@ -230,7 +230,8 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int i)
     return y;
 }
 
-dt__value dt__put_constant_of(dt__put_model *m, const dt_trace_value *v)
+/* A parameter or constant of the trace as a value. */
+static dt__value put_constant_of(dt__put_model *m, const dt_trace_value *v)
 {
     dt__value y = of_dense(m, v);
     bool fixed = true;
@@ -243,7 +244,7 @@ static dt__value value_of(dt__put_model *m, int64_t id)
     const dt_trace_value *v = dt_trace_value_at(m->trace, id);
     if (m->value[id] != NULL) return m->value[id];
     if (v->kind == DT_VALUE_POSITIONS) m->value[id] = dt__put_positions(m);
-    else if (v->tensor != NULL) m->value[id] = dt__put_constant_of(m, v);
+    else if (v->tensor != NULL) m->value[id] = put_constant_of(m, v);
     return m->value[id];
 }
 

@@ -46,10 +46,6 @@ typedef struct dt__put_emitter {
     void (*emit)(dt__put_model *m, const dt_trace_call *c);
 } dt__put_emitter;
 
-/* The i-th emitter; NULL past the last. */
-const dt__put_emitter *dt__put_emitter_at(int i);
-/* The emitter of an op; NULL: there is none. */
-const dt__put_emitter *dt__put_emitter_of(const char *op);
 /* Lists, ended by an empty row (onnx_put_<topic>.c). */
 extern const dt__put_emitter dt__put_maps[], dt__put_shapes[], dt__put_sums[], dt__put_products[],
     dt__put_pools[], dt__put_norms[], dt__put_language[], dt__put_experts[], dt__put_cells[];
@@ -70,8 +66,6 @@ const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i)
 void dt__put_out(dt__put_model *m, const dt_trace_call *c, int i, dt__value y);
 /* min(max(x, 0), 6) (onnx_put_maps.c) */
 dt__value dt__put_relu6(dt__put_model *m, dt__value x);
-/* A parameter or constant of the trace as a value. */
-dt__value dt__put_constant_of(dt__put_model *m, const dt_trace_value *v);
 /* An activation as codes. */
 dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *c, int i);
 dt__put_quantized dt__put_activation(dt__put_model *m, const dt_trace_call *c, int i);

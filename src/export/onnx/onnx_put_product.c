@@ -45,7 +45,8 @@ static int64_t code_sum(const dt__put_weight *w, const dt__put_term *t, int64_t 
 
 /* ---- the chain ------------------------------------------------------------------------------- */
 
-void dt__put_chain_begin(dt__put *p, dt__put_chain *c)
+/* acc = -(zu * ksum) */
+static void put_chain_begin(dt__put *p, dt__put_chain *c)
 {
     const dt__put_weight *w = c->w;
     const int64_t terms = dt__put_terms(w);
@@ -83,7 +84,8 @@ void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum
     c->acc = dt__put_cast(p, wide, DT__PUT_FLOAT);
 }
 
-dt__value dt__put_chain_end(dt__put *p, const dt__put_chain *c, const float *bias)
+/* y = s_x * acc + bias; bias NULL: none */
+static dt__value put_chain_end(dt__put *p, const dt__put_chain *c, const float *bias)
 {
     dt__value y = DT__PUT(p, "Mul", c->x->scale, c->acc);
     return bias == NULL ? y : DT__PUT(p, "Add", y, dt__put_per_row(p, c, bias, DT__PUT_FLOAT));
@@ -138,7 +140,7 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
 {
     const int64_t terms = dt__put_terms(w);
     dt__put_chain c = { .w = w, .x = x };
-    dt__put_chain_begin(p, &c);
+    put_chain_begin(p, &c);
     const dt__value *u = terms == 0 ? NULL : cut_codes(p, x, w);
     for (int64_t i = 0; i < terms && u != NULL; i++) {
         const dt__put_term t = dt__put_term_at(w, i);
@@ -148,7 +150,7 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
                             : DT__PUT(p, "MatMulInteger", u[i], codes);
         dt__put_chain_add(p, &c, i, sum, DT__PUT_INT32);
     }
-    return dt__put_chain_end(p, &c, bias);
+    return put_chain_end(p, &c, bias);
 }
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
@@ -350,12 +352,12 @@ dt__value dt__put_conv_codes(dt__put *p, const dt__put_quantized *x, const dt__p
     dt__put_chain a = { .w = w, .x = x, .behind = c->n };
     dt__put_conv conv = *c;
     dt__value u = padded_codes(p, x, &conv);
-    dt__put_chain_begin(p, &a);
+    put_chain_begin(p, &a);
     for (int64_t i = 0; i < terms && !p->failed; i++) {
         const dt__put_term t = dt__put_term_at(w, i);
         int type;
         dt__value sum = conv_sum(p, &a, &conv, u, &t, &type);
         dt__put_chain_add(p, &a, i, sum, type);
     }
-    return dt__put_chain_end(p, &a, bias);
+    return put_chain_end(p, &a, bias);
 }

@@ -90,13 +90,9 @@ typedef struct dt__put_chain {
     dt__value acc, block_scale; /* block_scale: multiplies those of the next term; or NULL */
 } dt__put_chain;
 
-/* acc = -(zu * ksum) */
-void dt__put_chain_begin(dt__put *p, dt__put_chain *c);
 /* acc = fmaf(sum, scale, acc): product and sum in double, rounded once to float. `sum` is a value
  * of whole numbers of `type`. */
 void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum, int type);
-/* y = s_x * acc + bias; bias NULL: none */
-dt__value dt__put_chain_end(dt__put *p, const dt__put_chain *c, const float *bias);
 /* A number for each row of the weight. */
 dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value, int type);
 

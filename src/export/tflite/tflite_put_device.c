@@ -97,7 +97,7 @@ int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lit
 }
 
 /* Codes and scales of a layer's weight are there when its bits are: not before it is converted. */
-bool dt__lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+static bool lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     const dt_trace_value *w = dt_trace_value_at(t, c->in[WEIGHT].value);
     if (w->kind == DT_VALUE_PARAMETER || w->kind == DT_VALUE_CONSTANT) return true;
@@ -207,7 +207,7 @@ static void put_dequantize(dt__lite_model *m, const dt_trace_call *c)
 static bool takes_transposed(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     const dt_device_conv_options *o = c->options;
-    if (o->conv.groups == 1) return dt__lite_takes_layer(t, c, why, size);
+    if (o->conv.groups == 1) return lite_takes_layer(t, c, why, size);
     snprintf(why, size, "%lld groups; the format's transposed convolution of int8 has none",
              (long long)o->conv.groups);
     return false;
@@ -236,8 +236,8 @@ static void put_mean(dt__lite_model *m, const dt_trace_call *c)
 const dt__lite_emitter dt__lite_device[] = {
     { "device_quantize", "int8 input, or QUANTIZE", false, NULL, put_quantize },
     { "device_dequantize", "int8 output, or DEQUANTIZE", false, NULL, put_dequantize },
-    { "device_linear", "FULLY_CONNECTED", false, dt__lite_takes_layer, dt__lite_put_linear_codes },
-    { "device_conv2d", "CONV_2D, DEPTHWISE_CONV_2D, PAD", true, dt__lite_takes_layer,
+    { "device_linear", "FULLY_CONNECTED", false, lite_takes_layer, dt__lite_put_linear_codes },
+    { "device_conv2d", "CONV_2D, DEPTHWISE_CONV_2D, PAD", true, lite_takes_layer,
       dt__lite_put_conv_codes },
     { "device_conv_transpose2d", "TRANSPOSE_CONV, STRIDED_SLICE", true, takes_transposed,
       dt__lite_put_conv_codes },

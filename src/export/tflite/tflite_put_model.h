@@ -167,7 +167,6 @@ bool dt__lite_is_device(const dt_trace_call *c);
 dt_status dt__lite_layer_of(dt__lite_model *m, const dt_trace_call *c, dt__lite_layer *out);
 void dt__lite_layer_free(dt__lite_model *m, dt__lite_layer *l);
 int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l);
-bool dt__lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 /* A tensor becomes int8 with scale and zero point of a coded value. */
 void dt__lite_coded(dt__lite_model *m, int tensor, const dt_trace_value *v);
 /* The fused activation of a DT_ACT_... */

@@ -252,7 +252,8 @@ void dt__conv_forward(const dt_call *c)
     dt__conv_compute(c->ctx, c->kernels, &w);
 }
 
-void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
+/* The bias's gradient: the sum of dy over all but its channels. */
+static void conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
 {
     dt__reduce r = { .rank = dy->rank, .over = { true, false, true, true }, .divisor = 1 };
     for (int d = 0; d < dy->rank; d++) r.dims[d] = dy->dims[d];
@@ -273,7 +274,7 @@ size_t dt__conv_backward_scratch(const dt_call *c)
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     const dt__conv p = dt__conv_of(c);
-    if (dx[BIAS] != NULL) dt__conv_backward_bias(c, dy, dx[BIAS]);
+    if (dx[BIAS] != NULL) conv_backward_bias(c, dy, dx[BIAS]);
     if (c->coded) {
         dt__conv_backward_codes(c, dy, dx);
         return;

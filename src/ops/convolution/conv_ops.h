@@ -26,8 +26,6 @@ dt_status dt__conv_float_plan(const dt_call *c, size_t *scratch_bytes);
 void dt__conv_forward(const dt_call *c);
 size_t dt__conv_backward_scratch(const dt_call *c);
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
-/* The bias's gradient: the sum of dy over all but its channels. */
-void dt__conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db);
 
 typedef dt_tensor *dt__conv_function(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                      const dt_conv_options *options);

@@ -21,8 +21,9 @@
 #define LEAST_WEIGHT 0x1p-126f
 #define LEAST_ACTIVATION 0x1p-23f
 
-int dt__learned_qmin(const dt_quant_spec *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
-int dt__learned_qmax(const dt_quant_spec *q)
+/* Code range without an offset: 0 ... 2^bits - 1 of unsigned codes. */
+static int learned_qmin(const dt_quant_spec *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
+static int learned_qmax(const dt_quant_spec *q)
 {
     return q->is_unsigned ? dt__qmax(q) - dt__qmin(q) : dt__qmax(q);
 }
@@ -82,8 +83,8 @@ static double sum_of(int64_t n, double *partial, int64_t block)
 
 static dt__learn learn_of(const dt__learning *l)
 {
-    return (dt__learn){ .qmin = dt__learned_qmin(l->quant),
-                        .qmax = dt__learned_qmax(l->quant),
+    return (dt__learn){ .qmin = learned_qmin(l->quant),
+                        .qmax = learned_qmax(l->quant),
                         .all = l->quant->ste == DT_STE_IDENTITY,
                         .levels = dt__levels_of(l->quant) };
 }
@@ -131,7 +132,7 @@ dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l)
     const learn_scales_args args = { l, kernels, partial };
     dt__parallel(count, dt__min_i64(l->n, DT__CHUNK), learn_scales_share, &args);
     dt__threads_leave(threads);
-    const double qmax = dt__learned_qmax(l->quant);
+    const double qmax = learned_qmax(l->quant);
     const blocks of = blocks_of(l->n, l->columns);
     for (int64_t b = 0; b < l->blocks; b++) {
         const double g = 1.0 / sqrt((double)dt__max_i64(1, length_of(&of, b)) * qmax);
@@ -330,7 +331,7 @@ dt_status dt__learned_begin(const dt_tensor *x, const dt_quant_spec *q, dt_tenso
     float *s = dt__values_mut(scale);
     for (int64_t b = 0; b < scale->count; b++) {
         const int64_t n = dt__max_i64(1, length_of(&cut, b));
-        const double factor = 2.0 / sqrt((double)dt__learned_qmax(q)) / (double)n;
+        const double factor = 2.0 / sqrt((double)learned_qmax(q)) / (double)n;
         s[b] = fmaxf((float)(factor * sum_of(cut.n, partial, b)), least_of(q));
     }
     dt__release(x->ctx, partial);

@@ -21,10 +21,6 @@ typedef struct dt__learning {
  * same bits on any number of threads. Errors: NOMEM. */
 dt_status dt__learn_scales(dt_ctx *ctx, const dt__learning *l);
 
-/* Code range without an offset: 0 ... 2^bits - 1 of unsigned codes. */
-int dt__learned_qmin(const dt_quant_spec *q);
-int dt__learned_qmax(const dt_quant_spec *q);
-
 /* scale = 2 mean|x| / sqrt(qmax) of every block of a contiguous x whose rows are first, at least
  * eps; `experts` as of its row map. Keeps its version. Errors: NUMERIC (a value that is not
  * finite), NOMEM; then scale is as before. */

@@ -5,7 +5,7 @@
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 #include "train/task/task.h"
 
 #include <detent/ops.h>

@@ -16,11 +16,11 @@ dt_status dt__run_path(dt__run *r, const char *name, char path[DT__RUN_PATH])
 
 const char *dt__run_phase(const dt__run *r)
 {
-    if (r->count[DT__COUNT_STAGE].value == DT__BASELINE) return "baseline";
-    return r->count[DT__COUNT_PREPARED].value ? "qat" : "float";
+    if (r->stage.count[DT__COUNT_STAGE].value == DT__BASELINE) return "baseline";
+    return r->stage.count[DT__COUNT_PREPARED].value ? "qat" : "float";
 }
 
-bool dt__run_trains_in_float(const dt__run *r) { return r->start > 0; }
+bool dt__run_trains_in_float(const dt__run *r) { return r->data.start > 0; }
 
 bool dt__run_prepares_trained(const dt__run *r)
 {
@@ -40,7 +40,7 @@ static dt_status save_model(dt__run *r, const char *name)
 {
     char path[DT__RUN_PATH];
     DT__TRY(dt__run_path(r, name, path));
-    return dt_model_save(r->model, &r->state.info, path);
+    return dt_model_save(r->stage.model, &r->stage.state.info, path);
 }
 
 static dt_status write_baseline(dt__run *r) { return save_model(r, "baseline.safetensors"); }
@@ -52,7 +52,7 @@ static dt_status write_float(dt__run *r)
 /* The baseline trains like the main stage, but is never prepared. */
 static dt_status run_baseline(dt__run *r)
 {
-    DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_until(r, r->data.steps));
     DT__TRY(dt__run_take_best(r));
     DT__TRY(dt__run_take_average(r));
     DT__TRY(dt__run_alone(r, write_baseline));
@@ -63,7 +63,7 @@ static dt_status run_baseline(dt__run *r)
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     *dt__run_count(r, DT__COUNT_LINES) = lines;
     *dt__run_count(r, DT__COUNT_SKIPPED) = skipped;
-    *dt__run_count(r, DT__COUNT_BASELINE_STEPS) = r->steps;
+    *dt__run_count(r, DT__COUNT_BASELINE_STEPS) = r->data.steps;
     return dt__run_save(r);
 }
 
@@ -83,8 +83,8 @@ static dt_status save_float(dt__run *r)
  * model those to finish with. */
 static dt_status end_training(dt__run *r)
 {
-    DT__TRY(dt__run_open_teacher(r, r->model, true));
-    DT__TRY(dt__run_until(r, r->steps));
+    DT__TRY(dt__run_open_teacher(r, r->stage.model, true));
+    DT__TRY(dt__run_until(r, r->data.steps));
     DT__TRY(dt__run_measure_memory(r));
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));
@@ -96,14 +96,14 @@ static dt_status end_training(dt__run *r)
 static dt_status begin_qat(dt__run *r)
 {
     if (*dt__run_count(r, DT__COUNT_PREPARED)) return dt__run_set_backward(r);
-    DT__TRY(dt__run_until(r, r->start));
+    DT__TRY(dt__run_until(r, r->data.start));
     DT__TRY(dt__run_take_average(r));
     DT__TRY(save_float(r));
     DT__TRY(dt__run_leave_average(r));
     *dt__run_count(r, DT__COUNT_AVERAGED) = 0;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     dt__run_say_best(r);
-    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
+    DT__TRY(dt__run_prepare(r, r->stage.model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     dt__run_forget_plateau(r);
     dt__run_forget_spikes(r);
@@ -136,7 +136,7 @@ static dt_status train(dt__run *r)
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
     DT__TRY(dt__run_begin_mirror(r));
     dt__run_plan(r);
-    r->began = r->line_clock = r->saved_clock = dt__seconds();
+    r->pace.began = r->pace.line_clock = r->pace.saved_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);
 }
@@ -166,8 +166,8 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
 {
     DT__NEED2(ctx, ctx, recipe);
     dt_run_summary unwanted;
-    dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .metrics = -1 };
-    r.validated = NAN;
+    dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .files.metrics = -1 };
+    r.pace.validated = NAN;
     r.summary = summary != NULL ? summary : &unwanted;
     *r.summary = (dt_run_summary){ 0 };
     if (control != NULL) r.control = *control;
@@ -187,14 +187,14 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
     const int threads = ctx->threads;
     const bool bf16 = ctx->bf16;
     if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
-    r.opened = dt__seconds();
+    r.pace.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
     dt_status status = dt__run_join(&r);
     if (status == DT_OK) status = dt__run_agree(&r, open_run(&r));
     if (status == DT_OK && !r.control.check_only) {
         status = (r.control.dry_run ? dt__run_dry : train)(&r);
     }
-    r.summary->seconds = dt__seconds() - r.opened;
+    r.summary->seconds = dt__seconds() - r.pace.opened;
     r.summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_leave(&r, status);
     dt__run_close(&r);

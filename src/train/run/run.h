@@ -123,23 +123,20 @@ typedef struct dt__rank_memory {
     double activations; /* the rest of `peak`: activations, codes, examples, scratch */
 } dt__rank_memory;
 
-typedef struct dt__run {
-    dt_ctx *ctx;
-    dt_recipe *recipe;
-    const dt_recipe_options *o;
-    dt_run_control control;
-    dt_run_summary *summary;
-    /* the other ranks */
-    struct dt__cluster *cluster;  /* NULL: there are none */
-    struct dt__shards *shards;    /* NULL: an update has one shard */
-    struct dt__spreading *spread; /* cluster.experts: spread; else NULL */
+/* The other ranks of a run. */
+typedef struct dt__run_ranks {
+    struct dt__cluster *cluster; /* NULL: there are none */
+    struct dt__shards *shards;   /* NULL: an update has one shard */
     int64_t n_shards;
     dt_logger log;           /* the context's: ranks but 0 do not use it meanwhile */
     bool together;           /* every rank ends with the error that this one has */
     bool asked_to_stop;      /* a rank was */
     bool asked_to_save;      /* by rank 0, whose clock says so */
     dt__rank_memory *memory; /* of each rank, when training has ended; else NULL */
-    /* data */
+} dt__run_ranks;
+
+/* What a run learns from, and how much of it makes an epoch and a stage. */
+typedef struct dt__run_data {
     dt_dataset *train, *validation, *test;
     const dt_dataset *evaluated; /* for the results at the end */
     const dt__task *task;
@@ -148,7 +145,11 @@ typedef struct dt__run {
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
     int64_t range_params;              /* parameters that are learned scales, not weights */
     int64_t start;                     /* update before which the main stage prepares its model */
-    /* the current stage */
+    int64_t content[DT__COUNTS - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
+} dt__run_data;
+
+/* What the current stage trains, and what a checkpoint saves of it. */
+typedef struct dt__run_stage {
     dt_module *model;
     dt_module *teacher; /* of train.distill, once it is used; else NULL */
     dt_optimizer *optimizer;
@@ -168,8 +169,10 @@ typedef struct dt__run {
     int n_values;
     char value_name[DT__VALUES][DT_MAX_METRIC_NAME];
     dt_training_state state;
-    int64_t content[DT__COUNTS - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
-    /* files */
+} dt__run_stage;
+
+/* Texts that go into a run's files, and the files that are open. */
+typedef struct dt__run_files {
     char *checkpoints[2]; /* folder of each stage */
     char *resolved;       /* text of recipe.yaml */
     char *base;           /* with model.pack: detent.base of its files; else NULL */
@@ -181,7 +184,10 @@ typedef struct dt__run {
     char *data;           /* what the training data are, as dt_model_data_text, or NULL */
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
-    /* progress */
+} dt__run_files;
+
+/* Clocks and counts since this process began, for lines of metrics and the time that is left. */
+typedef struct dt__run_pace {
     double opened;                     /* time at which dt_run was called */
     double began;                      /* time at which this process began to train */
     int64_t trained;                   /* updates made by this process */
@@ -198,17 +204,30 @@ typedef struct dt__run {
     double first_metric;               /* metric[0] of that evaluation */
     dt__experts experts;               /* of that evaluation */
     dt__update_result latest;
+} dt__run_pace;
+
+typedef struct dt__run {
+    dt_ctx *ctx;
+    dt_recipe *recipe;
+    const dt_recipe_options *o;
+    dt_run_control control;
+    dt_run_summary *summary;
+    dt__run_ranks ranks;
+    dt__run_data data;
+    dt__run_stage stage;
+    dt__run_files files;
+    dt__run_pace pace;
 } dt__run;
 
 #define DT__RUN_PATH 4096
 
-static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->count[i].value; }
-static inline double *dt__run_value(dt__run *r, int i) { return &r->value[i].value; }
+static inline int64_t *dt__run_count(dt__run *r, dt__counter i) { return &r->stage.count[i].value; }
+static inline double *dt__run_value(dt__run *r, int i) { return &r->stage.value[i].value; }
 /* Metric i of a result that is known before the end (float, ptq). */
 static inline double *dt__run_result(dt__run *r, dt_contender which, int i)
 {
-    const int first = which == DT_RUN_PTQ ? r->n_metrics : 0;
-    return &r->value[DT__VALUE_RESULTS + first + i].value;
+    const int first = which == DT_RUN_PTQ ? r->data.n_metrics : 0;
+    return &r->stage.value[DT__VALUE_RESULTS + first + i].value;
 }
 
 /* Writes run.dir/name into path. IO if it is too long. */
@@ -227,7 +246,7 @@ bool dt__run_prepares_trained(const dt__run *r);
 /* ---- run_packed.c ---- */
 
 /* The model of packed weights, without adapters, with model.pack. Where the run has a folder, the
- * weights are kept there, and r->base names them. */
+ * weights are kept there, and r->files.base names them. */
 dt_status dt__run_packed_model(dt__run *r, dt_module **out);
 
 /* ---- run_setup.c ---- */
@@ -275,7 +294,7 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 
 /* Sets the counters of what the data hold, which a checkpoint keeps. */
 void dt__run_set_content(dt__run *r);
-/* FORMAT where the checkpoint was trained on other data than r->train and r->validation. */
+/* FORMAT where the checkpoint was trained on other data than r->data.train and r->validation. */
 dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint);
 
 /* ---- run_folder.c ---- */
@@ -366,8 +385,8 @@ dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *ou
 
 /* ---- shards.c ---- */
 
-static inline bool dt__run_is_sharded(const dt__run *r) { return r->shards != NULL; }
-/* Of a stage: makes r->shards where an update has several. NOMEM. */
+static inline bool dt__run_is_sharded(const dt__run *r) { return r->ranks.shards != NULL; }
+/* Of a stage: makes r->ranks.shards where an update has several. NOMEM. */
 dt_status dt__shards_open(dt__run *r);
 void dt__shards_close(dt__run *r);
 /* The gradient of the update by all shards, and the sum of their losses. NUMERIC, also where the
@@ -398,14 +417,14 @@ void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
 bool dt__run_wants_to_stop(dt__run *r);
 /* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
 dt_status dt__run_compare_ranks(dt__run *r);
-/* Makes the optimizer of r->model, which ranks share if cluster.shard_optimizer says so. */
+/* Makes the optimizer of r->stage.model, which ranks share if cluster.shard_optimizer says so. */
 dt_status dt__run_optimizer(dt__run *r);
 /* With cluster.experts: spread, on several ranks: opens what they exchange rows by. NOMEM. */
 dt_status dt__run_open_spread(dt__run *r);
 /* CONFIG where cluster.experts does not fit the model or the number of ranks. */
 dt_status dt__run_check_spread(dt__run *r);
-/* Leaves this rank its share of the experts of r->model; gives it all of them. All ranks together.
- * The optimizer has the state of a rank's own in either case. NOMEM, STATE. */
+/* Leaves this rank its share of the experts of r->stage.model; gives it all of them. All ranks
+ * together. The optimizer has the state of a rank's own in either case. NOMEM, STATE. */
 dt_status dt__run_cut_experts(dt__run *r);
 dt_status dt__run_join_experts(dt__run *r);
 /* After training: frees the optimizer, and gives all ranks the whole model, which is then
@@ -503,19 +522,19 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics 
 
 /* ---- run_weights.c ---- */
 
-/* Makes r->weight as train.class_weights or data.outputs say. CONFIG if a list does not fit the
- * classes. */
+/* Makes r->stage.weight as train.class_weights or data.outputs say. CONFIG if a list does not fit
+ * the classes. */
 dt_status dt__run_open_weights(dt__run *r);
 void dt__run_close_weights(dt__run *r);
-/* train.threshold: CONFIG where the data or the model have none; chooses those of r->model, for
- * r->data and the summary (run_threshold.c). */
+/* train.threshold: CONFIG where the data or the model have none; chooses those of r->stage.model,
+ * for r->files.data and the summary (run_threshold.c). */
 dt_status dt__run_check_threshold(dt__run *r);
 dt_status dt__run_choose_thresholds(dt__run *r);
 /* The numbers that the model gives for output i; unchanged where it is not known. */
 dt_status dt__run_width(const dt__run *r, int i, int64_t *width);
-/* Sets r->data, what r->train says of its examples. NOMEM. */
+/* Sets r->files.data, what r->data.train says of its examples. NOMEM. */
 dt_status dt__run_keep_data(dt__run *r);
-/* Finds r->objective by name. CONFIG. */
+/* Finds r->stage.objective by name. CONFIG. */
 dt_status dt__run_find_objectives(dt__run *r);
 /* What the update of the loader's next `batches` batches divides the sum of losses by: their
  * labels, or the sum of the labels' weights. */
@@ -576,7 +595,7 @@ int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
 
 /* ---- run_memory.c ---- */
 
-/* After training: the memory of all ranks to r->memory, and a line about it for each. */
+/* After training: the memory of all ranks to r->ranks.memory, and a line about it for each. */
 dt_status dt__run_measure_memory(dt__run *r);
 /* Bytes of gradients that this rank has at most. */
 dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes);

@@ -29,7 +29,7 @@ static void set_output(const dt_dataset *d, dt_module *layer, int64_t k, int64_t
 
 static dt_status set(dt__run *r, dt_module *layer)
 {
-    const dt_dataset *d = r->train;
+    const dt_dataset *d = r->data.train;
     const int64_t n = dt_count(dt__entry_find(layer, "bias")->x);
     const int64_t each = dt__max_i64(1, d->quantiles.n);
     if (d->kind != &dt__data_arrays || d->target != DT_TARGET_VALUES) {

@@ -8,7 +8,7 @@
 #include "core/tensor.h"
 #include "train/quantize/calibration.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,18 +17,18 @@ dt_status dt__run_average(dt__run *r)
 {
     const dt_average_options *o = &r->o->train.average;
     int64_t *n = dt__run_count(r, DT__COUNT_AVERAGED);
-    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), left = r->steps - step;
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), left = r->data.steps - step;
     if (o->name == DT_AVERAGE_NONE) return DT_OK;
     double weight = 1 / (double)(*n + 1);
     if (o->name == DT_AVERAGE_EMA && *n > 0) {
         weight = 1 - fmin(o->decay, (1 + (double)*n) / (10 + (double)*n));
     }
     if (o->name == DT_AVERAGE_EPOCHS) {
-        const bool ends = step % r->per_epoch == 0 || left == 0;
-        if (!ends || dt__ceil_div(left, r->per_epoch) >= o->last) return DT_OK;
+        const bool ends = step % r->data.per_epoch == 0 || left == 0;
+        if (!ends || dt__ceil_div(left, r->data.per_epoch) >= o->last) return DT_OK;
     }
-    dt_tape_reset(r->tape);
-    DT__TRY(dt_optimizer_average(r->optimizer, r->tape, weight));
+    dt_tape_reset(r->stage.tape);
+    DT__TRY(dt_optimizer_average(r->stage.optimizer, r->stage.tape, weight));
     ++*n;
     return DT_OK;
 }
@@ -36,26 +36,26 @@ dt_status dt__run_average(dt__run *r)
 dt_status dt__run_swap_average(dt__run *r)
 {
     if (*dt__run_count(r, DT__COUNT_AVERAGED) == 0) return DT_OK;
-    dt_tape_reset(r->tape);
-    return dt_optimizer_swap_average(r->optimizer, r->tape);
+    dt_tape_reset(r->stage.tape);
+    return dt_optimizer_swap_average(r->stage.optimizer, r->stage.tape);
 }
 
 static dt_status follow(dt__run *r, int64_t batches)
 {
     const dt_train_options *o = &r->o->train;
-    const int64_t count = dt__min_i64(dt_dataset_count(r->train), o->batch_size);
-    const int64_t most = dt_dataset_count(r->train) / count;
+    const int64_t count = dt__min_i64(dt_dataset_count(r->data.train), o->batch_size);
+    const int64_t most = dt_dataset_count(r->data.train) / count;
     const dt__calibration_choice choice = { dt__min_i64(batches, most) * count, count,
                                             r->o->run.seed };
     dt__calibration c;
-    dt_status status = dt__calibration_open(&c, r->ctx, r->train, &choice);
-    dt_tape_reset(r->tape);
-    if (status == DT_OK) status = dt__spread_begin(r->ctx, r->model);
+    dt_status status = dt__calibration_open(&c, r->ctx, r->data.train, &choice);
+    dt_tape_reset(r->stage.tape);
+    if (status == DT_OK) status = dt__spread_begin(r->ctx, r->stage.model);
     if (status == DT_OK) {
-        status = dt__spread_end(r->ctx, dt__calibration_run(&c, r->model, r->tape));
+        status = dt__spread_end(r->ctx, dt__calibration_run(&c, r->stage.model, r->stage.tape));
     }
-    dt_no_grad(r->tape, false);
-    dt_tape_reset(r->tape);
+    dt_no_grad(r->stage.tape, false);
+    dt_tape_reset(r->stage.tape);
     dt__calibration_close(&c);
     return status;
 }
@@ -79,7 +79,7 @@ dt_status dt__run_take_average(dt__run *r)
     }
     DT__TRY(dt__run_buffers(r, DT__BUFFERS_SAVE));
     DT__TRY(dt__run_swap_average(r));
-    if (r->n_saved == 0 || r->o->train.average.batches == 0) return DT_OK;
+    if (r->stage.n_saved == 0 || r->o->train.average.batches == 0) return DT_OK;
     return dt__run_follow(r, r->o->train.average.batches);
 }
 

@@ -44,7 +44,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
         { "train.checkpoint.best", o->checkpoint.best },
         { "train.schedule.name", o->schedule.name == DT_PLATEAU },
     };
-    for (int i = 0; i < DT__COUNT_OF(keys) && r->validation == NULL; i++) {
+    for (int i = 0; i < DT__COUNT_OF(keys) && r->data.validation == NULL; i++) {
         if (!keys[i].wanted) continue;
         return dt_recipe_refuse(
             r->recipe, keys[i].path,
@@ -60,7 +60,7 @@ dt_status dt__run_check_evaluation(dt__run *r)
 
 static dt_status best_path(dt__run *r, char path[DT__RUN_PATH])
 {
-    const char *folder = r->checkpoints[*dt__run_count(r, DT__COUNT_STAGE)];
+    const char *folder = r->files.checkpoints[*dt__run_count(r, DT__COUNT_STAGE)];
     const int n = snprintf(path, DT__RUN_PATH, "%s/" BEST, folder);
     if (n > 0 && n < DT__RUN_PATH) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_IO, "the path of '" BEST "' in run.dir is too long");
@@ -72,7 +72,7 @@ static dt_status write_best(dt__run *r)
     DT__TRY(best_path(r, path));
     DT__TRY(dt__run_make_parents(r->ctx, path));
     DT__TRY(dt__run_sync(r));
-    return dt_checkpoint_save(&r->state, path);
+    return dt_checkpoint_save(&r->stage.state, path);
 }
 
 static dt_status compare_to_best(dt__run *r, double loss)
@@ -110,7 +110,7 @@ static dt_status measure(dt__run *r)
                                     .metrics = r->o->train.metrics };
     dt_metrics m;
     dt__chars t;
-    DT__TRY(dt__run_evaluate(r, &options, &m, &r->experts));
+    DT__TRY(dt__run_evaluate(r, &options, &m, &r->pace.experts));
     dt__run_begin_line(r, &t);
     for (int i = 0; i < m.n; i++) {
         if (!isfinite(m.value[i])) continue; /* JSON has neither NaN nor infinity */
@@ -119,14 +119,14 @@ static dt_status measure(dt__run *r)
         dt__put_text(&t, "\": ");
         dt__put_real(&t, m.value[i]);
     }
-    if (r->experts.any) {
-        put_share(&t, "busiest_expert", r->experts.busiest);
-        put_share(&t, "idlest_expert", r->experts.idlest);
+    if (r->pace.experts.any) {
+        put_share(&t, "busiest_expert", r->pace.experts.busiest);
+        put_share(&t, "idlest_expert", r->pace.experts.idlest);
     }
     DT__TRY(dt__run_end_line(r, &t));
     DT__TRY(dt__run_log_samples(r));
-    r->validated = m.loss;
-    r->first_metric = m.value[0];
+    r->pace.validated = m.loss;
+    r->pace.first_metric = m.value[0];
     if (r->control.evaluated != NULL) {
         const dt_progress p = dt__run_progress(r);
         r->control.evaluated(r->control.user, &p, &m);
@@ -145,11 +145,11 @@ static dt_status measure_average(dt__run *r)
 static dt_status evaluate(dt__run *r)
 {
     const double before = dt__seconds();
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     DT__TRY(measure_average(r));
-    dt__run_plateau(r, r->validated);
-    const dt_status status = compare_to_best(r, r->validated);
-    r->line_clock += dt__seconds() - before;
+    dt__run_plateau(r, r->pace.validated);
+    const dt_status status = compare_to_best(r, r->pace.validated);
+    r->pace.line_clock += dt__seconds() - before;
     return status;
 }
 
@@ -163,31 +163,32 @@ static int64_t period_of(const dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
     if (o->evaluate.every_steps > 0) return o->evaluate.every_steps;
-    if (dt_dataset_context(r->train) == 0) return r->per_epoch;
+    if (dt_dataset_context(r->data.train) == 0) return r->data.per_epoch;
     const double trained = 3 * (double)o->batch_size * (double)o->accumulate;
-    const double updates = ceil((double)dt_dataset_count(r->validation) / trained / MOST_SHARE);
-    if (updates >= (double)r->per_epoch) return r->per_epoch;
-    return dt__min_i64(r->per_epoch, dt__max_i64(LEAST_APART, (int64_t)updates));
+    const double updates =
+        ceil((double)dt_dataset_count(r->data.validation) / trained / MOST_SHARE);
+    if (updates >= (double)r->data.per_epoch) return r->data.per_epoch;
+    return dt__min_i64(r->data.per_epoch, dt__max_i64(LEAST_APART, (int64_t)updates));
 }
 
 /* Whether the last update is followed by an evaluation wherever it falls. */
 static bool evaluates_the_end(const dt__run *r)
 {
-    return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->train) > 0 ||
+    return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->data.train) > 0 ||
            looks_for_best(r);
 }
 
 int64_t dt__run_validations(const dt__run *r, int64_t step)
 {
     const int64_t period = period_of(r);
-    return step / period + (step == r->steps && evaluates_the_end(r) && step % period != 0);
+    return step / period + (step == r->data.steps && evaluates_the_end(r) && step % period != 0);
 }
 
 dt_status dt__run_validate(dt__run *r)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-    if (r->validation == NULL) return DT_OK;
-    const bool at_end = step == r->steps && evaluates_the_end(r);
+    if (r->data.validation == NULL) return DT_OK;
+    const bool at_end = step == r->data.steps && evaluates_the_end(r);
     return at_end || step % period_of(r) == 0 ? evaluate(r) : DT_OK;
 }
 
@@ -200,13 +201,13 @@ static dt_status go_back(dt__run *r)
     char path[DT__RUN_PATH];
     int64_t count[DT__COUNTS];
     DT__TRY(best_path(r, path));
-    for (int i = 0; i < DT__COUNTS; i++) count[i] = r->count[i].value;
+    for (int i = 0; i < DT__COUNTS; i++) count[i] = r->stage.count[i].value;
     dt__run_end_stage(r);
     DT__TRY(dt__run_begin_stage(r, (dt__stage)count[DT__COUNT_STAGE]));
     DT__TRY(dt__run_load(r, path));
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
     count[DT__COUNT_AVERAGED] = *dt__run_count(r, DT__COUNT_AVERAGED);
-    for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = count[i];
+    for (int i = 0; i < DT__COUNTS; i++) r->stage.count[i].value = count[i];
     if (step == count[DT__COUNT_BEST_STEP]) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
                    "%s: of step %lld, but the best evaluation of this run was at step %lld", path,

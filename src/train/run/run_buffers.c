@@ -17,14 +17,14 @@ dt_status dt__run_open_buffers(dt__run *r)
     const dt_train_options *o = &r->o->train;
     const bool skips = o->nonfinite == DT_NONFINITE_SKIP || o->spikes.policy == DT_SPIKES_SKIP;
     if (!skips && o->average.name == DT_AVERAGE_NONE) return DT_OK;
-    r->saved_at = dt__module_changes(r->model);
-    DT__EACH_ENTRY(m, e, r->model) n += e->kind == DT_BUFFER;
+    r->stage.saved_at = dt__module_changes(r->stage.model);
+    DT__EACH_ENTRY(m, e, r->stage.model) n += e->kind == DT_BUFFER;
     if (n == 0) return DT_OK;
-    r->saved = dt__alloc_array(r->ctx, n, sizeof *r->saved);
-    if (r->saved == NULL) return DT_ERR_NOMEM;
-    DT__EACH_ENTRY(m, e, r->model) {
+    r->stage.saved = dt__alloc_array(r->ctx, n, sizeof *r->stage.saved);
+    if (r->stage.saved == NULL) return DT_ERR_NOMEM;
+    DT__EACH_ENTRY(m, e, r->stage.model) {
         if (e->kind != DT_BUFFER) continue;
-        struct dt__saved_buffer *b = &r->saved[r->n_saved++];
+        struct dt__saved_buffer *b = &r->stage.saved[r->stage.n_saved++];
         *b = (struct dt__saved_buffer){ .x = e->x };
         DT__TRY(dt_tensor_create(r->ctx, e->x->dtype, e->x->rank, e->x->dims, &b->copy));
     }
@@ -33,17 +33,17 @@ dt_status dt__run_open_buffers(dt__run *r)
 
 void dt__run_close_buffers(dt__run *r)
 {
-    for (int64_t i = 0; i < r->n_saved; i++) dt_tensor_free(r->saved[i].copy);
-    dt__release(r->ctx, r->saved);
-    r->saved = NULL;
-    r->n_saved = 0;
+    for (int64_t i = 0; i < r->stage.n_saved; i++) dt_tensor_free(r->stage.saved[i].copy);
+    dt__release(r->ctx, r->stage.saved);
+    r->stage.saved = NULL;
+    r->stage.n_saved = 0;
 }
 
 /* Allocates the copies again if the model's tensors changed: dt_prepare and loading a prepared
  * checkpoint add buffers. */
 static dt_status update_list(dt__run *r)
 {
-    if (r->saved_at == dt__module_changes(r->model)) return DT_OK;
+    if (r->stage.saved_at == dt__module_changes(r->stage.model)) return DT_OK;
     dt__run_close_buffers(r);
     return dt__run_open_buffers(r);
 }
@@ -51,8 +51,8 @@ static dt_status update_list(dt__run *r)
 dt_status dt__run_buffers(dt__run *r, dt__buffers_task task)
 {
     if (task == DT__BUFFERS_SAVE) DT__TRY(update_list(r));
-    for (int64_t i = 0; i < r->n_saved; i++) {
-        const struct dt__saved_buffer *b = &r->saved[i];
+    for (int64_t i = 0; i < r->stage.n_saved; i++) {
+        const struct dt__saved_buffer *b = &r->stage.saved[i];
         const void *from = dt_data(task == DT__BUFFERS_SAVE ? b->x : b->copy);
         void *to = dt_data_mut(task == DT__BUFFERS_SAVE ? b->copy : b->x);
         if (from == NULL || to == NULL) return dt_error_status(r->ctx);

@@ -17,7 +17,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
     DT__TRY(dt_recipe_check_model(r->recipe, trial));
     DT__TRY(dt__recipe_blame(r->recipe, "qat", DT_ERR_CONFIG, dt_prepare(trial, &r->o->qat)));
     DT__TRY(dt__run_check_quantizing(r, trial));
-    const dt__rounding end = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
+    const dt__rounding end = dt__rounding_of(r->o, true, dt__dataset_epoch(r->data.train, true));
     DT__TRY(dt__rounding_suits(&end, r->recipe, trial));
     if (r->o->qat_schedule.refresh_steps > 0) {
         DT__TRY(dt__recipe_blame(r->recipe, "qat.refresh_steps", DT_ERR_STATE, dt_refresh(trial)));
@@ -97,7 +97,7 @@ static dt_status check_output(dt__run *r)
 /* The recipe alone does not tell how long the run is. */
 static dt_status check_schedule(dt__run *r)
 {
-    const dt_schedule *s = &r->schedule;
+    const dt_schedule *s = &r->stage.schedule;
     const int64_t left = dt__max_i64(0, s->total_steps - s->warmup_steps);
     if (s->name != DT_WARMUP_STABLE_DECAY || s->decay_steps <= left) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.schedule.decay_steps",
@@ -109,8 +109,8 @@ static dt_status check_schedule(dt__run *r)
 /* Whether targets, or those of one of several outputs, are labels. */
 static bool has_labels(const dt__run *r)
 {
-    const dt__joined *j = r->train->joined;
-    bool any = r->task->has_labels;
+    const dt__joined *j = r->data.train->joined;
+    bool any = r->data.task->has_labels;
     for (int i = 0; j != NULL && i < j->n_outputs; i++) any |= dt__has_label(&j->output[i].data);
     return any;
 }
@@ -124,13 +124,13 @@ static dt_status check_smoothing(dt__run *r)
 
 static dt_status check_distill(dt__run *r)
 {
-    if (r->o->train.distill.given && r->task == &dt__task_quantiles) {
+    if (r->o->train.distill.given && r->data.task == &dt__task_quantiles) {
         return dt_recipe_refuse(r->recipe, "train.distill",
                                 "'train.distill' and loss quantile exclude each other");
     }
     const dt__task *const tasks[] = { &dt__task_tokens, &dt__task_classes, &dt__task_values };
     for (int i = 0; i < DT__COUNT_OF(tasks); i++) {
-        if (!r->o->train.distill.given || r->task == tasks[i]) return DT_OK;
+        if (!r->o->train.distill.given || r->data.task == tasks[i]) return DT_OK;
     }
     return dt_recipe_refuse(r->recipe, "train.distill",
                             "'train.distill' is for language models, classification and "
@@ -141,9 +141,9 @@ static dt_status check_distill(dt__run *r)
  * example, finds out by training on one whether the model has such a norm. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
-    const int64_t count = dt_dataset_count(r->train);
+    const int64_t count = dt_dataset_count(r->data.train);
     const bool is_single = (count - 1) % r->o->train.batch_size == 0;
-    if (!is_single || r->steps < r->per_epoch) return DT_OK;
+    if (!is_single || r->data.steps < r->data.per_epoch) return DT_OK;
     const dt_status status = dt__run_one_example(r, trial);
     if (status != DT_ERR_SHAPE) return status;
     char words[DT__MESSAGE_SIZE];
@@ -151,13 +151,13 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
     return dt_recipe_refuse(r->recipe, "train.batch_size",
                             "the last of an epoch's batches is a single one of %lld %s: %s; "
                             "another batch size%s would leave more",
-                            (long long)count, dt__dataset_examples(r->train), words,
-                            dt_dataset_channels(r->train) > 0 ? " or 'data.train_count'" : "");
+                            (long long)count, dt__dataset_examples(r->data.train), words,
+                            dt_dataset_channels(r->data.train) > 0 ? " or 'data.train_count'" : "");
 }
 
 static dt_status check_fit(dt__run *r)
 {
-    const dt_dataset *const data[] = { r->train, r->evaluated, r->validation };
+    const dt_dataset *const data[] = { r->data.train, r->data.evaluated, r->data.validation };
     for (int i = 0; i < 3; i++) {
         if (data[i] != NULL) DT__TRY(dt__check_fit(r->recipe, data[i]));
     }
@@ -167,8 +167,8 @@ static dt_status check_fit(dt__run *r)
 static dt_status check_loader(dt__run *r)
 {
     const dt_status status = dt__run_loader(r);
-    dt_loader_free(r->loader);
-    r->loader = NULL;
+    dt_loader_free(r->stage.loader);
+    r->stage.loader = NULL;
     return status;
 }
 
@@ -190,27 +190,27 @@ dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n)
     return DT_OK;
 }
 
-/* Of the trial model, which r->model is meanwhile. Examples run only through models that fit. */
+/* Of the trial model, which is in r->stage meanwhile. Examples run only through models that fit. */
 static dt_status check_run(dt__run *r)
 {
     if (r->recipe->n_complaints > 0) return DT_OK;
-    DT__TRY(check_last_batch(r, r->model));
-    return dt__run_count_products(r, r->model);
+    DT__TRY(check_last_batch(r, r->stage.model));
+    return dt__run_count_products(r, r->stage.model);
 }
 
-static dt_status check_prepared(dt__run *r) { return check_qat(r, r->model); }
-static dt_status check_groups(dt__run *r) { return dt__run_check_groups(r, r->model); }
-static dt_status check_exports(dt__run *r) { return check_formats(r, r->model); }
+static dt_status check_prepared(dt__run *r) { return check_qat(r, r->stage.model); }
+static dt_status check_groups(dt__run *r) { return dt__run_check_groups(r, r->stage.model); }
+static dt_status check_exports(dt__run *r) { return check_formats(r, r->stage.model); }
 
 static dt_status check_trial(dt__run *r)
 {
     static dt__run_test *const tests[] = { check_run, dt__run_check_spread, check_prepared,
                                            check_groups, check_exports };
-    DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &r->model)));
+    DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &r->stage.model)));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     DT__TRY(dt__recipe_verdict(r->recipe));
-    DT__TRY(dt__run_open_teacher(r, r->model, false));
-    dt__run_describe(r, r->model);
+    DT__TRY(dt__run_open_teacher(r, r->stage.model, false));
+    dt__run_describe(r, r->stage.model);
     return DT_OK;
 }
 
@@ -230,7 +230,7 @@ dt_status dt__run_check(dt__run *r)
     };
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const dt_status status = check_trial(r);
-    dt_module_free(r->model);
-    r->model = NULL;
+    dt_module_free(r->stage.model);
+    r->stage.model = NULL;
     return status;
 }

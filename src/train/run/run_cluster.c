@@ -9,7 +9,7 @@
 #include "optim/optimizer.h"
 #include "train/shards/agree.h"
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <detent/experimental/detent.h>
 #include <string.h>
@@ -18,7 +18,7 @@
 
 enum { DT__FLAG_STOP = 1, DT__FLAG_SAVE = 2 };
 
-bool dt__run_writes(const dt__run *r) { return dt__cluster_rank(r->cluster) == 0; }
+bool dt__run_writes(const dt__run *r) { return dt__cluster_rank(r->ranks.cluster) == 0; }
 
 bool dt__run_wants_to_stop(dt__run *r)
 {
@@ -27,42 +27,43 @@ bool dt__run_wants_to_stop(dt__run *r)
 
 int64_t dt__run_flags(dt__run *r)
 {
-    if (r->cluster == NULL) return 0;
+    if (r->ranks.cluster == NULL) return 0;
     return (dt__run_wants_to_stop(r) ? DT__FLAG_STOP : 0) |
            (dt__run_is_late(r) ? DT__FLAG_SAVE : 0);
 }
 
 void dt__run_take_flags(dt__run *r, int rank, int64_t flags)
 {
-    if (flags & DT__FLAG_STOP) r->asked_to_stop = true;
-    if (rank == 0) r->asked_to_save = (flags & DT__FLAG_SAVE) != 0;
+    if (flags & DT__FLAG_STOP) r->ranks.asked_to_stop = true;
+    if (rank == 0) r->ranks.asked_to_save = (flags & DT__FLAG_SAVE) != 0;
 }
 
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static dt_status find_shards(dt__run *r)
 {
-    const int ranks = dt__cluster_ranks(r->cluster);
+    const int ranks = dt__cluster_ranks(r->ranks.cluster);
     if (r->o->train.shards == 0 && ranks > 1) r->recipe->options.train.shards = ranks;
-    r->n_shards = dt__max_i64(1, r->o->train.shards);
-    if (r->n_shards % ranks == 0) return DT_OK;
+    r->ranks.n_shards = dt__max_i64(1, r->o->train.shards);
+    if (r->ranks.n_shards % ranks == 0) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.shards",
                             "'train.shards' is %lld, which %d ranks do not divide",
-                            (long long)r->n_shards, ranks);
+                            (long long)r->ranks.n_shards, ranks);
 }
 
 dt_status dt__run_join(dt__run *r)
 {
     if (r->control.cluster && !r->control.dry_run) {
-        DT__TRY(dt__cluster_open(r->ctx, r->o->cluster.timeout, &r->cluster));
+        DT__TRY(dt__cluster_open(r->ctx, r->o->cluster.timeout, &r->ranks.cluster));
     }
-    r->summary->rank = dt__cluster_rank(r->cluster);
-    r->summary->ranks = dt__cluster_ranks(r->cluster);
-    if (r->cluster == NULL) return find_shards(r);
-    r->log = r->ctx->log;
+    r->summary->rank = dt__cluster_rank(r->ranks.cluster);
+    r->summary->ranks = dt__cluster_ranks(r->ranks.cluster);
+    if (r->ranks.cluster == NULL) return find_shards(r);
+    r->ranks.log = r->ctx->log;
     if (dt__run_writes(r)) {
         dt__say(r->ctx, "%d ranks, which %s", r->summary->ranks,
-                r->cluster->intranode ? "read each other's memory" : "exchange messages of MPI");
+                r->ranks.cluster->intranode ? "read each other's memory"
+                                            : "exchange messages of MPI");
         return DT_OK;
     }
     r->control.progress = NULL;
@@ -73,25 +74,25 @@ dt_status dt__run_join(dt__run *r)
 
 void dt__run_leave(dt__run *r, dt_status status)
 {
-    if (r->cluster == NULL) return;
-    if (dt__cluster_has_ended(r->cluster)) r->together = true;
-    r->summary->by_itself = status != DT_OK && !r->together;
-    r->ctx->log = r->log;
-    dt__cluster_close(r->cluster, !r->summary->by_itself);
-    r->cluster = NULL;
+    if (r->ranks.cluster == NULL) return;
+    if (dt__cluster_has_ended(r->ranks.cluster)) r->ranks.together = true;
+    r->summary->by_itself = status != DT_OK && !r->ranks.together;
+    r->ctx->log = r->ranks.log;
+    dt__cluster_close(r->ranks.cluster, !r->summary->by_itself);
+    r->ranks.cluster = NULL;
     /* Launchers end all ranks as soon as one has failed, and show its status: rank 0 shall be the
      * first, on a busy machine, too. */
     const struct timespec a_moment = { .tv_sec = 2 };
-    if (status != DT_OK && r->together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
+    if (status != DT_OK && r->ranks.together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
 }
 
 dt_status dt__run_agree(dt__run *r, dt_status status)
 {
-    if (r->cluster == NULL) return status;
+    if (r->ranks.cluster == NULL) return status;
     if (status == DT_OK) status = find_shards(r);
-    const dt__agreement a = { .cluster = r->cluster,
+    const dt__agreement a = { .cluster = r->ranks.cluster,
                               .recipe = r->recipe,
-                              .data = { r->train, r->validation, r->test },
+                              .data = { r->data.train, r->data.validation, r->data.test },
                               .resume = r->control.resume };
     return dt__agree(&a, status);
 }
@@ -100,7 +101,7 @@ dt_status dt__run_agree(dt__run *r, dt_status status)
 
 static dt_status conclude(dt__run *r, dt_status status)
 {
-    return dt__cluster_meet(r->cluster, DT__LAST_MEETING, status);
+    return dt__cluster_meet(r->ranks.cluster, DT__LAST_MEETING, status);
 }
 
 dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
@@ -110,26 +111,27 @@ dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r))
 
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
 {
-    const bool parts = dt__optimizer_has_parts(r->optimizer);
+    const bool parts = dt__optimizer_has_parts(r->stage.optimizer);
     dt_status status = DT_OK;
-    if (r->cluster == NULL) return work(r);
+    if (r->ranks.cluster == NULL) return work(r);
+    const dt__optimizer_hooks *hooks = r->ranks.cluster->hooks->optimizer;
     if (dt__run_writes(r)) {
         status = work(r);
-        if (parts) DT__TRY(dt__optimizer_release(r->cluster)); /* it may be freed by now */
+        if (parts) DT__TRY(hooks->release(r->ranks.cluster)); /* it may be freed by now */
     } else if (parts) {
-        status = dt__optimizer_serve(r->optimizer);
+        status = hooks->serve(r->stage.optimizer);
     }
     return conclude(r, status);
 }
 
 dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
 {
-    const dt__shards *s = r->shards;
+    const dt__shards *s = r->ranks.shards;
     if (s == NULL) return DT_OK;
-    const int ranks = dt__cluster_ranks(r->cluster);
+    const int ranks = dt__cluster_ranks(r->ranks.cluster);
     char *all = dt__alloc_array(r->ctx, ranks, DT__MESSAGE_SIZE);
     if (all == NULL) return DT_ERR_NOMEM;
-    const dt_status status = dt__cluster_gather(r->cluster, "the values that are not finite",
+    const dt_status status = dt__cluster_gather(r->ranks.cluster, "the values that are not finite",
                                                 s->words, DT__MESSAGE_SIZE, all);
     const char *first = all;
     while (first < all + (ranks - 1) * DT__MESSAGE_SIZE && *first == 0) first += DT__MESSAGE_SIZE;
@@ -143,24 +145,22 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE])
 static dt_status fetch(void *run, const dt_tensor *x, const int64_t part[2], void *to)
 {
     const dt__run *r = run;
-    return dt__optimizer_fetch_tensor(r->optimizer, x, part, to);
+    return r->ranks.cluster->hooks->optimizer->fetch_tensor(r->stage.optimizer, x, part, to);
 }
 
 dt_status dt__run_open_spread(dt__run *r)
 {
-    if (r->cluster == NULL || r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
-    DT__TRY(dt__spreading_open(r->ctx, r->cluster, &r->spread));
-    r->spread->fetch = fetch;
-    r->spread->fetch_user = r;
-    return DT_OK;
+    if (r->ranks.cluster == NULL || r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
+    const dt__fetching fetching = { fetch, r };
+    return r->ranks.cluster->hooks->experts->open(r->ctx, r->ranks.cluster, &fetching);
 }
 
 dt_status dt__run_check_spread(dt__run *r)
 {
     int64_t fewest = 0;
-    const int ranks = dt__cluster_ranks(r->cluster);
+    const int ranks = dt__cluster_ranks(r->ranks.cluster);
     if (r->o->cluster.experts != DT_EXPERTS_SPREAD) return DT_OK;
-    DT__EACH_MODULE(m, r->model) {
+    DT__EACH_MODULE(m, r->stage.model) {
         if (m->type != &dt__nn_grouped_linear) continue;
         const int64_t experts = dt__entry_find(m, "weight")->x->dims[0];
         if (fewest == 0 || experts < fewest) fewest = experts;
@@ -187,22 +187,22 @@ dt_status dt__run_check_spread(dt__run *r)
                             ranks, (long long)fewest);
 }
 
-dt_status dt__run_cut_experts(dt__run *r) { return dt__spread_cut(r->ctx, r->model); }
+dt_status dt__run_cut_experts(dt__run *r) { return dt__spread_cut(r->ctx, r->stage.model); }
 
 dt_status dt__run_join_experts(dt__run *r)
 {
-    if (r->spread == NULL) return DT_OK;
-    dt_tape_reset(r->tape);
-    return dt__spread_join(r->ctx, r->model);
+    if (r->ctx->spread == NULL) return DT_OK;
+    dt_tape_reset(r->stage.tape);
+    return dt__spread_join(r->ctx, r->stage.model);
 }
 
 dt_status dt__run_end_spread(dt__run *r)
 {
-    if (r->spread == NULL) return DT_OK;
-    dt_zero_grad(r->model);
+    if (r->ctx->spread == NULL) return DT_OK;
+    dt_zero_grad(r->stage.model);
     dt__shards_close(r);
-    dt_optimizer_free(r->optimizer);
-    r->optimizer = r->state.optimizer = NULL;
+    dt_optimizer_free(r->stage.optimizer);
+    r->stage.optimizer = r->stage.state.optimizer = NULL;
     return dt__run_join_experts(r);
 }
 
@@ -218,7 +218,7 @@ static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
     const dt__param *params;
     const int choice = r->o->cluster.shard_optimizer;
     if (choice != DT_SHARD_AUTO) return choice == DT_SHARD_ON;
-    if (dt__module_params(r->model, &params, &n) != DT_OK) return false;
+    if (dt__module_params(r->stage.model, &params, &n) != DT_OK) return false;
     for (int64_t i = 0; i < n; i++) {
         if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;
@@ -230,9 +230,9 @@ dt_status dt__run_optimizer(dt__run *r)
 {
     dt_optimizer_options o = r->o->train.optimizer;
     o.average = r->o->train.average.name != DT_AVERAGE_NONE;
-    const bool shared = r->cluster != NULL && shares_optimizer(r, &o);
-    const dt__optimizer_ranks ranks = { r->cluster, shared };
-    return dt__optimizer_create_for(r->model, &o, &ranks, &r->optimizer);
+    const bool shared = r->ranks.cluster != NULL && shares_optimizer(r, &o);
+    const dt__optimizer_ranks ranks = { r->ranks.cluster, shared };
+    return dt__optimizer_create_for(r->stage.model, &o, &ranks, &r->stage.optimizer);
 }
 
 /* ---- the weights of all ranks ---------------------------------------------------------------- */
@@ -249,10 +249,10 @@ static uint64_t hash_of(const dt_tensor *x)
 /* all: the hashes of each rank's n tensors. */
 static dt_status compare_hashes(dt__run *r, const dt__param *params, int64_t n, const uint64_t *all)
 {
-    for (int k = 1; k < dt__cluster_ranks(r->cluster); k++) {
+    for (int k = 1; k < dt__cluster_ranks(r->ranks.cluster); k++) {
         for (int64_t i = 0; i < n; i++) {
             if (all[k * n + i] == all[i]) continue;
-            r->together = true;
+            r->ranks.together = true;
             return dt_fail(r->ctx, DT_ERR_STATE,
                            "step %lld: the weights of rank %d differ from those of rank 0, first "
                            "in %s: a machine computes wrongly, or differently; the newest "
@@ -268,16 +268,16 @@ dt_status dt__run_compare_ranks(dt__run *r)
     const dt__param *params;
     int64_t n;
     const int64_t every = r->o->cluster.check_steps;
-    if (r->cluster == NULL || every == 0) return DT_OK;
+    if (r->ranks.cluster == NULL || every == 0) return DT_OK;
     if (*dt__run_count(r, DT__COUNT_STEP) % every != 0) return DT_OK;
-    DT__TRY(dt__module_params(r->model, &params, &n));
-    const int ranks = dt__cluster_ranks(r->cluster);
+    DT__TRY(dt__module_params(r->stage.model, &params, &n));
+    const int ranks = dt__cluster_ranks(r->ranks.cluster);
     uint64_t *all = dt__alloc_array(r->ctx, n * (ranks + 1), sizeof *all);
     if (all == NULL) return DT_ERR_NOMEM;
     uint64_t *own = all + n * ranks;
     for (int64_t i = 0; i < n; i++) own[i] = hash_of(params[i].x);
-    dt_status s =
-        dt__cluster_gather(r->cluster, "the hashes of weights", own, (size_t)n * sizeof *own, all);
+    dt_status s = dt__cluster_gather(r->ranks.cluster, "the hashes of weights", own,
+                                     (size_t)n * sizeof *own, all);
     if (s == DT_OK) s = compare_hashes(r, params, n, all);
     dt__release(r->ctx, all);
     return s;

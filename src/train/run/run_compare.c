@@ -12,7 +12,7 @@
 #include "ptq/keys.h"
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <detent/experimental/report.h>
 #include <string.h>
@@ -22,9 +22,11 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
     const dt__wanted wanted = answers == NULL ? DT__WANTS_METRICS : DT__WANTS_ANSWERS;
     const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size,
                                 .metrics = r->o->train.metrics };
-    const dt__evaluation e = {
-        .m = m, .d = r->evaluated, .options = &how, .wanted = wanted, .cluster = r->cluster
-    };
+    const dt__evaluation e = { .m = m,
+                               .d = r->data.evaluated,
+                               .options = &how,
+                               .wanted = wanted,
+                               .cluster = r->ranks.cluster };
     return dt__run_time_evaluation(r, &e, metrics, answers);
 }
 
@@ -33,7 +35,7 @@ static dt_status evaluate(dt__run *r, dt_module *m, dt_metrics *metrics, dt_tens
 static void keep(dt__run *r, dt_contender which, const dt_metrics *m)
 {
     for (int i = 0; i < m->n; i++) *dt__run_result(r, which, i) = m->value[i];
-    r->seconds[which] = m->seconds;
+    r->pace.seconds[which] = m->seconds;
 }
 
 /* A copy of the model. */
@@ -41,8 +43,9 @@ static dt_status copy_model(dt__run *r, dt_module **out)
 {
     DT__TRY(dt__family_twin(r->ctx, r->o->model.family, r->o->model.options, out));
     dt_status status = dt_recipe_adapt(r->recipe, *out);
-    if (status == DT_OK && dt__is_cut(r->model)) status = dt__spread_cut(r->ctx, *out);
-    if (status == DT_OK) status = dt_module_copy_state(*out, r->model);
+    if (status == DT_OK && dt__is_cut(r->ctx, r->stage.model))
+        status = dt__spread_cut(r->ctx, *out);
+    if (status == DT_OK) status = dt_module_copy_state(*out, r->stage.model);
     if (status == DT_OK) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
@@ -67,18 +70,18 @@ static dt_status evaluate_rounded(dt__run *r, dt_metrics *m)
 dt_status dt__run_compare_float(dt__run *r)
 {
     dt_metrics m;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     dt_memory_trim(r->ctx);
     if (!r->o->qat.given) {
         dt_tensor *answers;
-        DT__TRY(evaluate(r, r->model, &m, &answers));
+        DT__TRY(evaluate(r, r->stage.model, &m, &answers));
         dt_status status = dt__run_write_confusion(r, answers);
-        if (status == DT_OK) status = dt__run_write_examples(r, r->model, answers);
+        if (status == DT_OK) status = dt__run_write_examples(r, r->stage.model, answers);
         dt_tensor_free(answers);
         keep(r, DT_RUN_FLOAT, &m);
         return status;
     }
-    DT__TRY(evaluate(r, r->model, &m, NULL));
+    DT__TRY(evaluate(r, r->stage.model, &m, NULL));
     keep(r, DT_RUN_FLOAT, &m);
     DT__TRY(evaluate_rounded(r, &m));
     keep(r, DT_RUN_PTQ, &m);
@@ -92,20 +95,20 @@ static void show(dt__run *r, dt_contender which, const dt_metrics *m)
     dt_run_summary *s = r->summary;
     const bool packed = which == DT_RUN_PTQ || which == DT_RUN_CONVERTED;
     const int64_t bytes = packed ? s->quantized_bytes : s->float_bytes;
-    const int64_t weights = s->parameters - r->range_params;
+    const int64_t weights = s->parameters - r->data.range_params;
     const double bits = 8 * (double)bytes / (double)dt__max_i64(weights, 1);
     s->result[which] = (dt_run_result){ true, *m, bytes, bits };
 }
 
 static void show_kept(dt__run *r, dt_contender which)
 {
-    dt_metrics m = { .examples = dt_dataset_count(r->evaluated), .n = r->n_metrics };
+    dt_metrics m = { .examples = dt_dataset_count(r->data.evaluated), .n = r->data.n_metrics };
     for (int i = 0; i < m.n; i++) {
-        m.metric[i] = r->metric[i];
+        m.metric[i] = r->data.metric[i];
         m.value[i] = *dt__run_result(r, which, i);
     }
     m.loss = m.value[m.n - 1];
-    dt__put_speed(&m, r->evaluated, r->seconds[which]);
+    dt__put_speed(&m, r->data.evaluated, r->pace.seconds[which]);
     show(r, which, &m);
 }
 
@@ -122,7 +125,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     dt_module *loaded = NULL;
     dt_tensor *here = NULL, *there = NULL;
     dt_metrics m;
-    dt_status status = evaluate(r, r->model, &m, &here);
+    dt_status status = evaluate(r, r->stage.model, &m, &here);
     dt_memory_trim(r->ctx);
     if (status == DT_OK) status = dt_model_load(r->ctx, path, &loaded, NULL);
     if (status == DT_OK) status = evaluate(r, loaded, &m, &there);
@@ -163,22 +166,22 @@ static dt_status save_codes(dt__run *r, const dt__rounding *p, const char *path)
 {
     DT__TRY(dt__run_choose_thresholds(r));
     if (!dt__run_writes(r)) return DT_OK;
-    if (p == NULL) return dt_model_save(r->model, &r->state.info, path);
-    return dt__rounding_save(p, r->model, &r->state.info, path);
+    if (p == NULL) return dt_model_save(r->stage.model, &r->stage.state.info, path);
+    return dt__rounding_save(p, r->stage.model, &r->stage.state.info, path);
 }
 
 /* Converts the model by the recipe's rounder and writes `path`. */
 static dt_status choose_codes(dt__run *r, const char *path)
 {
-    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
+    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->data.train, true));
     dt__calibration calibration;
     rounding own = { r, dt__seconds() };
-    const dt__rounding_job job = { .m = r->model,
+    const dt__rounding_job job = { .m = r->stage.model,
                                    .calibration = &calibration,
-                                   .cluster = r->cluster,
+                                   .cluster = r->ranks.cluster,
                                    .done = stop_between,
                                    .user = &own };
-    dt_status status = dt__calibration_open(&calibration, r->ctx, r->train, &p.choice);
+    dt_status status = dt__calibration_open(&calibration, r->ctx, r->data.train, &p.choice);
     if (status == DT_OK) status = dt__rounding_run(&p, &job, NULL);
     if (status == DT_OK) status = save_codes(r, &p, path);
     dt__calibration_close(&calibration);
@@ -189,7 +192,7 @@ static dt_status choose_codes(dt__run *r, const char *path)
 static dt_status keep_codes(dt__run *r, const char *path)
 {
     dt_convert_report report;
-    DT__TRY(dt_convert(r->model, NULL, &report));
+    DT__TRY(dt_convert(r->stage.model, NULL, &report));
     if (report.elements > 0) {
         r->summary->clipped = (double)report.clipped / (double)report.elements;
     }
@@ -208,20 +211,20 @@ static dt_status convert(dt__run *r)
     dt_metrics m;
     DT__TRY(dt__run_path(r, r->o->convert.output, path));
     if (dt__run_writes(r)) DT__TRY(dt__run_make_parents(r->ctx, path));
-    dt_status status = evaluate(r, r->model, &m, &trained);
+    dt_status status = evaluate(r, r->stage.model, &m, &trained);
     if (status == DT_OK) {
         show(r, DT_RUN_QAT, &m);
         status = dt__run_write_layers(r, "layers-end.json");
     }
     if (status == DT_OK) status = dt__run_write_sensitivity(r);
     if (status == DT_OK) {
-        dt_optimizer_free(r->optimizer);
-        r->optimizer = NULL;
+        dt_optimizer_free(r->stage.optimizer);
+        r->stage.optimizer = NULL;
         dt_memory_trim(r->ctx);
         r->summary->rounder = dt__rounder_names[r->o->convert.rounding.rounder];
         status = (is_nearest(r) ? keep_codes : choose_codes)(r, path);
     }
-    if (status == DT_OK) status = dt__cluster_meet(r->cluster, DT__MEETING, status);
+    if (status == DT_OK) status = dt__cluster_meet(r->ranks.cluster, DT__MEETING, status);
     if (status == DT_OK) status = prove(r, path, trained);
     dt_tensor_free(trained);
     return status;
@@ -240,7 +243,7 @@ static dt_status write_summary(dt__run *r)
 dt_status dt__run_finish(dt__run *r)
 {
     const bool quantized = r->o->qat.given;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     dt_memory_trim(r->ctx);
     r->summary->steps = *dt__run_count(r, DT__COUNT_STEP);
     r->summary->stopped_early = *dt__run_count(r, DT__COUNT_STOPPED) != 0;
@@ -255,7 +258,7 @@ dt_status dt__run_finish(dt__run *r)
     }
     if (quantized) DT__TRY(convert(r));
     DT__TRY(write_summary(r));
-    DT__TRY(dt__run_write_machine(r, dt__seconds() - r->opened));
+    DT__TRY(dt__run_write_machine(r, dt__seconds() - r->pace.opened));
     DT__TRY(dt__run_write_columns(r));
     if (r->o->run.report && dt__run_writes(r))
         DT__TRY(dt_report_write(r->ctx, &r->o->run.dir, 1, NULL));

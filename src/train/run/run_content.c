@@ -16,16 +16,17 @@ static int64_t hash_of(const dt_dataset *d)
 
 static void compute(dt__run *r)
 {
-    if (r->content[TRAIN_HASH] != 0) return;
-    r->content[EXAMPLES] = dt_dataset_count(r->train);
-    r->content[TRAIN_HASH] = hash_of(r->train);
-    r->content[VALIDATION_HASH] = hash_of(r->validation);
+    if (r->data.content[TRAIN_HASH] != 0) return;
+    r->data.content[EXAMPLES] = dt_dataset_count(r->data.train);
+    r->data.content[TRAIN_HASH] = hash_of(r->data.train);
+    r->data.content[VALIDATION_HASH] = hash_of(r->data.validation);
 }
 
 void dt__run_set_content(dt__run *r)
 {
     compute(r);
-    for (int i = 0; i < CONTENTS; i++) *dt__run_count(r, DT__COUNT_EXAMPLES + i) = r->content[i];
+    for (int i = 0; i < CONTENTS; i++)
+        *dt__run_count(r, DT__COUNT_EXAMPLES + i) = r->data.content[i];
 }
 
 dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
@@ -39,21 +40,22 @@ dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
     }
     if (was[TRAIN_HASH] == 0) return DT_OK; /* an older one */
     compute(r);
-    if (was[EXAMPLES] != r->content[EXAMPLES]) {
+    if (was[EXAMPLES] != r->data.content[EXAMPLES]) {
         return dt_fail(r->ctx, DT_ERR_FORMAT,
                        "%s: the training data have changed: it was trained on %lld %s, and now "
                        "there are %lld%s",
-                       checkpoint->path, (long long)was[EXAMPLES], dt__dataset_examples(r->train),
-                       (long long)r->content[EXAMPLES], go_on);
+                       checkpoint->path, (long long)was[EXAMPLES],
+                       dt__dataset_examples(r->data.train), (long long)r->data.content[EXAMPLES],
+                       go_on);
     }
-    if (was[TRAIN_HASH] != r->content[TRAIN_HASH]) {
+    if (was[TRAIN_HASH] != r->data.content[TRAIN_HASH]) {
         return dt_fail(r->ctx, DT_ERR_FORMAT,
                        "%s: the training data have changed: there are %lld %s as before, but with "
                        "other content, or in another order%s",
-                       checkpoint->path, (long long)was[EXAMPLES], dt__dataset_examples(r->train),
-                       go_on);
+                       checkpoint->path, (long long)was[EXAMPLES],
+                       dt__dataset_examples(r->data.train), go_on);
     }
-    if (was[VALIDATION_HASH] == r->content[VALIDATION_HASH]) return DT_OK;
+    if (was[VALIDATION_HASH] == r->data.content[VALIDATION_HASH]) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,
                    "%s: the validation data have changed, with which the best evaluation is "
                    "found%s",

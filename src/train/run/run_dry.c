@@ -11,20 +11,20 @@
 static dt_status measure(dt__run *r, size_t *bytes)
 {
     dt_tensor *x, *target;
-    dt_tape_reset(r->tape);
-    DT__TRY(dt_loader_next(r->loader, &x, &target));
+    dt_tape_reset(r->stage.tape);
+    DT__TRY(dt_loader_next(r->stage.loader, &x, &target));
     dt__pass pass;
     DT__TRY(dt__run_pass(r, x, target, &pass));
-    dt_no_grad(r->tape, true);
-    dt__loss(r->task, &pass);
-    dt_no_grad(r->tape, false);
-    DT__TRY(dt_tape_status(r->tape));
-    dt_tape_reset(r->tape);
+    dt_no_grad(r->stage.tape, true);
+    dt__loss(r->data.task, &pass);
+    dt_no_grad(r->stage.tape, false);
+    DT__TRY(dt_tape_status(r->stage.tape));
+    dt_tape_reset(r->stage.tape);
     const size_t before = dt_memory_of(r->ctx).used;
-    dt__loss(r->task, &pass);
-    DT__TRY(dt_tape_status(r->tape));
+    dt__loss(r->data.task, &pass);
+    DT__TRY(dt_tape_status(r->stage.tape));
     *bytes = dt_memory_of(r->ctx).used - before;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     return DT_OK;
 }
 
@@ -34,7 +34,7 @@ static dt_status measure(dt__run *r, size_t *bytes)
 
 static int timed_updates(const dt__run *r)
 {
-    return (int)dt__max_i64(0, dt__min_i64(MOST_UPDATES, (r->per_epoch - 5) / 2));
+    return (int)dt__max_i64(0, dt__min_i64(MOST_UPDATES, (r->data.per_epoch - 5) / 2));
 }
 
 static dt_status some_steps(dt__run *r, int phase)
@@ -50,7 +50,7 @@ static dt_status some_steps(dt__run *r, int phase)
         DT__TRY(dt__run_update(r, &u));
         const double seconds = dt__seconds() - before;
         if (i == 0) ++*dt__run_count(r, DT__COUNT_STEP);
-        if (most == 0) r->timed_phase = dt__run_phase(r); /* so that the only one counts */
+        if (most == 0) r->pace.timed_phase = dt__run_phase(r); /* so that the only one counts */
         dt__run_time_update(r, u.samples, seconds);
         if (i == 0 && most > 0) continue;
         sum += seconds;
@@ -62,9 +62,10 @@ static dt_status some_steps(dt__run *r, int phase)
 
 static dt_status dry_qat(dt__run *r)
 {
-    if (dt__run_teaches_itself(r)) DT__TRY(dt__run_model(r, &r->teacher)); /* of the same size */
-    dt_tape_reset(r->tape);
-    DT__TRY(dt__run_prepare(r, r->model, dt__run_prepares_trained(r)));
+    if (dt__run_teaches_itself(r))
+        DT__TRY(dt__run_model(r, &r->stage.teacher)); /* of the same size */
+    dt_tape_reset(r->stage.tape);
+    DT__TRY(dt__run_prepare(r, r->stage.model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     DT__TRY(dt__run_set_backward(r));
     return some_steps(r, 1);
@@ -77,6 +78,6 @@ dt_status dt__run_dry(dt__run *r)
     dt__run_plan(r);
     if (dt__run_trains_in_float(r)) DT__TRY(some_steps(r, 0));
     if (r->o->qat.given) DT__TRY(dry_qat(r));
-    r->summary->run_seconds = dt__work_left(r->work, DT__RUN_WORKS);
+    r->summary->run_seconds = dt__work_left(r->pace.work, DT__RUN_WORKS);
     return DT_OK;
 }

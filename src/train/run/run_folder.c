@@ -94,8 +94,8 @@ void dt__run_predict_folder(dt__run *r)
 static dt_status begin(dt__run *r)
 {
     r->summary->begun = true;
-    DT__TRY(resolve(r, &r->resolved));
-    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
+    DT__TRY(resolve(r, &r->files.resolved));
+    return dt__run_write(r, "recipe.yaml", r->files.resolved, strlen(r->files.resolved));
 }
 
 static dt_status make_folder(dt__run *r)
@@ -134,8 +134,8 @@ static dt_status read_recipe(dt__run *r, dt_recipe **out)
 
 static dt_status take_text(dt__run *r, const dt_recipe *before)
 {
-    r->rewrite = *dt__recipe_difference(r->recipe, before, true) != 0;
-    if (r->rewrite) return resolve(r, &r->resolved);
+    r->files.rewrite = *dt__recipe_difference(r->recipe, before, true) != 0;
+    if (r->files.rewrite) return resolve(r, &r->files.resolved);
     dt__chars t = { .ctx = r->ctx };
     char path[DT__RUN_PATH], buffer[4096];
     DT__TRY(dt__run_path(r, "recipe.yaml", path));
@@ -145,15 +145,15 @@ static dt_status take_text(dt__run *r, const dt_recipe *before)
         dt__put(&t, buffer, (size_t)n);
     const int error = errno;
     if (file >= 0) dt__sys_close(file);
-    r->resolved = (char *)(uintptr_t)dt__chars_text(&t);
+    r->files.resolved = (char *)(uintptr_t)dt__chars_text(&t);
     if (n < 0) return dt__file_fail(r->ctx, "read", path, error);
-    return r->resolved == NULL ? DT_ERR_NOMEM : DT_OK;
+    return r->files.resolved == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
 dt_status dt__run_keep_recipe(dt__run *r)
 {
-    if (!r->rewrite || !dt__run_writes(r)) return DT_OK;
-    return dt__run_write(r, "recipe.yaml", r->resolved, strlen(r->resolved));
+    if (!r->files.rewrite || !dt__run_writes(r)) return DT_OK;
+    return dt__run_write(r, "recipe.yaml", r->files.resolved, strlen(r->files.resolved));
 }
 
 static dt_status find_folder(dt__run *r)
@@ -182,12 +182,12 @@ static dt_status open_metrics(dt__run *r)
     struct stat found;
     struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
     DT__TRY(dt__run_path(r, "metrics.jsonl", path));
-    r->metrics = dt__sys_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC);
-    if (r->metrics < 0) return dt__file_fail(r->ctx, "open", path, errno);
-    if (fstat(r->metrics, &found) != 0 || !S_ISREG(found.st_mode)) {
+    r->files.metrics = dt__sys_open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC);
+    if (r->files.metrics < 0) return dt__file_fail(r->ctx, "open", path, errno);
+    if (fstat(r->files.metrics, &found) != 0 || !S_ISREG(found.st_mode)) {
         return dt_fail(r->ctx, DT_ERR_IO, "cannot write '%s': it is not a regular file", path);
     }
-    if (fcntl(r->metrics, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
+    if (fcntl(r->files.metrics, F_SETLK, &whole) != 0 && (errno == EACCES || errno == EAGAIN)) {
         return dt_fail(r->ctx, DT_ERR_STATE,
                        "another process trains in '%s'; wait for its end, or give another run.dir",
                        r->o->run.dir);
@@ -207,8 +207,8 @@ dt_status dt__run_folder(dt__run *r)
     if (!r->control.resume) DT__TRY(make_folder(r));
     else DT__TRY(go_on(r));
     DT__TRY(open_metrics(r));
-    const char *const folders[] = { r->o->run.dir, r->checkpoints[DT__MAIN],
-                                    r->checkpoints[DT__BASELINE] };
+    const char *const folders[] = { r->o->run.dir, r->files.checkpoints[DT__MAIN],
+                                    r->files.checkpoints[DT__BASELINE] };
     for (int i = 0; i < DT__COUNT_OF(folders) && r->control.resume; i++) {
         dt__file_remove_left(folders[i]);
     }
@@ -218,16 +218,17 @@ dt_status dt__run_folder(dt__run *r)
 dt_status dt__run_name_folders(dt__run *r)
 {
     const char *dir = r->o->run.dir;
-    r->checkpoints[DT__MAIN] = dt__format_string(r->ctx, "%s/checkpoints", dir);
-    r->checkpoints[DT__BASELINE] = dt__format_string(r->ctx, "%s/checkpoints/baseline", dir);
-    return r->checkpoints[0] == NULL || r->checkpoints[1] == NULL ? DT_ERR_NOMEM : DT_OK;
+    r->files.checkpoints[DT__MAIN] = dt__format_string(r->ctx, "%s/checkpoints", dir);
+    r->files.checkpoints[DT__BASELINE] = dt__format_string(r->ctx, "%s/checkpoints/baseline", dir);
+    return r->files.checkpoints[0] == NULL || r->files.checkpoints[1] == NULL ? DT_ERR_NOMEM
+                                                                              : DT_OK;
 }
 
 dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
 {
     if (!dt__run_writes(r)) return DT_OK;
     while (bytes > 0) {
-        const ssize_t n = dt__sys_write(r->metrics, line, bytes);
+        const ssize_t n = dt__sys_write(r->files.metrics, line, bytes);
         if (n < 0) return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
         line += n;
         bytes -= (size_t)n;
@@ -237,7 +238,7 @@ dt_status dt__run_append(dt__run *r, const char *line, size_t bytes)
 
 dt_status dt__run_sync(dt__run *r)
 {
-    if (dt__sys_sync(r->metrics) == 0) return DT_OK;
+    if (dt__sys_sync(r->files.metrics) == 0) return DT_OK;
     return dt__file_fail(r->ctx, "write", "metrics.jsonl", errno);
 }
 
@@ -248,7 +249,7 @@ static dt_status find_line(dt__run *r, int64_t lines, off_t *end)
     off_t at = 0;
     *end = 0;
     while (lines > 0) {
-        const ssize_t n = dt__sys_read_at(r->metrics, buffer, sizeof buffer, at);
+        const ssize_t n = dt__sys_read_at(r->files.metrics, buffer, sizeof buffer, at);
         if (n < 0) return dt__file_fail(r->ctx, "read", "metrics.jsonl", errno);
         if (n == 0) break;
         for (ssize_t i = 0; i < n && lines > 0; i++) {
@@ -268,6 +269,6 @@ dt_status dt__run_truncate(dt__run *r, int64_t lines)
     off_t end;
     if (!dt__run_writes(r)) return DT_OK;
     DT__TRY(find_line(r, lines, &end));
-    if (dt__sys_truncate(r->metrics, end) == 0) return DT_OK;
+    if (dt__sys_truncate(r->files.metrics, end) == 0) return DT_OK;
     return dt__file_fail(r->ctx, "cut", "metrics.jsonl", errno);
 }

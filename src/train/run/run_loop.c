@@ -24,7 +24,7 @@ void dt__run_begin_line(dt__run *r, dt__chars *t)
     *t = (dt__chars){ .ctx = r->ctx };
     dt__put_text(t, "{\"step\": ");
     dt__put_integer(t, step);
-    put_field(t, "epoch", (double)step / (double)r->per_epoch);
+    put_field(t, "epoch", (double)step / (double)r->data.per_epoch);
     DT__PUT_ALL(t, ", \"phase\": ", DT__QUOTED(dt__run_phase(r)));
 }
 
@@ -41,15 +41,16 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t)
 /* Of several ranks: means over updates of this process since the latest line. */
 static void put_communication(dt__run *r, dt__chars *t)
 {
-    const dt__cluster_costs now = dt__cluster_costs_of(r->cluster), *before = &r->line_costs;
-    const double n = (double)(r->trained - r->line_trained);
-    if (r->cluster != NULL && n > 0) {
+    const dt__cluster_costs now = dt__cluster_costs_of(r->ranks.cluster),
+                            *before = &r->pace.line_costs;
+    const double n = (double)(r->pace.trained - r->pace.line_trained);
+    if (r->ranks.cluster != NULL && n > 0) {
         put_field(t, "communication_ms", 1e3 * (now.busy - before->busy) / n);
         put_field(t, "exposed_ms", 1e3 * (now.waited - before->waited) / n);
         put_field(t, "sent_bytes", (now.sent - before->sent) / n);
     }
-    r->line_costs = now;
-    r->line_trained = r->trained;
+    r->pace.line_costs = now;
+    r->pace.line_trained = r->pace.trained;
 }
 
 /* Means over the updates since the latest line. */
@@ -66,9 +67,9 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     }
     put_field(&t, "lr", u->lr);
     put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
-    const double seconds = now - r->line_clock;
-    const double speed = seconds > 0 ? (double)r->line_samples / seconds : 0;
-    const int64_t context = dt_dataset_context(r->train);
+    const double seconds = now - r->pace.line_clock;
+    const double speed = seconds > 0 ? (double)r->pace.line_samples / seconds : 0;
+    const int64_t context = dt_dataset_context(r->data.train);
     if (r->o->train.spikes.policy != DT_SPIKES_IGNORE) {
         put_field(&t, "spikes", (double)*dt__run_count(r, DT__COUNT_SPIKES));
     }
@@ -77,8 +78,8 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     put_communication(r, &t);
     *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
     *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;
-    r->line_clock = now;
-    r->line_samples = 0;
+    r->pace.line_clock = now;
+    r->pace.line_samples = 0;
     return dt__run_end_line(r, &t);
 }
 
@@ -86,25 +87,25 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
 
 dt_progress dt__run_progress(const dt__run *r)
 {
-    const int64_t step = r->count[DT__COUNT_STEP].value;
-    const double seconds = dt__seconds() - r->began;
-    const double speed = (double)r->samples / (seconds > 1e-9 ? seconds : 1e-9);
-    const dt__cluster_costs costs = dt__cluster_costs_of(r->cluster);
-    const double n = r->trained == 0 ? 1 : (double)r->trained;
+    const int64_t step = r->stage.count[DT__COUNT_STEP].value;
+    const double seconds = dt__seconds() - r->pace.began;
+    const double speed = (double)r->pace.samples / (seconds > 1e-9 ? seconds : 1e-9);
+    const dt__cluster_costs costs = dt__cluster_costs_of(r->ranks.cluster);
+    const double n = r->pace.trained == 0 ? 1 : (double)r->pace.trained;
     return (dt_progress){
         .phase = dt__run_phase(r),
         .step = step,
-        .steps = r->steps,
-        .loss = r->latest.loss,
-        .lr = r->latest.lr,
-        .validation_loss = r->validated,
-        .metric = isnan(r->validated) || r->n_metrics < 2 ? NULL : r->metric[0],
-        .metric_value = r->first_metric,
-        .busiest_expert = r->experts.any ? r->experts.busiest : 0,
-        .idlest_expert = r->experts.any ? r->experts.idlest : 0,
+        .steps = r->data.steps,
+        .loss = r->pace.latest.loss,
+        .lr = r->pace.latest.lr,
+        .validation_loss = r->pace.validated,
+        .metric = isnan(r->pace.validated) || r->data.n_metrics < 2 ? NULL : r->data.metric[0],
+        .metric_value = r->pace.first_metric,
+        .busiest_expert = r->pace.experts.any ? r->pace.experts.busiest : 0,
+        .idlest_expert = r->pace.experts.any ? r->pace.experts.idlest : 0,
         .samples_per_s = speed,
-        .tokens_per_s = speed * (double)dt_dataset_context(r->train),
-        .seconds_left = dt__work_left(r->work, DT__RUN_WORKS),
+        .tokens_per_s = speed * (double)dt_dataset_context(r->data.train),
+        .seconds_left = dt__work_left(r->pace.work, DT__RUN_WORKS),
         .memory = dt_memory_of(r->ctx).held,
         .communication_ms = 1e3 * costs.busy / n,
         .exposed_ms = 1e3 * costs.waited / n,
@@ -114,7 +115,7 @@ dt_progress dt__run_progress(const dt__run *r)
 
 static void report(dt__run *r, const dt__update_result *u)
 {
-    r->latest = *u;
+    r->pace.latest = *u;
     if (r->control.progress == NULL) return;
     const dt_progress p = dt__run_progress(r);
     r->control.progress(r->control.user, &p);
@@ -123,9 +124,9 @@ static void report(dt__run *r, const dt__update_result *u)
 static void count(dt__run *r, const dt__update_result *u)
 {
     const double limit = r->o->train.clip_grad_norm;
-    r->trained++;
-    r->samples += u->samples;
-    r->line_samples += u->samples;
+    r->pace.trained++;
+    r->pace.samples += u->samples;
+    r->pace.line_samples += u->samples;
     ++*dt__run_count(r, DT__COUNT_STEP);
     if (u->skipped) {
         ++*dt__run_count(r, DT__COUNT_SKIPPED);
@@ -140,14 +141,14 @@ static void count(dt__run *r, const dt__update_result *u)
 bool dt__run_is_late(const dt__run *r)
 {
     const double minutes = r->o->train.checkpoint.every_minutes;
-    return minutes > 0 && dt__seconds() - r->saved_clock >= 60 * minutes;
+    return minutes > 0 && dt__seconds() - r->pace.saved_clock >= 60 * minutes;
 }
 
 /* Whether a checkpoint follows the latest update. */
 static bool is_due(dt__run *r)
 {
     const dt_checkpoint_options *o = &r->o->train.checkpoint;
-    const bool by_time = r->cluster == NULL ? dt__run_is_late(r) : r->asked_to_save;
+    const bool by_time = r->ranks.cluster == NULL ? dt__run_is_late(r) : r->ranks.asked_to_save;
     return by_time ||
            (o->every_steps > 0 && *dt__run_count(r, DT__COUNT_STEP) % o->every_steps == 0);
 }
@@ -157,10 +158,10 @@ static bool is_due(dt__run *r)
 static dt_status stop(dt__run *r)
 {
     DT__TRY(dt__run_save(r));
-    r->together = true;
+    r->ranks.together = true;
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted at step %lld of %lld (%s); a checkpoint was saved in %s",
-                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->steps,
+                   (long long)*dt__run_count(r, DT__COUNT_STEP), (long long)r->data.steps,
                    dt__run_phase(r), r->o->run.dir);
 }
 
@@ -168,14 +169,15 @@ static dt_status stop(dt__run *r)
 static int64_t line_every(const dt__run *r)
 {
     const int64_t own = r->o->train.log.every_steps;
-    return own > 0 ? own : dt__min_i64(MOST_BETWEEN, dt__max_i64(1, r->steps / LEAST_LINES));
+    return own > 0 ? own : dt__min_i64(MOST_BETWEEN, dt__max_i64(1, r->data.steps / LEAST_LINES));
 }
 
 dt_status dt__run_until(dt__run *r, int64_t end)
 {
     dt__update_result u;
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
-        if (r->cluster == NULL ? dt__run_wants_to_stop(r) : r->asked_to_stop) return stop(r);
+        if (r->ranks.cluster == NULL ? dt__run_wants_to_stop(r) : r->ranks.asked_to_stop)
+            return stop(r);
         const double before = dt__seconds();
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
@@ -183,7 +185,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         DT__TRY(dt__run_average(r));
         DT__TRY(dt__run_compare_ranks(r));
         const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-        const bool logged = step % line_every(r) == 0 || step == r->steps;
+        const bool logged = step % line_every(r) == 0 || step == r->data.steps;
         if (logged) DT__TRY(write_line(r, &u));
         DT__TRY(dt__run_log_layers(r));
         dt__run_time_update(r, u.samples, dt__seconds() - before);

@@ -24,9 +24,9 @@ static void name_columns(const dt__run *r, char metric[DT_MAX_METRICS][DT_MAX_ME
                                          "clipped", "lr",    "skipped", "samples_per_s" };
     int n = 0;
     for (int i = 0; i < DT__COUNT_OF(first); i++) columns[n++] = first[i];
-    if (dt_dataset_context(r->train) > 0) columns[n++] = "tokens_per_s";
-    for (int i = 0; i < r->n_metrics && r->validation != NULL; i++) {
-        snprintf(metric[i], sizeof metric[i], "validation_%s", r->metric[i]->name);
+    if (dt_dataset_context(r->data.train) > 0) columns[n++] = "tokens_per_s";
+    for (int i = 0; i < r->data.n_metrics && r->data.validation != NULL; i++) {
+        snprintf(metric[i], sizeof metric[i], "validation_%s", r->data.metric[i]->name);
         columns[n++] = metric[i];
     }
     columns[n] = NULL;
@@ -102,7 +102,8 @@ static dt_status read_lines(dt__run *r, dt__chars *t)
 {
     char buffer[4096];
     ssize_t n;
-    for (off_t at = 0; (n = dt__sys_read_at(r->metrics, buffer, sizeof buffer, at)) > 0; at += n) {
+    for (off_t at = 0; (n = dt__sys_read_at(r->files.metrics, buffer, sizeof buffer, at)) > 0;
+         at += n) {
         dt__put(t, buffer, (size_t)n);
     }
     if (n < 0) return dt__file_fail(r->ctx, "read", "metrics.jsonl", errno);

@@ -23,13 +23,13 @@ static dt_status columns_of(const dt_tensor *y, int64_t each, int64_t first, int
 
 dt_status dt__run_output_open(dt__run *r, int i, dt_tensor *y, dt__run_output *out)
 {
-    const dt__joined *j = r->evaluated->joined;
+    const dt__joined *j = r->data.evaluated->joined;
     const dt_model_options *m = &r->o->model;
     dt_model_sides sides;
     *out = (dt__run_output){ .y = NULL };
-    if (dt_dataset_target(r->evaluated) != DT_TARGET_SEVERAL) {
+    if (dt_dataset_target(r->data.evaluated) != DT_TARGET_SEVERAL) {
         if (i > 0) return DT_OK;
-        out->d = *r->evaluated;
+        out->d = *r->data.evaluated;
         out->y = y;
         return DT_OK;
     }
@@ -41,7 +41,7 @@ dt_status dt__run_output_open(dt__run *r, int i, dt_tensor *y, dt__run_output *o
         each += sides.out[k].dims[0];
     }
     out->name = j->output[i].name;
-    out->d = dt__joined_view(r->evaluated, &j->output[i]);
+    out->d = dt__joined_view(r->data.evaluated, &j->output[i]);
     return columns_of(y, each, first, sides.out[i].dims[0], &out->y);
 }
 

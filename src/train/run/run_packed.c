@@ -18,7 +18,7 @@ static bool exists(const char *path)
 }
 
 /* Whether the run has a folder by now: a trial model and a dry run have none. */
-static bool has_folder(const dt__run *r) { return r->checkpoints[DT__MAIN] != NULL; }
+static bool has_folder(const dt__run *r) { return r->files.checkpoints[DT__MAIN] != NULL; }
 
 static dt_status load(dt__run *r, const char *own, dt_module **out)
 {
@@ -36,9 +36,9 @@ static dt_status save(dt__run *r, dt_module *m, const char *own)
 {
     const dt_model_info info = { .family = r->o->model.family,
                                  .options = r->o->model.options,
-                                 .tokenizer = r->tokenizer,
-                                 .tokens = r->tokens,
-                                 .hf = r->hf,
+                                 .tokenizer = r->files.tokenizer,
+                                 .tokens = r->files.tokens,
+                                 .hf = r->files.hf,
                                  .grouped = r->o->train.checkpoint.grouped };
     return exists(own) ? DT_OK : dt_model_save(m, &info, own);
 }
@@ -50,8 +50,8 @@ static dt_status name_base(dt__run *r, const char *path, const char *hash)
     dt__put_text(&t, "{\"path\": ");
     DT__PUT_ALL(&t, DT__QUOTED(path), ", \"xxh3\": ", DT__QUOTED(hash));
     dt__put_text(&t, "}");
-    r->base = (char *)(uintptr_t)dt__chars_text(&t);
-    if (r->base != NULL) return DT_OK;
+    r->files.base = (char *)(uintptr_t)dt__chars_text(&t);
+    if (r->files.base != NULL) return DT_OK;
     dt__release(r->ctx, t.bytes);
     return DT_ERR_NOMEM;
 }
@@ -82,7 +82,7 @@ static dt_status is_converted(dt__run *r, const char *path, bool *yes)
 static dt_status keep_base(dt__run *r, dt_module *m, const char *own)
 {
     bool converted = false;
-    if (!has_folder(r) || r->base != NULL) return DT_OK;
+    if (!has_folder(r) || r->files.base != NULL) return DT_OK;
     DT__TRY(is_converted(r, r->o->model.init, &converted));
     if (!converted) {
         DT__TRY(save(r, m, own));
@@ -99,7 +99,7 @@ dt_status dt__run_packed_model(dt__run *r, dt_module **out)
 {
     char own[DT__RUN_PATH];
     DT__TRY(dt__run_path(r, BASE, own));
-    if (r->cluster != NULL) {
+    if (r->ranks.cluster != NULL) {
         return dt_recipe_refuse(r->recipe, "model.pack", "'model.pack' runs on one rank");
     }
     DT__TRY(load(r, own, out));

@@ -9,11 +9,11 @@
 
 #include <math.h>
 
-static int64_t since_start(dt__run *r) { return *dt__run_count(r, DT__COUNT_STEP) - r->start; }
+static int64_t since_start(dt__run *r) { return *dt__run_count(r, DT__COUNT_STEP) - r->data.start; }
 
 static double progress(dt__run *r)
 {
-    return (double)since_start(r) / (double)dt__max_i64(1, r->steps - r->start - 1);
+    return (double)since_start(r) / (double)dt__max_i64(1, r->data.steps - r->data.start - 1);
 }
 
 static dt_status set_estimator(dt__run *r)
@@ -22,7 +22,7 @@ static dt_status set_estimator(dt__run *r)
     if (o->estimator == DT_ESTIMATOR_STE) return DT_OK;
     const double first = o->strength > 0 ? o->strength : dt_estimator_strength(o->estimator);
     const double last = o->strength_end > 0 ? o->strength_end : first;
-    return dt_set_estimator(r->model, o->estimator, first + (last - first) * progress(r));
+    return dt_set_estimator(r->stage.model, o->estimator, first + (last - first) * progress(r));
 }
 
 void dt__run_say_best(dt__run *r)
@@ -35,7 +35,7 @@ void dt__run_say_best(dt__run *r)
 dt_status dt__run_quantize_more(dt__run *r)
 {
     const int64_t each = r->o->qat_schedule.layer_steps;
-    if (each > 0) DT__TRY(dt_enable_layers(r->model, 1 + since_start(r) / each, NULL));
+    if (each > 0) DT__TRY(dt_enable_layers(r->stage.model, 1 + since_start(r) / each, NULL));
     return set_estimator(r);
 }
 
@@ -43,15 +43,15 @@ dt_status dt__run_damp(dt__run *r)
 {
     const double most = r->o->qat_schedule.damping;
     if (most == 0 || *dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    return dt_damp(r->model, r->tape, most * 0.5 * (1 - cos(acos(-1.0) * progress(r))));
+    return dt_damp(r->stage.model, r->stage.tape, most * 0.5 * (1 - cos(acos(-1.0) * progress(r))));
 }
 
 dt_status dt__run_follow_norms(dt__run *r)
 {
     const int64_t batches = r->o->qat_schedule.norm_batches;
     if (!r->o->qat.given || batches == 0) return DT_OK;
-    if (dt_is_observed(r->model)) DT__TRY(dt_observers_freeze(r->model, true));
-    dt_norms_freeze(r->model, false);
+    if (dt_is_observed(r->stage.model)) DT__TRY(dt_observers_freeze(r->stage.model, true));
+    dt_norms_freeze(r->stage.model, false);
     return dt__run_follow(r, batches);
 }
 
@@ -74,11 +74,11 @@ dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial)
     if (each == 0) return DT_OK;
     DT__TRY(dt__recipe_blame(r->recipe, "qat.layer_steps", DT_ERR_UNSUPPORTED,
                              dt_enable_layers(trial, INT64_MAX, &layers)));
-    if (each <= (r->steps - r->start - 1) / dt__max_i64(1, layers - 1)) return DT_OK;
+    if (each <= (r->data.steps - r->data.start - 1) / dt__max_i64(1, layers - 1)) return DT_OK;
     return dt_recipe_refuse(
         r->recipe, "qat.layer_steps",
         "the last of %lld layers would be quantized after training, which has %lld updates behind "
         "qat.start_step; %lld is the most",
-        (long long)layers, (long long)(r->steps - r->start),
-        (long long)((r->steps - r->start - 1) / dt__max_i64(1, layers - 1)));
+        (long long)layers, (long long)(r->data.steps - r->data.start),
+        (long long)((r->data.steps - r->data.start - 1) / dt__max_i64(1, layers - 1)));
 }

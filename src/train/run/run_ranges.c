@@ -5,7 +5,7 @@
 #include "io/model/model.h"
 #include "train/quantize/calibration.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static dt_status create_only(void *user, const char *slot, const char *path, dt_
  * update allocates nothing: the memory plan of the next forward pass relies on that. */
 static dt_status make_state(dt__run *r, const dt_module *m)
 {
-    return m == r->model ? dt_optimizer_visit(r->optimizer, create_only, NULL) : DT_OK;
+    return m == r->stage.model ? dt_optimizer_visit(r->stage.optimizer, create_only, NULL) : DT_OK;
 }
 
 /* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model
@@ -45,7 +45,7 @@ static dt_status take_scales(dt__run *r, dt_module *m)
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
-    if (dt__is_cut(m)) DT__TRY(dt__spread_cut(r->ctx, m));
+    if (dt__is_cut(r->ctx, m)) DT__TRY(dt__spread_cut(r->ctx, m));
     DT__TRY(take_scales(r, m));
     DT__TRY(make_state(r, m));
     const int64_t zeros = dt_unfolded_channels(m);
@@ -55,7 +55,7 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     }
     if (!trained || !dt_is_observed(m)) return DT_OK;
     DT__TRY(dt__spread_begin(r->ctx, m));
-    return dt__spread_end(r->ctx, dt__observe_ranges(m, r->train, r->o));
+    return dt__spread_end(r->ctx, dt__observe_ranges(m, r->data.train, r->o));
 }
 
 /* What the log says of the layers that do not get integers. */
@@ -81,8 +81,8 @@ dt_status dt__run_set_backward(dt__run *r)
 {
     layers l = { 0 };
     if (r->o->train.backward == DT_BACKWARD_FLOAT) return DT_OK;
-    DT__TRY(dt_set_backward(r->model, r->o->train.backward));
-    DT__EACH_MODULE(m, r->model) count_layer(&l, m->path, m);
+    DT__TRY(dt_set_backward(r->stage.model, r->o->train.backward));
+    DT__EACH_MODULE(m, r->stage.model) count_layer(&l, m->path, m);
     dt__say(r->ctx,
             "gradients are multiplied as integers in %lld layer%s%s%.0lld, in float in %lld%s%s",
             (long long)l.integers, l.integers == 1 ? "" : "s",
@@ -94,7 +94,7 @@ dt_status dt__run_set_backward(dt__run *r)
 /* A freezing step before qat.start_step is due at qat.start_step. */
 static bool is_due(dt__run *r, int64_t wanted)
 {
-    return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->start);
+    return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->data.start);
 }
 
 /* The step at which folded norms freeze; 0: never. Integers have no statistics of a batch, so
@@ -103,17 +103,18 @@ static bool is_due(dt__run *r, int64_t wanted)
 static int64_t norm_step(const dt__run *r)
 {
     const int64_t given = r->o->qat_schedule.freeze_norm_step;
-    return given == 0 && dt_is_device_preset(r->o->qat.preset) ? r->start + 50 : given;
+    return given == 0 && dt_is_device_preset(r->o->qat.preset) ? r->data.start + 50 : given;
 }
 
 dt_status dt__run_update_ranges(dt__run *r)
 {
     const int64_t refresh = r->o->qat_schedule.refresh_steps;
-    const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->start;
+    const int64_t since = *dt__run_count(r, DT__COUNT_STEP) - r->data.start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->model));
-    if (is_due(r, norm_step(r))) dt_norms_freeze(r->model, true);
+    if (refresh > 0 && since > 0 && since % refresh == 0) DT__TRY(dt_refresh(r->stage.model));
+    if (is_due(r, norm_step(r))) dt_norms_freeze(r->stage.model, true);
     DT__TRY(dt__run_quantize_more(r));
-    return is_due(r, r->o->qat_schedule.freeze_observer_step) ? dt_observers_freeze(r->model, true)
-                                                              : DT_OK;
+    return is_due(r, r->o->qat_schedule.freeze_observer_step)
+               ? dt_observers_freeze(r->stage.model, true)
+               : DT_OK;
 }

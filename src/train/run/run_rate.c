@@ -29,17 +29,17 @@ static void keep(dt__run *r, const dt_plateau *p)
 double dt__run_rate(dt__run *r)
 {
     const dt_plateau p = plateau_of(r);
-    const double lr =
-        dt_schedule_rate(&r->schedule, r->o->train.optimizer.lr, *dt__run_count(r, DT__COUNT_STEP));
+    const double lr = dt_schedule_rate(&r->stage.schedule, r->o->train.optimizer.lr,
+                                       *dt__run_count(r, DT__COUNT_STEP));
     const double lowered = (double)*dt__run_count(r, DT__COUNT_LOWERED);
-    return lr * dt_plateau_factor(&r->schedule, &p) * pow(r->o->train.spikes.factor, lowered);
+    return lr * dt_plateau_factor(&r->stage.schedule, &p) * pow(r->o->train.spikes.factor, lowered);
 }
 
 void dt__run_plateau(dt__run *r, double loss)
 {
     dt_plateau p = plateau_of(r);
-    if (r->schedule.name != DT_PLATEAU) return;
-    const bool reduced = dt_plateau_take(&r->schedule, &p, loss);
+    if (r->stage.schedule.name != DT_PLATEAU) return;
+    const bool reduced = dt_plateau_take(&r->stage.schedule, &p, loss);
     keep(r, &p);
     if (!reduced) return;
     dt__say(r->ctx, "%s: step %lld: the validation loss is at a plateau of %.6g: the rate is %.4g",

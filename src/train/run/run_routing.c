@@ -63,13 +63,13 @@ static void find_extremes(const watched *w, double *busiest, double *idlest)
 /* Adds what other ranks have counted. */
 static dt_status add_ranks(dt__run *r, const watched *w)
 {
-    const int ranks = dt__cluster_ranks(r->cluster);
+    const int ranks = dt__cluster_ranks(r->ranks.cluster);
     int64_t *all = dt__alloc_array(r->ctx, ranks * w->n, sizeof *all);
     dt_status s = all == NULL ? DT_ERR_NOMEM : DT_OK;
-    s = dt__cluster_meet(r->cluster, DT__MEETING, s);
+    s = dt__cluster_meet(r->ranks.cluster, DT__MEETING, s);
     if (s == DT_OK) {
-        s = dt__cluster_gather(r->cluster, "rows of experts", w->rows, (size_t)w->n * sizeof *all,
-                               all);
+        s = dt__cluster_gather(r->ranks.cluster, "rows of experts", w->rows,
+                               (size_t)w->n * sizeof *all, all);
     }
     for (int64_t i = 0; s == DT_OK && i < ranks * w->n; i++) {
         if (i < w->n) w->rows[i] = 0;
@@ -83,10 +83,10 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *o, dt_metrics *m, dt
 {
     routing all = { .ctx = r->ctx };
     const dt__evaluation e = {
-        .m = r->model, .d = r->validation, .options = o, .cluster = r->cluster
+        .m = r->stage.model, .d = r->data.validation, .options = o, .cluster = r->ranks.cluster
     };
     dt_status s = DT_OK;
-    DT__EACH_MODULE(layer, r->model) {
+    DT__EACH_MODULE(layer, r->stage.model) {
         if (layer->type == &dt__nn_grouped_linear && s == DT_OK) s = watch(&all, layer);
     }
     if (s == DT_OK) s = dt__run_time_evaluation(r, &e, m, NULL);

@@ -6,7 +6,7 @@
 #include "data/text/tokenizer.h"
 #include "io/model/model.h"
 #include "train/run/run.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
@@ -56,17 +56,18 @@ static dt_status count_updates(dt__run *r)
 {
     int64_t most;
     const dt_train_options *t = &r->o->train;
-    r->batches = dt__ceil_div(dt__dataset_epoch(r->train, true), t->batch_size);
-    r->per_epoch = dt__ceil_div(r->batches, t->accumulate);
-    const int64_t passes[] = { t->epochs, r->per_epoch };
+    r->data.batches = dt__ceil_div(dt__dataset_epoch(r->data.train, true), t->batch_size);
+    r->data.per_epoch = dt__ceil_div(r->data.batches, t->accumulate);
+    const int64_t passes[] = { t->epochs, r->data.per_epoch };
     if (!dt__product(2, passes, &most)) {
         return dt_recipe_refuse(r->recipe, "train.epochs",
                                 "%lld epochs are more than can be counted", (long long)t->epochs);
     }
-    r->steps = t->steps > 0 ? t->steps : most;
-    r->start = r->o->qat.given ? dt__min_i64(r->o->qat_schedule.start_step, r->steps) : r->steps;
-    r->schedule = t->schedule;
-    if (r->schedule.total_steps == 0) r->schedule.total_steps = r->steps;
+    r->data.steps = t->steps > 0 ? t->steps : most;
+    r->data.start =
+        r->o->qat.given ? dt__min_i64(r->o->qat_schedule.start_step, r->data.steps) : r->data.steps;
+    r->stage.schedule = t->schedule;
+    if (r->stage.schedule.total_steps == 0) r->stage.schedule.total_steps = r->data.steps;
     return DT_OK;
 }
 
@@ -95,12 +96,12 @@ static dt_status keep_origin(dt__run *r)
     if (r->o->model.init == NULL) return DT_OK;
     DT__TRY(dt_file_open(r->ctx, r->o->model.init, &file));
     log_left_out(r, file);
-    r->describes_init = dt_file_meta(file, DT__KEY_MODEL) != NULL;
-    dt_status status = keep_text(file, DT__KEY_HF, &r->hf);
-    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->tokens);
-    if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->init_data);
+    r->files.describes_init = dt_file_meta(file, DT__KEY_MODEL) != NULL;
+    dt_status status = keep_text(file, DT__KEY_HF, &r->files.hf);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->files.tokens);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->files.init_data);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
-        status = keep_text(file, DT__KEY_TOKENIZER, &r->tokenizer);
+        status = keep_text(file, DT__KEY_TOKENIZER, &r->files.tokenizer);
     }
     dt_file_close(file);
     return status;
@@ -111,30 +112,31 @@ static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
 {
     const dt_text_tokens tokens = dt_tokenizer_tokens(k);
     dt__chars t = { .ctx = r->ctx };
-    if (r->tokens == NULL && dt__text_tokens_none(&tokens)) return DT_OK; /* nothing is said */
-    dt__release(r->ctx, r->tokens);
-    r->tokens = NULL;
+    if (r->files.tokens == NULL && dt__text_tokens_none(&tokens))
+        return DT_OK; /* nothing is said */
+    dt__release(r->ctx, r->files.tokens);
+    r->files.tokens = NULL;
     dt__text_tokens_put(&t, &tokens);
     if (dt__chars_text(&t) == NULL) {
         dt__release(r->ctx, t.bytes);
         return DT_ERR_NOMEM;
     }
-    r->tokens = t.bytes;
+    r->files.tokens = t.bytes;
     return DT_OK;
 }
 
 /* Keeps the data's tokenizer, for the model's files. */
 static dt_status keep_tokenizer(dt__run *r)
 {
-    const dt_tokenizer *k = dt_dataset_tokenizer(r->train);
+    const dt_tokenizer *k = dt_dataset_tokenizer(r->data.train);
     dt__chars t = { .ctx = r->ctx };
     if (k == NULL) return DT_OK;
     DT__TRY(keep_tokens(r, k));
-    dt__release(r->ctx, r->tokenizer);
-    r->tokenizer = NULL;
+    dt__release(r->ctx, r->files.tokenizer);
+    r->files.tokenizer = NULL;
     dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
     if (status == DT_OK && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
-    if (status == DT_OK) r->tokenizer = t.bytes;
+    if (status == DT_OK) r->files.tokenizer = t.bytes;
     else dt__release(r->ctx, t.bytes);
     return status;
 }
@@ -143,11 +145,11 @@ static dt_status keep_tokenizer(dt__run *r)
 dt_status dt__run_keep_data(dt__run *r)
 {
     dt__chars t = { .ctx = r->ctx };
-    dt__release(r->ctx, r->data);
-    r->data = NULL;
-    dt_status status = dt_model_data_text(r->train, dt__run_collect, &t);
+    dt__release(r->ctx, r->files.data);
+    r->files.data = NULL;
+    dt_status status = dt_model_data_text(r->data.train, dt__run_collect, &t);
     if (status == DT_OK && t.used > 0 && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
-    if (status == DT_OK) r->data = t.bytes;
+    if (status == DT_OK) r->files.data = t.bytes;
     else dt__release(r->ctx, t.bytes);
     return status;
 }
@@ -164,20 +166,21 @@ static dt_status open_any(dt__run *r)
                                     "choose: it must be 'given', without 'data.source'");
         }
         const bool lines = r->o->data.format == DT_DATA_JSONL; /* perhaps chats, of its form */
-        const dt_model_info model = { .tokenizer = r->tokenizer,
-                                      .tokens = r->tokens,
-                                      .hf = r->hf,
-                                      .data = lines ? r->init_data : NULL };
-        return dt_recipe_open_data(r->recipe, &model, &r->train, &r->validation, &r->test);
+        const dt_model_info model = { .tokenizer = r->files.tokenizer,
+                                      .tokens = r->files.tokens,
+                                      .hf = r->files.hf,
+                                      .data = lines ? r->files.init_data : NULL };
+        return dt_recipe_open_data(r->recipe, &model, &r->data.train, &r->data.validation,
+                                   &r->data.test);
     }
     if (c->train == NULL) {
         return dt_recipe_refuse(r->recipe, "data.format",
                                 "'data.format' given: a program gives the datasets to dt_run; "
                                 "here there are none");
     }
-    r->train = c->train;
-    r->validation = c->validation;
-    r->test = c->test;
+    r->data.train = c->train;
+    r->data.validation = c->validation;
+    r->data.test = c->test;
     return DT_OK;
 }
 
@@ -187,7 +190,7 @@ static dt_status open_data(dt__run *r)
     const dt_train_options *t = &r->o->train;
     DT__TRY(open_any(r));
     const bool any = t->loss != NULL && dt__loss_kind(t->loss) == DT__LOSS_QUANTILE;
-    dt_dataset *const data[] = { r->train, r->validation, r->test };
+    dt_dataset *const data[] = { r->data.train, r->data.validation, r->data.test };
     for (int i = 0; i < 3; i++) {
         if (data[i] == NULL) continue;
         data[i]->quantiles =
@@ -199,7 +202,7 @@ static dt_status open_data(dt__run *r)
 static dt_status check_sides(dt__run *r)
 {
     const dt_model_options *m = &r->o->model;
-    const dt_dataset *const data[] = { r->train, r->validation, r->test };
+    const dt_dataset *const data[] = { r->data.train, r->data.validation, r->data.test };
     for (int i = 0; i < 3; i++) {
         if (data[i] == NULL) continue;
         DT__TRY(dt__recipe_blame(r->recipe, "data", DT_ERR_FORMAT,
@@ -210,9 +213,9 @@ static dt_status check_sides(dt__run *r)
 
 static dt_status find_metrics(dt__run *r)
 {
-    return dt__recipe_blame(
-        r->recipe, "train.metrics", DT_ERR_CONFIG,
-        dt__task_metrics(r->evaluated, &r->o->train.metrics, r->metric, &r->n_metrics));
+    return dt__recipe_blame(r->recipe, "train.metrics", DT_ERR_CONFIG,
+                            dt__task_metrics(r->data.evaluated, &r->o->train.metrics,
+                                             r->data.metric, &r->data.n_metrics));
 }
 
 /* What the run is evaluated on, and what follows from the data for the model's files. */
@@ -220,14 +223,16 @@ static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
     DT__TRY(dt__run_keep_data(r));
-    if (r->describes_init) {
-        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->init_data, r->train, true));
+    if (r->files.describes_init) {
+        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->files.init_data, r->data.train, true));
     }
-    r->evaluated = r->test != NULL ? r->test : r->validation != NULL ? r->validation : r->train;
-    r->summary->evaluated_on = r->evaluated == r->test         ? "test"
-                               : r->evaluated == r->validation ? "validation"
-                                                               : "train";
-    r->task = dt__task_of(r->train);
+    r->data.evaluated = r->data.test != NULL         ? r->data.test
+                        : r->data.validation != NULL ? r->data.validation
+                                                     : r->data.train;
+    r->summary->evaluated_on = r->data.evaluated == r->data.test         ? "test"
+                               : r->data.evaluated == r->data.validation ? "validation"
+                                                                         : "train";
+    r->data.task = dt__task_of(r->data.train);
     return DT_OK;
 }
 
@@ -237,18 +242,18 @@ dt_status dt__run_open(dt__run *r)
                                            count_updates };
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
-    dt__say_layout(r->train);
-    DT__TRY(dt__say_targets("train", r->train));
-    DT__TRY(dt__say_targets("validation", r->validation));
-    DT__TRY(dt__say_targets("test", r->test));
+    dt__say_layout(r->data.train);
+    DT__TRY(dt__say_targets("train", r->data.train));
+    DT__TRY(dt__say_targets("validation", r->data.validation));
+    DT__TRY(dt__say_targets("test", r->data.test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const bool counted = r->recipe->n_complaints == 0;
-    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->steps) {
+    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->data.steps) {
         dt__say(r->ctx,
                 "qat.start_step is %lld, but training ends after %lld updates: the float "
                 "weights are rounded and converted as they are",
-                (long long)r->o->qat_schedule.start_step, (long long)r->steps);
+                (long long)r->o->qat_schedule.start_step, (long long)r->data.steps);
     }
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);
@@ -265,69 +270,68 @@ dt_status dt__run_loader(dt__run *r)
                                         .augment = r->o->data.augment,
                                         .prompts = r->o->train.mask == DT_MASK_ALL };
     return dt__recipe_blame(r->recipe, options.balanced ? "train.sampler" : "data", DT_ERR_ARG,
-                            dt_loader_create(r->train, &options, &r->loader));
+                            dt_loader_create(r->data.train, &options, &r->stage.loader));
 }
 
 dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
 {
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
-    for (int i = 0; i < DT__COUNTS; i++) r->count[i].value = 0;
+    for (int i = 0; i < DT__COUNTS; i++) r->stage.count[i].value = 0;
     if (stage == DT__BASELINE) {
-        for (int i = 0; i < (int)DT__VALUES; i++) r->value[i].value = 0;
+        for (int i = 0; i < (int)DT__VALUES; i++) r->stage.value[i].value = 0;
     }
     for (int i = 0; i < DT__VALUE_RESULTS; i++) *dt__run_value(r, i) = 0;
     *dt__run_count(r, DT__COUNT_STAGE) = stage;
-    DT__TRY(dt__run_model(r, &r->model));
+    DT__TRY(dt__run_model(r, &r->stage.model));
     DT__TRY(dt__run_cut_experts(r));
     DT__TRY(dt__run_optimizer(r));
     DT__TRY(dt__run_loader(r));
-    DT__TRY(dt_tape_create(r->ctx, &r->tape));
-    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->share));
+    DT__TRY(dt_tape_create(r->ctx, &r->stage.tape));
+    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->stage.share));
     for (int i = 0; i < DT__PARTS; i++) {
-        DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->part[i]));
+        DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->stage.part[i]));
     }
     DT__TRY(dt__run_open_weights(r));
     DT__TRY(dt__run_open_buffers(r));
-    dt_train(r->model, true);
+    dt_train(r->stage.model, true);
     dt__run_name_state(r);
     DT__TRY(dt__shards_open(r));
-    return dt__run_open_teacher(r, r->model, false);
+    return dt__run_open_teacher(r, r->stage.model, false);
 }
 
 void dt__run_end_stage(dt__run *r)
 {
-    dt_tape_free(r->tape);
+    dt_tape_free(r->stage.tape);
     dt__shards_close(r);
     dt__run_close_buffers(r);
-    dt_optimizer_free(r->optimizer);
-    dt_loader_free(r->loader);
-    dt_tensor_free(r->share);
+    dt_optimizer_free(r->stage.optimizer);
+    dt_loader_free(r->stage.loader);
+    dt_tensor_free(r->stage.share);
     for (int i = 0; i < DT__PARTS; i++) {
-        dt_tensor_free(r->part[i]);
-        r->part[i] = NULL;
+        dt_tensor_free(r->stage.part[i]);
+        r->stage.part[i] = NULL;
     }
     dt__run_close_weights(r);
-    dt_module_free(r->model);
-    dt_module_free(r->teacher);
-    r->teacher = NULL;
-    r->tape = NULL;
-    r->optimizer = NULL;
-    r->loader = NULL;
-    r->share = NULL;
-    r->model = NULL;
+    dt_module_free(r->stage.model);
+    dt_module_free(r->stage.teacher);
+    r->stage.teacher = NULL;
+    r->stage.tape = NULL;
+    r->stage.optimizer = NULL;
+    r->stage.loader = NULL;
+    r->stage.share = NULL;
+    r->stage.model = NULL;
 }
 
 void dt__run_close(dt__run *r)
 {
-    dt__release(r->ctx, r->memory);
-    r->memory = NULL;
+    dt__release(r->ctx, r->ranks.memory);
+    r->ranks.memory = NULL;
     dt__run_end_stage(r);
-    dt__spreading_close(r->spread);
-    r->spread = NULL;
-    dt_dataset *const data[] = { r->train, r->validation, r->test };
+    dt__spread_close(r->ctx);
+    dt_dataset *const data[] = { r->data.train, r->data.validation, r->data.test };
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
-    for (int i = 0; i < 2; i++) dt__release(r->ctx, r->checkpoints[i]);
-    DT__RELEASE(r->ctx, r->resolved, r->base, r->hf, r->init_data, r->tokenizer, r->tokens,
-                r->data);
-    if (r->metrics >= 0) dt__sys_close(r->metrics);
+    for (int i = 0; i < 2; i++) dt__release(r->ctx, r->files.checkpoints[i]);
+    DT__RELEASE(r->ctx, r->files.resolved, r->files.base, r->files.hf, r->files.init_data,
+                r->files.tokenizer, r->files.tokens, r->files.data);
+    if (r->files.metrics >= 0) dt__sys_close(r->files.metrics);
 }

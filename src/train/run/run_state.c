@@ -45,74 +45,75 @@ const char *dt__run_counter_name(dt__counter i) { return counters[i]; }
 
 static void name_value(dt__run *r, const char *whose, const char *name)
 {
-    const int i = r->n_values++;
-    snprintf(r->value_name[i], sizeof r->value_name[i], "%s.%s", whose, name);
-    r->value[i].name = r->value_name[i];
+    const int i = r->stage.n_values++;
+    snprintf(r->stage.value_name[i], sizeof r->stage.value_name[i], "%s.%s", whose, name);
+    r->stage.value[i].name = r->stage.value_name[i];
 }
 
 /* Names of the task's metrics: "float.accuracy" and so on. */
 static void name_values(dt__run *r)
 {
     static const char *const whose[] = { "float", "ptq" };
-    for (int i = 0; i < DT__VALUE_RESULTS; i++) r->value[i].name = values[i];
-    r->n_values = DT__VALUE_RESULTS;
+    for (int i = 0; i < DT__VALUE_RESULTS; i++) r->stage.value[i].name = values[i];
+    r->stage.n_values = DT__VALUE_RESULTS;
     for (int i = 0; i < DT__COUNT_OF(whose); i++) {
-        for (int k = 0; k < r->n_metrics; k++) name_value(r, whose[i], r->metric[k]->name);
+        for (int k = 0; k < r->data.n_metrics; k++)
+            name_value(r, whose[i], r->data.metric[k]->name);
     }
 }
 
 void dt__run_name_state(dt__run *r)
 {
     for (int i = 0; i < DT__COUNTS; i++) {
-        r->count[i].name = counters[i];
-        r->count[i].is_newer = i >= DT__COUNT_EXAMPLES;
+        r->stage.count[i].name = counters[i];
+        r->stage.count[i].is_newer = i >= DT__COUNT_EXAMPLES;
     }
     name_values(r);
-    r->state = (dt_training_state){
-        .module = r->model,
+    r->stage.state = (dt_training_state){
+        .module = r->stage.model,
         .info = { .family = r->o->model.family,
                   .options = r->o->model.options,
-                  .tokenizer = r->tokenizer,
-                  .tokens = r->tokens,
-                  .data = r->data,
-                  .hf = r->hf,
-                  .base = r->base,
+                  .tokenizer = r->files.tokenizer,
+                  .tokens = r->files.tokens,
+                  .data = r->files.data,
+                  .hf = r->files.hf,
+                  .base = r->files.base,
                   .grouped = r->o->train.checkpoint.grouped },
-        .optimizer = r->optimizer,
-        .loaders = &r->loader,
+        .optimizer = r->stage.optimizer,
+        .loaders = &r->stage.loader,
         .n_loaders = 1,
-        .counts = r->count,
+        .counts = r->stage.count,
         .n_counts = DT__COUNTS,
-        .values = r->value,
-        .n_values = r->n_values,
-        .recipe = r->resolved,
+        .values = r->stage.value,
+        .n_values = r->stage.n_values,
+        .recipe = r->files.resolved,
     };
 }
 
 dt_status dt__run_load(dt__run *r, const char *path)
 {
     DT__TRY(dt__run_join_experts(r));
-    DT__TRY(dt_checkpoint_load(&r->state, path));
+    DT__TRY(dt_checkpoint_load(&r->stage.state, path));
     return dt__run_cut_experts(r);
 }
 
 static dt_status save(dt__run *r)
 {
     const int64_t stage = *dt__run_count(r, DT__COUNT_STAGE);
-    const int error = stage == DT__BASELINE ? dt__make_folder(r->checkpoints[DT__MAIN]) : 0;
+    const int error = stage == DT__BASELINE ? dt__make_folder(r->files.checkpoints[DT__MAIN]) : 0;
     if (error != 0 && error != EEXIST) {
-        return dt__file_fail(r->ctx, "make the folder", r->checkpoints[DT__MAIN], error);
+        return dt__file_fail(r->ctx, "make the folder", r->files.checkpoints[DT__MAIN], error);
     }
     dt__run_set_content(r);
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
-    return dt_checkpoint_save_step(&r->state, r->checkpoints[stage],
+    return dt_checkpoint_save_step(&r->stage.state, r->files.checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
 }
 
 dt_status dt__run_save(dt__run *r)
 {
-    dt_tape_reset(r->tape);
-    r->saved_clock = dt__seconds();
+    dt_tape_reset(r->stage.tape);
+    r->pace.saved_clock = dt__seconds();
     return dt__run_alone(r, save);
 }
 
@@ -121,7 +122,7 @@ static dt_status newest(dt__run *r, dt__stage stage, char path[DT__RUN_PATH], bo
 {
     *found = false;
     const dt_status status =
-        dt_checkpoint_newest(r->ctx, r->checkpoints[stage], path, DT__RUN_PATH, NULL);
+        dt_checkpoint_newest(r->ctx, r->files.checkpoints[stage], path, DT__RUN_PATH, NULL);
     *found = status == DT_OK;
     if (status != DT_ERR_IO || dt_error_of_machine(r->ctx)) return status;
     return DT_OK; /* no folder, or no valid file in it */
@@ -159,20 +160,20 @@ static dt_status check_origin(dt__run *r, const char *path)
 /* The name of the first counter with an impossible value; NULL: all are consistent. */
 static const char *find_wrong(dt__run *r, dt__stage stage)
 {
-    const dt_position at = dt_loader_position(r->loader);
+    const dt_position at = dt_loader_position(r->stage.loader);
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP),
                   since = *dt__run_count(r, DT__COUNT_SINCE);
     const int64_t before = *dt__run_count(r, DT__COUNT_BASELINE_STEPS);
     for (int i = 0; i < DT__COUNTS; i++) {
-        if (r->count[i].value < 0) return counters[i];
+        if (r->stage.count[i].value < 0) return counters[i];
     }
     if (*dt__run_count(r, DT__COUNT_STAGE) != (int64_t)stage) return counters[DT__COUNT_STAGE];
-    if (at.epoch != step / r->per_epoch ||
-        dt__ceil_div(at.batch, r->o->train.accumulate) != step % r->per_epoch ||
-        dt_optimizer_updates(r->optimizer) > step) {
+    if (at.epoch != step / r->data.per_epoch ||
+        dt__ceil_div(at.batch, r->o->train.accumulate) != step % r->data.per_epoch ||
+        dt_optimizer_updates(r->stage.optimizer) > step) {
         return counters[DT__COUNT_STEP];
     }
-    if (*dt__run_count(r, DT__COUNT_PREPARED) != dt_is_prepared(r->model)) {
+    if (*dt__run_count(r, DT__COUNT_PREPARED) != dt_is_prepared(r->stage.model)) {
         return counters[DT__COUNT_PREPARED];
     }
     if (since > step) return counters[DT__COUNT_SINCE];
@@ -197,16 +198,16 @@ static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
                        "the run",
                        path, wrong);
     }
-    if (before > 0 && before != r->steps) {
+    if (before > 0 && before != r->data.steps) {
         return dt_recipe_refuse(r->recipe, "train.epochs",
                                 "'train.epochs' makes %lld updates, but the float baseline is over "
                                 "and had %lld",
-                                (long long)r->steps, (long long)before);
+                                (long long)r->data.steps, (long long)before);
     }
-    if (*dt__run_count(r, DT__COUNT_STEP) <= r->steps) return DT_OK;
+    if (*dt__run_count(r, DT__COUNT_STEP) <= r->data.steps) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.epochs",
                             "'train.epochs' makes %lld updates, but the run has done %lld already",
-                            (long long)r->steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
+                            (long long)r->data.steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
 }
 
 /* The checkpoint that rank 0 finds, for all. */
@@ -232,7 +233,7 @@ dt_status dt__run_resume(dt__run *r, bool *found)
 {
     chosen c = { .found = false };
     if (dt__run_writes(r)) DT__TRY(choose(r, &c));
-    DT__TRY(dt__cluster_tell(r->cluster, "the newest checkpoint", &c, sizeof c));
+    DT__TRY(dt__cluster_tell(r->ranks.cluster, "the newest checkpoint", &c, sizeof c));
     const dt__stage stage = (dt__stage)c.stage;
     const char *path = c.path;
     *found = c.found != 0;

@@ -93,14 +93,15 @@ int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed)
 void dt__run_describe(dt__run *r, dt_module *m)
 {
     int64_t adapters = 0;
-    r->range_params = 0; /* those of learned ranges */
+    r->data.range_params = 0; /* those of learned ranges */
     DT__EACH_MODULE(each, m) {
         if (!dt__has_lora(each)) continue;
         adapters += dt__entry_find(each, "lora_a")->x->count;
         adapters += dt__entry_find(each, "lora_b")->x->count;
     }
     DT__EACH_ENTRY(each, e, m) {
-        if (dt__quantizer_of(each) != NULL && e->kind == DT_PARAM) r->range_params += e->x->count;
+        if (dt__quantizer_of(each) != NULL && e->kind == DT_PARAM)
+            r->data.range_params += e->x->count;
     }
     r->summary->parameters = dt_param_count(m) - adapters;
     r->summary->trained = dt_trained_count(m);
@@ -120,7 +121,7 @@ static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *
 dt_status dt__run_one_example(dt__run *r, dt_module *m)
 {
     dt__side side, target;
-    r->train->kind->sides(r->train, &side, &target);
+    r->data.train->kind->sides(r->data.train, &side, &target);
     int64_t dims[DT_MAX_RANK] = { 1 };
     memcpy(dims + 1, side.dims, (size_t)side.rank * sizeof *dims);
     dt_tensor *x = NULL;

@@ -18,21 +18,21 @@ bool dt__run_teaches_itself(const dt__run *r)
 
 static dt_status check_language(dt__run *r, const dt_module *m, const char *path)
 {
-    const dt_language *own = m->type->language, *other = r->teacher->type->language;
+    const dt_language *own = m->type->language, *other = r->stage.teacher->type->language;
     if (own == NULL || other == NULL) {
         return dt_recipe_refuse(r->recipe, "train.distill", "'%s' is not a language model",
                                 own == NULL ? "model" : path);
     }
-    const int64_t vocab = own->vocab(m), tokens = dt_dataset_context(r->train);
-    if (other->vocab(r->teacher) != vocab) {
+    const int64_t vocab = own->vocab(m), tokens = dt_dataset_context(r->data.train);
+    if (other->vocab(r->stage.teacher) != vocab) {
         return dt_recipe_refuse(r->recipe, "train.distill.teacher",
                                 "'%s' has a vocabulary of %lld, the model one of %lld", path,
-                                (long long)other->vocab(r->teacher), (long long)vocab);
+                                (long long)other->vocab(r->stage.teacher), (long long)vocab);
     }
-    if (other->context(r->teacher) >= tokens) return DT_OK;
+    if (other->context(r->stage.teacher) >= tokens) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.distill.teacher",
                             "'%s' takes %lld tokens, but examples have %lld", path,
-                            (long long)other->context(r->teacher), (long long)tokens);
+                            (long long)other->context(r->stage.teacher), (long long)tokens);
 }
 
 /* The teacher must take the examples and give what the model gives. */
@@ -42,7 +42,7 @@ static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char 
     dt_example in, wanted, found;
     const dt_model_options *m = &r->o->model;
     DT__TRY(dt__recipe_blame(r->recipe, "train.distill.teacher", DT_ERR_FORMAT,
-                             dt__check_examples(r->ctx, path, info, r->train)));
+                             dt__check_examples(r->ctx, path, info, r->data.train)));
     if (m->family->shapes == NULL || info->family->shapes == NULL) return DT_OK;
     DT__TRY(m->family->shapes(r->ctx, m->options, &in, &wanted));
     DT__TRY(info->family->shapes(r->ctx, info->options, &in, &found));
@@ -56,10 +56,10 @@ static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char 
 static dt_status load(dt__run *r, const dt_module *m, const char *path)
 {
     dt_model_info info;
-    DT__TRY(dt_model_load(r->ctx, path, &r->teacher, &info));
-    dt_train(r->teacher, false);
-    const dt_status status =
-        r->task == &dt__task_tokens ? check_language(r, m, path) : check_shapes(r, &info, path);
+    DT__TRY(dt_model_load(r->ctx, path, &r->stage.teacher, &info));
+    dt_train(r->stage.teacher, false);
+    const dt_status status = r->data.task == &dt__task_tokens ? check_language(r, m, path)
+                                                              : check_shapes(r, &info, path);
     dt_model_info_free(r->ctx, &info);
     return status;
 }
@@ -68,7 +68,7 @@ dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
 {
     char path[DT__RUN_PATH];
     const dt_distill_settings *d = &r->o->train.distill;
-    if (!d->given || r->teacher != NULL) return DT_OK;
+    if (!d->given || r->stage.teacher != NULL) return DT_OK;
     if (d->teacher != NULL) return load(r, m, d->teacher);
     if (!prepared || !dt__run_teaches_itself(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "float.safetensors", path));

@@ -17,14 +17,14 @@ static dt_status refuse(dt__run *r, const char *why)
 
 dt_status dt__run_check_threshold(dt__run *r)
 {
-    const dt_target target = dt_dataset_target(r->train);
-    int64_t width = dt_dataset_outputs(r->train);
+    const dt_target target = dt_dataset_target(r->data.train);
+    int64_t width = dt_dataset_outputs(r->data.train);
     if (r->o->train.threshold == DT_THRESHOLD_NONE) return DT_OK;
-    if (r->train->joined != NULL) return refuse(r, "data of one input and one output");
+    if (r->data.train->joined != NULL) return refuse(r, "data of one input and one output");
     if (target != DT_TARGET_CLASS && target != DT_TARGET_BITS) {
         return refuse(r, "data.task: classification or multi_label");
     }
-    if (r->validation == NULL) return refuse(r, "validation data ('data.validation')");
+    if (r->data.validation == NULL) return refuse(r, "validation data ('data.validation')");
     DT__TRY(dt__run_width(r, 0, &width));
     if (target == DT_TARGET_CLASS && width != 2) return refuse(r, "a model of two classes");
     return width <= DT_MAX_REALS ? DT_OK : refuse(r, "at most 128 labels");
@@ -54,15 +54,15 @@ static dt_status choose(dt__run *r, const dt_tensor *outputs)
     static const dt_reals none = { .n = 0 };
     dt__thresholds t;
     if (!dt__run_writes(r)) return DT_OK;
-    DT__TRY(dt__choose_thresholds(r->validation, outputs, r->o->train.threshold, &t));
+    DT__TRY(dt__choose_thresholds(r->data.validation, outputs, r->o->train.threshold, &t));
     say(r, &t);
     r->summary->thresholds = t.logit;
     r->summary->with_thresholds = t.with;
     r->summary->without_thresholds = t.without;
-    r->train->thresholds = t.logit;
+    r->data.train->thresholds = t.logit;
     const dt_status s = dt__run_keep_data(r);
-    r->train->thresholds = none;
-    r->state.info.data = r->data;
+    r->data.train->thresholds = none;
+    r->stage.state.info.data = r->files.data;
     return s;
 }
 
@@ -71,30 +71,30 @@ static dt_status choose(dt__run *r, const dt_tensor *outputs)
 static dt_status evaluate_decided(dt__run *r)
 {
     const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };
-    dt_dataset decided = *r->evaluated;
+    dt_dataset decided = *r->data.evaluated;
     const dt__evaluation e = {
-        .m = r->model, .d = &decided, .options = &how, .cluster = r->cluster
+        .m = r->stage.model, .d = &decided, .options = &how, .cluster = r->ranks.cluster
     };
     decided.thresholds = r->summary->thresholds;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     return dt__run_time_evaluation(r, &e, &r->summary->decided, NULL);
 }
 
 dt_status dt__run_choose_thresholds(dt__run *r)
 {
     const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };
-    const dt__evaluation e = { .m = r->model,
-                               .d = r->validation,
+    const dt__evaluation e = { .m = r->stage.model,
+                               .d = r->data.validation,
                                .options = &how,
                                .wanted = DT__WANTS_ANSWERS,
-                               .cluster = r->cluster };
+                               .cluster = r->ranks.cluster };
     dt_tensor *outputs;
     dt_metrics m;
     if (r->o->train.threshold == DT_THRESHOLD_NONE) return DT_OK;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     DT__TRY(dt__run_time_evaluation(r, &e, &m, &outputs));
     const dt_status s = choose(r, outputs);
     dt_tensor_free(outputs);
-    DT__TRY(dt__cluster_meet(r->cluster, DT__MEETING, s));
+    DT__TRY(dt__cluster_meet(r->ranks.cluster, DT__MEETING, s));
     return evaluate_decided(r);
 }

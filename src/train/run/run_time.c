@@ -23,26 +23,26 @@ static const double weights[DT__RUN_WORKS] = {
 
 static void plan(dt__run *r, dt__run_work kind, double examples)
 {
-    if (examples > 0) r->work[kind].planned += examples;
+    if (examples > 0) r->pace.work[kind].planned += examples;
 }
 
 /* Updates first + 1 ... last of a stage, with their validations. */
 static void plan_updates(dt__run *r, bool quantized, int64_t first, int64_t last)
 {
     if (last <= first) return;
-    const double epoch = (double)dt__dataset_epoch(r->train, true);
+    const double epoch = (double)dt__dataset_epoch(r->data.train, true);
     plan(r, quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT,
-         (double)(last - first) * epoch / (double)r->per_epoch);
-    if (r->validation == NULL) return;
+         (double)(last - first) * epoch / (double)r->data.per_epoch);
+    if (r->data.validation == NULL) return;
     const int64_t validations = dt__run_validations(r, last) - dt__run_validations(r, first);
     plan(r, quantized ? DT__EVAL_QAT : DT__EVAL_FLOAT,
-         (double)validations * (double)dt_dataset_count(r->validation));
+         (double)validations * (double)dt_dataset_count(r->data.validation));
 }
 
 /* The comparison of float weights with the same rounded to nearest. */
 static void plan_comparison(dt__run *r)
 {
-    const double evaluated = (double)dt_dataset_count(r->evaluated);
+    const double evaluated = (double)dt_dataset_count(r->data.evaluated);
     plan(r, DT__EVAL_FLOAT, evaluated);
     if (r->o->qat.given) plan(r, DT__EVAL_QAT, evaluated);
 }
@@ -52,17 +52,17 @@ static bool is_weight(const dt__entry *e) { return e != NULL && e->x->rank >= 2;
 static int64_t layers_of(const dt__run *r)
 {
     int64_t n = 0;
-    DT__EACH_MODULE(m, r->model) n += is_weight(dt__entry_find(m, "weight"));
+    DT__EACH_MODULE(m, r->stage.model) n += is_weight(dt__entry_find(m, "weight"));
     return n;
 }
 
 /* Multiply-adds of rounding the weight at `path`; NULL: of all. */
 static double cost_of_rounding(const dt__run *r, const char *path)
 {
-    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->train, true));
-    const int64_t context = dt_dataset_context(r->train);
+    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->data.train, true));
+    const int64_t context = dt_dataset_context(r->data.train);
     double cost = 0;
-    DT__EACH_MODULE(m, r->model) {
+    DT__EACH_MODULE(m, r->stage.model) {
         const dt__entry *e = dt__entry_find(m, "weight");
         const size_t n = strlen(m->path);
         const bool wanted =
@@ -80,14 +80,14 @@ static void plan_rounding(dt__run *r)
     const int64_t each = dt__max_i64(1, r->summary->multiply_adds);
     if (!dt__needs_data(dt__method_of(r->o->convert.rounding.rounder))) return;
     plan(r, DT__ROUND, cost_of_rounding(r, NULL) / (double)each);
-    r->work[DT__ROUND].doubt = r->work[DT__ROUND].planned / 4;
+    r->pace.work[DT__ROUND].doubt = r->pace.work[DT__ROUND].planned / 4;
 }
 
 static void plan_end(dt__run *r)
 {
-    const double evaluated = (double)dt_dataset_count(r->evaluated);
-    const bool chooses = r->o->train.threshold != DT_THRESHOLD_NONE && r->validation != NULL;
-    const double chosen = chooses ? (double)dt_dataset_count(r->validation) + evaluated : 0;
+    const double evaluated = (double)dt_dataset_count(r->data.evaluated);
+    const bool chooses = r->o->train.threshold != DT_THRESHOLD_NONE && r->data.validation != NULL;
+    const double chosen = chooses ? (double)dt_dataset_count(r->data.validation) + evaluated : 0;
     if (!r->o->qat.given) {
         plan_comparison(r);
         plan(r, DT__EVAL_FLOAT, chosen);
@@ -106,15 +106,16 @@ void dt__run_plan(dt__run *r)
     const bool baseline = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
     const bool prepared = *dt__run_count(r, DT__COUNT_PREPARED) != 0;
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-    for (int i = 0; i < DT__RUN_WORKS; i++) r->work[i] = (dt__work_kind){ .weight = weights[i] };
-    if (baseline) plan_updates(r, false, step, r->steps);
+    for (int i = 0; i < DT__RUN_WORKS; i++)
+        r->pace.work[i] = (dt__work_kind){ .weight = weights[i] };
+    if (baseline) plan_updates(r, false, step, r->data.steps);
     if (baseline) plan_comparison(r);
     const int64_t from = baseline ? 0 : step;
-    plan_updates(r, false, from, r->start);
+    plan_updates(r, false, from, r->data.start);
     const dt_float_weights kept = dt__run_float_weights(r);
     const bool compared = kept != DT_FLOAT_BASELINE && kept != DT_FLOAT_NONE;
     if (r->o->qat.given && compared && !prepared) plan_comparison(r);
-    plan_updates(r, true, dt__max_i64(from, r->start), r->steps);
+    plan_updates(r, true, dt__max_i64(from, r->data.start), r->data.steps);
     plan_end(r);
 }
 
@@ -124,10 +125,10 @@ void dt__run_plan(dt__run *r)
 void dt__run_time_update(dt__run *r, int64_t samples, double seconds)
 {
     const char *phase = dt__run_phase(r);
-    const bool first = r->timed_phase != phase;
-    r->timed_phase = phase;
+    const bool first = r->pace.timed_phase != phase;
+    r->pace.timed_phase = phase;
     const bool quantized = *dt__run_count(r, DT__COUNT_PREPARED) != 0;
-    dt__work_did(&r->work[quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT], (double)samples,
+    dt__work_did(&r->pace.work[quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT], (double)samples,
                  first ? -1 : seconds);
 }
 
@@ -160,7 +161,7 @@ dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metric
                                   dt_tensor **out)
 {
     const bool quantized = dt_is_prepared(e->m) || dt_is_converted(e->m);
-    timing t = { r, &r->work[quantized ? DT__EVAL_QAT : DT__EVAL_FLOAT], 0, dt__seconds() };
+    timing t = { r, &r->pace.work[quantized ? DT__EVAL_QAT : DT__EVAL_FLOAT], 0, dt__seconds() };
     dt_evaluation how = *e->options;
     dt__evaluation timed = *e;
     how.progress = count_examples;
@@ -174,7 +175,7 @@ void dt__run_time_rounding(dt__run *r, const char *path, double *before)
     const double now = dt__seconds(), all = cost_of_rounding(r, NULL);
     const double by_shape = all > 0 ? cost_of_rounding(r, path) / all : 0;
     const double share = (by_shape + 1 / (double)dt__max_i64(layers_of(r), 1)) / 2;
-    dt__work_did(&r->work[DT__ROUND], share * r->work[DT__ROUND].planned, now - *before);
+    dt__work_did(&r->pace.work[DT__ROUND], share * r->pace.work[DT__ROUND].planned, now - *before);
     *before = now;
     tell(r, "rounding");
 }

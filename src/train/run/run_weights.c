@@ -22,19 +22,20 @@ typedef struct output {
 
 static int count_outputs(const dt__run *r)
 {
-    return dt_dataset_target(r->train) == DT_TARGET_SEVERAL ? r->train->joined->n_outputs : 1;
+    return dt_dataset_target(r->data.train) == DT_TARGET_SEVERAL ? r->data.train->joined->n_outputs
+                                                                 : 1;
 }
 
 static output output_of(const dt__run *r, int i)
 {
     const dt_train_options *t = &r->o->train;
-    const dt__joined *j = r->train->joined;
+    const dt__joined *j = r->data.train->joined;
     output o = { .loss = t->loss,
                  .huber_delta = t->huber_delta,
                  .weights = &t->class_weights,
                  .loss_key = "train.loss",
                  .weights_key = "train.class_weights" };
-    o.d = j == NULL ? *r->train : dt__joined_view(r->train, &j->output[i]);
+    o.d = j == NULL ? *r->data.train : dt__joined_view(r->data.train, &j->output[i]);
     if (j == NULL || (r->o->data.n_outputs == 0 && count_outputs(r) == 1)) return o;
     o.loss = j->output[i].loss;
     o.huber_delta = j->output[i].huber_delta;
@@ -64,16 +65,17 @@ dt_status dt__run_find_objectives(dt__run *r)
         const output o = output_of(r, i);
         DT__TRY(dt__recipe_blame(
             r->recipe, o.loss_key, DT_ERR_CONFIG,
-            dt__objective_find(r->ctx, o.loss_key, o.loss, o.d.target, &r->objective[i])));
-        r->objective[i].huber_delta = o.huber_delta;
-        const int kind = r->objective[i].kind;
-        if (kind == DT__LOSS_FOCAL) r->objective[i].focal_gamma = r->o->train.focal_gamma;
-        if (kind >= DT__LOSS_QUANTILE && r->objective[i].own == NULL && r->train->joined != NULL) {
+            dt__objective_find(r->ctx, o.loss_key, o.loss, o.d.target, &r->stage.objective[i])));
+        r->stage.objective[i].huber_delta = o.huber_delta;
+        const int kind = r->stage.objective[i].kind;
+        if (kind == DT__LOSS_FOCAL) r->stage.objective[i].focal_gamma = r->o->train.focal_gamma;
+        if (kind >= DT__LOSS_QUANTILE && r->stage.objective[i].own == NULL &&
+            r->data.train->joined != NULL) {
             return dt_recipe_refuse(r->recipe, o.loss_key,
                                     "'%s' is %s, which requires data of one input and one output",
                                     o.loss_key, o.loss);
         }
-        if (r->objective[i].own == NULL) continue;
+        if (r->stage.objective[i].own == NULL) continue;
         DT__TRY(check_own(r, &o));
         if (o.weights->n == DT_WEIGHTS_NONE) continue;
         return dt_recipe_refuse(r->recipe, o.weights_key,
@@ -152,10 +154,10 @@ static bool are_zeros(const dt_reals *list)
 /* The levels of quantiles. */
 static dt_status open_levels(dt__run *r)
 {
-    const dt_reals *levels = &r->train->quantiles;
+    const dt_reals *levels = &r->data.train->quantiles;
     const int64_t n = levels->n;
-    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &n, &r->weight[0]));
-    float *level = dt_data_mut(r->weight[0]);
+    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &n, &r->stage.weight[0]));
+    float *level = dt_data_mut(r->stage.weight[0]);
     if (level == NULL) return dt_error_status(r->ctx);
     for (int i = 0; i < n; i++) level[i] = (float)levels->v[i];
     return DT_OK;
@@ -166,7 +168,7 @@ static dt_status open_weights(dt__run *r, int i)
     const output o = output_of(r, i);
     const dt_target target = dt_dataset_target(&o.d);
     const int64_t outputs = dt_dataset_outputs(&o.d);
-    if (r->train->quantiles.n > 0) return open_levels(r);
+    if (r->data.train->quantiles.n > 0) return open_levels(r);
     if (o.weights->n == DT_WEIGHTS_NONE) return DT_OK;
     if (target != DT_TARGET_CLASS && target != DT_TARGET_BITS) {
         return dt_recipe_refuse(r->recipe, o.weights_key, "'%s' needs data with classes",
@@ -184,8 +186,8 @@ static dt_status open_weights(dt__run *r, int i)
     }
     int64_t width = outputs;
     DT__TRY(dt__run_width(r, i, &width));
-    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &width, &r->weight[i]));
-    return fill(&o, r->weight[i]);
+    DT__TRY(dt_tensor_create(r->ctx, DT_F32, 1, &width, &r->stage.weight[i]));
+    return fill(&o, r->stage.weight[i]);
 }
 
 dt_status dt__run_open_weights(dt__run *r)
@@ -197,15 +199,15 @@ dt_status dt__run_open_weights(dt__run *r)
 void dt__run_close_weights(dt__run *r)
 {
     for (int i = 0; i < DT_MAX_JOINED; i++) {
-        dt_tensor_free(r->weight[i]);
-        r->weight[i] = NULL;
+        dt_tensor_free(r->stage.weight[i]);
+        r->stage.weight[i] = NULL;
     }
 }
 
 double dt__run_divisor(dt__run *r, int64_t batches)
 {
-    if (r->weight[0] == NULL || !has_classes(r->train)) {
-        return (double)dt_loader_labels(r->loader, batches);
+    if (r->stage.weight[0] == NULL || !has_classes(r->data.train)) {
+        return (double)dt_loader_labels(r->stage.loader, batches);
     }
-    return dt__loader_weigh(r->loader, batches, dt_data(r->weight[0]));
+    return dt__loader_weigh(r->stage.loader, batches, dt_data(r->stage.weight[0]));
 }

@@ -16,6 +16,9 @@ typedef struct dt__agreement {
 
 /* `status`: how this rank got so far. An error of any rank becomes that of all, and whatever
  * differs is one, STATE; it names the rank. */
-dt_status dt__agree(const dt__agreement *a, dt_status status);
+static inline dt_status dt__agree(const dt__agreement *a, dt_status status)
+{
+    return a->cluster == NULL ? status : a->cluster->hooks->agree(a, status);
+}
 
 #endif

@@ -4,7 +4,7 @@
  * A shard's random numbers come from a key of its own, so that they do not depend on the shards
  * before it. */
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -37,23 +37,23 @@ char *dt__shards_state(const dt__shards *s, char *of_rank, int64_t i)
 
 dt_status dt__shards_open(dt__run *r)
 {
-    if (r->n_shards < 2) return DT_OK;
+    if (r->ranks.n_shards < 2) return DT_OK;
     dt__shards *s = dt__alloc_zero(r->ctx, sizeof *s);
     if (s == NULL) return DT_ERR_NOMEM;
     s->ctx = r->ctx;
-    s->cluster = r->cluster;
-    s->shards = r->n_shards;
-    s->own = r->n_shards / dt__cluster_ranks(r->cluster);
-    r->shards = s;
+    s->cluster = r->ranks.cluster;
+    s->shards = r->ranks.n_shards;
+    s->own = r->ranks.n_shards / dt__cluster_ranks(r->ranks.cluster);
+    r->ranks.shards = s;
     return DT_OK;
 }
 
 void dt__shards_close(dt__run *r)
 {
-    if (r->shards == NULL) return;
-    dt__shards_forget(r->shards);
-    dt__release(r->ctx, r->shards);
-    r->shards = NULL;
+    if (r->ranks.shards == NULL) return;
+    dt__shards_forget(r->ranks.shards);
+    dt__release(r->ctx, r->ranks.shards);
+    r->ranks.shards = NULL;
 }
 
 /* ---- a leaf ---------------------------------------------------------------------------------- */
@@ -74,8 +74,9 @@ static dt_status run_batches(dt__run *r, const dt__batch_range *p, int64_t shard
 {
     for (int64_t i = 0; i < p->batches; i++) {
         dt_tensor *x, *target;
-        dt_tape_reset(r->tape);
-        DT__TRY(dt__loader_next_shard(r->loader, shard, r->shards->shards, &x, &target));
+        dt_tape_reset(r->stage.tape);
+        DT__TRY(
+            dt__loader_next_shard(r->stage.loader, shard, r->ranks.shards->shards, &x, &target));
         if (x == NULL) continue;
         report->used = 1;
         dt__shards_watch(r, i == p->batches - 1);
@@ -88,28 +89,28 @@ static dt_status run_batches(dt__run *r, const dt__batch_range *p, int64_t shard
 
 dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     const int64_t i = shard % s->own;
     dt__shard_report *report = dt__shards_report(s, s->mine, i);
     *report = (dt__shard_report){ 0 };
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     dt__shards_restore(s, s->before);
     dt__shards_key(r, p, shard);
-    dt_zero_grad(r->model);
-    DT__TRY(dt_loader_seek(r->loader, p->position));
-    DT__TRY(dt__spread_begin(r->ctx, r->model));
-    if (s->n_experts > 0) dt__own_watch(r, p, i);
+    dt_zero_grad(r->stage.model);
+    DT__TRY(dt_loader_seek(r->stage.loader, p->position));
+    DT__TRY(dt__spread_begin(r->ctx, r->stage.model));
+    if (s->n_experts > 0) s->cluster->hooks->experts->watch(r, p, i);
     dt_status status = dt__spread_end(r->ctx, run_batches(r, p, shard, report));
     if (status == DT_ERR_NUMERIC) {
         if (s->words[0] == 0) strcpy(s->words, dt_error(r->ctx));
         report->nonfinite = 1;
-        dt_tape_reset(r->tape);
+        dt_tape_reset(r->stage.tape);
         status = DT_OK;
     }
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
         status = dt__shards_take(s, k, to);
     }
-    if (status == DT_OK && s->n_experts > 0) status = dt__own_take(s);
+    if (status == DT_OK && s->n_experts > 0) status = s->cluster->hooks->experts->take(s);
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }
@@ -119,7 +120,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
 
 static dt_status leaf(dt__run *r, const dt__batch_range *p, int64_t shard, dt__gradients *to)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     return s->sync == NULL ? dt__shards_leaf(r, p, shard, to)
                            : dt__sync_take(s, shard % s->own, to);
 }
@@ -140,7 +141,7 @@ static void add(const dt__shards *s, const dt__gradients *from, dt__gradients *t
 static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[2],
                       dt__gradients *to, int level)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     const int64_t a = range[0], b = range[1], m = a + (b - a) / 2;
     if (b - a == 1) return leaf(r, p, a, to);
     DT__TRY(node(r, p, (const int64_t[]){ a, m }, to, level));
@@ -153,7 +154,7 @@ static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[
 /* The nodes below [a, b) that this rank computes. */
 static dt_status compute(dt__run *r, const dt__batch_range *p, const int64_t range[2], int *part)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     const int64_t a = range[0], b = range[1], m = a + (b - a) / 2;
     const int64_t first = dt__cluster_rank(s->cluster) * s->own;
     if (b <= first || a >= first + s->own) return DT_OK;
@@ -196,13 +197,13 @@ static void put_gradients(dt__shards *s)
         s->part[0].x[i] = NULL;
     }
     for (int i = 0; i < s->n_parts; i++) dt__gradients_free(s, &s->part[i]);
-    dt__own_put(s);
+    if (s->n_experts > 0) s->cluster->hooks->experts->put(s);
 }
 
 /* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
 static void add_reports(dt__run *r, const dt__batch_range *p, double *loss, bool *nonfinite)
 {
-    const dt__shards *s = r->shards;
+    const dt__shards *s = r->ranks.shards;
     uint64_t most[DT__PURPOSES] = { 0 };
     *nonfinite = false;
     for (int64_t v = 0; v < s->shards; v++) {
@@ -222,7 +223,7 @@ static void add_reports(dt__run *r, const dt__batch_range *p, double *loss, bool
 
 static void take_flags(dt__run *r)
 {
-    const dt__shards *s = r->shards;
+    const dt__shards *s = r->ranks.shards;
     for (int k = 0; k < dt__cluster_ranks(s->cluster); k++) {
         int64_t flags;
         memcpy(&flags, s->all + (size_t)k * s->report_bytes, sizeof flags);
@@ -232,7 +233,7 @@ static void take_flags(dt__run *r)
 
 dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     int part = 0;
     bool nonfinite;
     const int64_t flags = dt__run_flags(r);
@@ -242,12 +243,12 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     memcpy(s->mine, &flags, sizeof flags);
     s->words[0] = 0;
     s->sent = s->posted = 0;
-    dt__own_begin(s);
+    if (s->n_experts > 0) s->cluster->hooks->experts->begin(s);
     dt__shards_save(s, s->before);
     if (s->sync != NULL) DT__TRY(dt__sync_leaves(r, p));
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));
     DT__TRY(exchange(s));
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     put_gradients(s);
     add_reports(r, p, loss, &nonfinite);
     take_flags(r);

@@ -5,11 +5,11 @@
  *     shards_overlap.c  buckets that leave while backward goes on
  *     shards_sync.c     shards in step, with batch norms over all of them
  *     shards_merge.c    running statistics of norms and static ranges, from those of the shards
- *     shards_spread.c   gradients of experts that are spread (train/shards/spreading.h)
  *     run_cluster.c     joining the other ranks: what must agree, messages of rank 0 */
 #ifndef DT__TRAIN_SHARDS_H
 #define DT__TRAIN_SHARDS_H
 
+#include "autograd/spread.h"
 #include "core/ranks.h"
 #include "core/tensor.h"
 #include "train/run/run.h"
@@ -150,20 +150,22 @@ void dt__shards_watch(dt__run *r, bool on);
 /* STATE if a gradient was added to after it had left. */
 dt_status dt__shards_check_sent(const dt__shards *s);
 
-/* ---- shards_spread.c ---- */
+/* ---- experts that are spread (cluster/experts) ---- */
 
-/* Adds a parameter that is spread. NOMEM. */
-dt_status dt__own_add(dt__shards *s, dt_tensor *x);
-void dt__own_forget(dt__shards *s);
-/* Before the first shard of an update. */
-void dt__own_begin(dt__shards *s);
-/* At the begin of a session for shard i of each rank: where a shard has a single batch, gradients
- * are added up as soon as they are there, layer by layer. */
-void dt__own_watch(dt__run *r, const dt__batch_range *p, int64_t i);
-/* After the session: takes the gradients of own experts that are left. */
-dt_status dt__own_take(dt__shards *s);
-/* After all shards: gives parameters the sums. */
-void dt__own_put(dt__shards *s);
+typedef struct dt__experts_hooks {
+    /* Sets ctx->spread, which dt__spread_close frees, also after an error. NOMEM. */
+    dt_status (*open)(dt_ctx *ctx, dt__cluster *c, const dt__fetching *fetching);
+    /* Adds a parameter that is spread. NOMEM. The functions below are for shards that have one. */
+    dt_status (*add)(dt__shards *s, dt_tensor *x);
+    void (*forget)(dt__shards *s);
+    void (*begin)(dt__shards *s); /* before the first shard of an update */
+    /* At the begin of a session for shard i of each rank: where a shard has a single batch,
+     * gradients are added up as soon as they are there, layer by layer. */
+    void (*watch)(dt__run *r, const dt__batch_range *p, int64_t i);
+    /* After the session: takes the gradients of own experts that are left. */
+    dt_status (*take)(dt__shards *s);
+    void (*put)(dt__shards *s); /* after all shards: gives parameters the sums */
+} dt__experts_hooks;
 
 /* ---- shards_merge.c ---- */
 

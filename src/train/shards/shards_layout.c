@@ -26,7 +26,7 @@ void dt__gradients_forget(const dt__shards *s, dt__gradients *g)
 void dt__shards_forget(dt__shards *s)
 {
     dt__sync_close(s);
-    dt__own_forget(s);
+    if (s->experts != NULL) s->cluster->hooks->experts->forget(s);
     for (int i = 0; i < DT__SHARD_PARTS; i++) {
         dt__gradients_forget(s, &s->part[i]);
         dt__gradients_forget(s, &s->stack[i]);
@@ -57,7 +57,7 @@ static dt_status find_params(dt__shards *s, dt_module *m)
     for (int64_t i = n - 1; i >= 0; i--) {
         if (!dt_requires_grad(params[i].x)) continue;
         if (dt__is_spread(params[i].x)) {
-            DT__TRY(dt__own_add(s, params[i].x));
+            DT__TRY(s->cluster->hooks->experts->add(s, params[i].x));
             continue;
         }
         DT__TRY(dt__optimizer_tensor(s->optimizer, params[i].x, &s->tensor[s->n_params]));
@@ -114,18 +114,18 @@ static dt_status make_reports(dt__shards *s)
 
 dt_status dt__shards_follow(dt__run *r)
 {
-    dt__shards *s = r->shards;
-    if (s->model == r->model && s->seen == dt__module_changes(r->model)) return DT_OK;
+    dt__shards *s = r->ranks.shards;
+    if (s->model == r->stage.model && s->seen == dt__module_changes(r->stage.model)) return DT_OK;
     dt__shards_forget(s);
-    s->optimizer = r->optimizer;
-    DT__TRY(find_params(s, r->model));
+    s->optimizer = r->stage.optimizer;
+    DT__TRY(find_params(s, r->stage.model));
     DT__TRY(dt__shards_find_merged(r, s));
     DT__TRY(make_nodes(s));
     DT__TRY(make_buckets(s, r->o->cluster.bucket_mb));
     DT__TRY(make_reports(s));
     DT__TRY(dt__sync_open(r, s));
-    s->model = r->model;
-    s->seen = dt__module_changes(r->model);
+    s->model = r->stage.model;
+    s->seen = dt__module_changes(r->stage.model);
     return DT_OK;
 }
 
@@ -133,10 +133,10 @@ dt_status dt__shards_follow(dt__run *r)
  * are in memory at a time. */
 dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes)
 {
-    const dt__shards *s = r->shards;
+    const dt__shards *s = r->ranks.shards;
     const dt__param *params;
     int64_t n, elements = 0;
-    DT__TRY(dt__module_params(r->model, &params, &n));
+    DT__TRY(dt__module_params(r->stage.model, &params, &n));
     for (int64_t i = 0; i < n; i++) {
         if (dt__is_spread(params[i].x)) continue;
         if (dt_requires_grad(params[i].x)) elements += params[i].x->count;

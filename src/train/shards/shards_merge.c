@@ -14,7 +14,7 @@
 #include "qat/quantizer.h"
 #include "qat/schemes/scheme.h"
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "autograd/spread.h"
 
 #include <string.h>
 
@@ -63,7 +63,7 @@ dt_status dt__shards_find_merged(dt__run *r, dt__shards *s)
 {
     finding f = { .r = r, .s = s };
     s->state_bytes = 0;
-    DT__EACH_MODULE(m, r->model) DT__TRY(find(&f, m));
+    DT__EACH_MODULE(m, r->stage.model) DT__TRY(find(&f, m));
     return DT_OK;
 }
 
@@ -223,7 +223,7 @@ dt_status dt__shards_merge(dt__run *r, dt__shards *s)
     if (s->n_merged == 0) return DT_OK;
     const int64_t used = pack(s);
     for (int64_t i = 0; i < s->n_merged && used > 0; i++) merge(s, &s->merged[i], used);
-    DT__EACH_MODULE(m, r->model) DT__TRY(scale(s, m));
+    DT__EACH_MODULE(m, r->stage.model) DT__TRY(scale(s, m));
     return DT_OK;
 }
 
@@ -231,29 +231,29 @@ dt_status dt__shards_merge(dt__run *r, dt__shards *s)
 
 dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
 {
-    dt__shards *s = r->shards;
+    dt__shards *s = r->ranks.shards;
     bool wanted = false;
     dt_tensor *x, *target;
     dt__pass pass;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    DT__EACH_MODULE(m, r->model) {
+    DT__EACH_MODULE(m, r->stage.model) {
         const dt__quantizer *q = dt__quantizer_of(m);
         if (q == NULL || q->lo != NULL || !q->quant.activation) continue;
         wanted = wanted || !dt__quantizer_has_seen(q);
     }
     if (!wanted) return DT_OK;
-    dt_tape_reset(r->tape);
+    dt_tape_reset(r->stage.tape);
     dt__shards_save(s, s->before);
     dt__shards_key(r, p, 0);
-    DT__TRY(dt_loader_seek(r->loader, p->position));
-    DT__TRY(dt__loader_next_shard(r->loader, 0, s->shards, &x, &target));
+    DT__TRY(dt_loader_seek(r->stage.loader, p->position));
+    DT__TRY(dt__loader_next_shard(r->stage.loader, 0, s->shards, &x, &target));
     DT__TRY(dt__run_pass(r, x, target, &pass));
-    DT__TRY(dt__spread_begin(r->ctx, r->model));
-    dt_no_grad(r->tape, true);
-    dt__loss(r->task, &pass);
-    dt_no_grad(r->tape, false);
-    const dt_status status = dt__spread_end(r->ctx, dt_tape_status(r->tape));
-    dt_tape_reset(r->tape);
+    DT__TRY(dt__spread_begin(r->ctx, r->stage.model));
+    dt_no_grad(r->stage.tape, true);
+    dt__loss(r->data.task, &pass);
+    dt_no_grad(r->stage.tape, false);
+    const dt_status status = dt__spread_end(r->ctx, dt_tape_status(r->stage.tape));
+    dt_tape_reset(r->stage.tape);
     dt__shards_restore(s, s->before);
     return status == DT_ERR_NUMERIC ? DT_OK : status; /* the update finds it again */
 }

@@ -95,10 +95,10 @@ static void begin(void *shards)
 
 void dt__shards_watch(dt__run *r, bool on)
 {
-    dt__shards *s = r->shards;
-    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && r->spread == NULL &&
-         !r->tape->watching;
-    s->tape = r->tape;
-    r->tape->on_gradients = on ? begin : NULL;
-    r->tape->on_gradients_user = s;
+    dt__shards *s = r->ranks.shards;
+    on = on && s->cluster != NULL && s->own == 1 && s->sync == NULL && r->ctx->spread == NULL &&
+         !r->stage.tape->watching;
+    s->tape = r->stage.tape;
+    r->stage.tape->on_gradients = on ? begin : NULL;
+    r->stage.tape->on_gradients_user = s;
 }

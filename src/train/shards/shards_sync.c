@@ -273,9 +273,9 @@ static void load(lane *l)
     sync_of *y = l->of;
     dt__run *r = y->r;
     const char *from = l->buffers;
-    r->tape = l->tape;
-    r->loader = l->loader;
-    memcpy(r->part, l->part, sizeof r->part);
+    r->stage.tape = l->tape;
+    r->stage.loader = l->loader;
+    memcpy(r->stage.part, l->part, sizeof r->stage.part);
     memcpy(r->ctx->stream, l->stream, sizeof l->stream);
     for (int64_t i = 0; i < y->s->n_params; i++) y->s->param[i]->grad = l->grad[i];
     for (int64_t i = 0; i < y->n_buffers; i++) {
@@ -360,9 +360,9 @@ static void run_lanes(sync_of *y)
     run_in_step(y);
     for (int64_t i = 0; i < n; i++) pthread_join(y->lanes[i].thread, NULL);
     load(&y->lanes[own - 1]);
-    y->r->tape = first->tape;
-    y->r->loader = first->loader;
-    memcpy(y->r->part, first->part, sizeof first->part);
+    y->r->stage.tape = first->tape;
+    y->r->stage.loader = first->loader;
+    memcpy(y->r->stage.part, first->part, sizeof first->part);
     for (int64_t k = 0; k < y->n_buffers; k++) { /* above those that any lane gave */
         uint64_t most = 0;
         for (int64_t i = 0; i < own; i++) {
@@ -374,14 +374,14 @@ static void run_lanes(sync_of *y)
 
 dt_status dt__sync_leaves(dt__run *r, const dt__batch_range *p)
 {
-    sync_of *y = r->shards->sync;
-    const bool watching = r->tape->watching;
+    sync_of *y = r->ranks.shards->sync;
+    const bool watching = r->stage.tape->watching;
     y->p = p;
     y->sequence = 0;
     y->status = DT_OK;
-    y->lanes[0].tape = r->tape;
-    y->lanes[0].loader = r->loader;
-    memcpy(y->lanes[0].part, r->part, sizeof r->part);
+    y->lanes[0].tape = r->stage.tape;
+    y->lanes[0].loader = r->stage.loader;
+    memcpy(y->lanes[0].part, r->stage.part, sizeof r->stage.part);
     for (int64_t i = 0; i < y->s->own; i++) {
         lane *l = &y->lanes[i];
         l->state = LANE_RUNS;
@@ -417,7 +417,7 @@ dt_status dt__sync_take(dt__shards *s, int64_t i, dt__gradients *to)
 
 static dt_status add_buffers(sync_of *y)
 {
-    DT__EACH_ENTRY(m, e, y->r->model) {
+    DT__EACH_ENTRY(m, e, y->r->stage.model) {
         if (e->kind != DT_BUFFER || e->x->kind != NULL || e->x->storage == NULL) continue;
         DT__TRY(DT__RESERVE(y->r->ctx, y->buffer, y->n_buffers, y->room_buffers));
         y->buffer[y->n_buffers++] = e->x;
@@ -439,7 +439,7 @@ static void remove_buffer(sync_of *y, const dt_tensor *x)
  * range, for all. */
 static void remove_ranges(sync_of *y)
 {
-    DT__EACH_MODULE(m, y->r->model) {
+    DT__EACH_MODULE(m, y->r->stage.model) {
         const dt__quantizer *q = dt__quantizer_of(m);
         if (q == NULL || q->quant.activation) continue;
         const dt_tensor *const all[] = { q->scale, q->zero_point, q->count };
@@ -450,14 +450,14 @@ static void remove_ranges(sync_of *y)
 /* Lane 0 has tape, loader and parts of the run. */
 static dt_status make_own(dt__run *r, lane *l)
 {
-    dt_loader *const loader = r->loader;
+    dt_loader *const loader = r->stage.loader;
     DT__TRY(dt_tape_create(r->ctx, &l->tape));
     for (int i = 0; i < DT__PARTS; i++) {
         DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &l->part[i]));
     }
     const dt_status status = dt__run_loader(r);
-    l->loader = status == DT_OK ? r->loader : NULL;
-    r->loader = loader;
+    l->loader = status == DT_OK ? r->stage.loader : NULL;
+    r->stage.loader = loader;
     return status;
 }
 

@@ -20,7 +20,8 @@ const dt__task *dt__task_of(const dt_dataset *d)
     return d->quantiles.n > 0 ? &dt__task_quantiles : tasks[dt_dataset_target(d)];
 }
 
-int64_t dt__task_places(const dt_dataset *d)
+/* Number of values in an example's target. */
+static int64_t task_places(const dt_dataset *d)
 {
     const int64_t pixels = dt_dataset_height(d) * dt_dataset_width(d);
     const int64_t places[] = {
@@ -152,7 +153,7 @@ static dt__tally tally_of(dt_ctx *ctx, const dt_dataset *d)
     return (dt__tally){ .ctx = ctx,
                         .task = dt__task_of(d),
                         .least_classes = dt_dataset_classes(d),
-                        .places = dt__task_places(d),
+                        .places = task_places(d),
                         .prompted = dt_dataset_is_prompted(d) };
 }
 

@@ -131,8 +131,6 @@ typedef struct dt__task {
 
 /* The task of a dataset. */
 const dt__task *dt__task_of(const dt_dataset *d);
-/* Number of values in an example's target. */
-int64_t dt__task_places(const dt_dataset *d);
 /* Writes the metrics that apply to this dataset, at most DT_MAX_METRICS, registered ones (names of
  * `own`, checked by dt__tally_add_own) before the loss. NOMEM. */
 dt_status dt__task_metrics(const dt_dataset *d, const dt_strings *own, const dt_metric **metric,

@@ -21,8 +21,8 @@ static void put_columns(dt__chars *t, const dt_columns *c)
 
 dt_status dt__run_write_columns(dt__run *r)
 {
-    const dt_columns *c = dt__array_fields(r->train);
-    const dt__array_store *a = r->train->arrays;
+    const dt_columns *c = dt__array_fields(r->data.train);
+    const dt__array_store *a = r->data.train->arrays;
     const bool series = a != NULL && a->series.given;
     dt__chars t = { .ctx = r->ctx };
     if ((c == NULL && !series) || !r->o->run.report || !dt__run_writes(r)) return DT_OK;

@@ -76,7 +76,7 @@ dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs)
     dt__put_text(&t, "{\"evaluated_on\": ");
     dt__put_quoted(&t, r->summary->evaluated_on);
     dt_status status = put_outputs(r, &t, outputs, &n);
-    if (dt_dataset_target(r->evaluated) == DT_TARGET_SEVERAL) dt__put_text(&t, "\n ]");
+    if (dt_dataset_target(r->data.evaluated) == DT_TARGET_SEVERAL) dt__put_text(&t, "\n ]");
     dt__put_text(&t, "\n}\n");
     if (status == DT_OK && t.failed) status = DT_ERR_NOMEM;
     if (status == DT_OK && n > 0) status = dt__run_write(r, "confusion.json", t.bytes, t.used);

@@ -198,11 +198,11 @@ static dt_status put_output(dt__run *r, dt__examples e, const dt__run_output *o)
 
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs)
 {
-    const bool several = dt_dataset_target(r->evaluated) == DT_TARGET_SEVERAL;
+    const bool several = dt_dataset_target(r->data.evaluated) == DT_TARGET_SEVERAL;
     dt_status s = DT_OK;
     dt__chars t = { .ctx = r->ctx };
     if (!dt__run_writes(r) || !r->o->run.report) return DT_OK;
-    if ((!several && !is_known(r->evaluated)) || outputs->count == 0) return DT_OK;
+    if ((!several && !is_known(r->data.evaluated)) || outputs->count == 0) return DT_OK;
     if (several) dt__put_text(&t, "{\"kind\": \"several\", \"outputs\": [");
     for (int i = 0; s == DT_OK; i++) {
         dt__run_output o;

@@ -85,8 +85,8 @@ static void put_layer_to(const dt__run *r, output *o, const dt_layer_figures *la
     dt__put_quoted(t, layer->path);
     if (o->whole) {
         DT__PUT_ALL(t, ", \"type\": ", DT__QUOTED(layer->type),
-                    ", \"bytes\": ", dt__bytes_below(r->model, layer->path, true),
-                    ", \"float_bytes\": ", dt__bytes_below(r->model, layer->path, false));
+                    ", \"bytes\": ", dt__bytes_below(r->stage.model, layer->path, true),
+                    ", \"float_bytes\": ", dt__bytes_below(r->stage.model, layer->path, false));
     }
     put_tensor(o, "weight", &layer->weight, &layer->weight_quant, layer->weight_scheme);
     put_tensor(o, "input", &layer->input, &layer->input_quant, layer->input_scheme);
@@ -114,12 +114,12 @@ static dt_status put_layers(writing *w, int64_t *examples)
 {
     dt_loader *loader;
     dt_tensor *x, *target;
-    *examples = batch_size(w->r->train);
+    *examples = batch_size(w->r->data.train);
     const dt_loader_options batches = { .batch_size = *examples };
-    dt_tape_reset(w->r->tape);
-    DT__TRY(dt_loader_create(w->r->train, &batches, &loader));
+    dt_tape_reset(w->r->stage.tape);
+    DT__TRY(dt_loader_create(w->r->data.train, &batches, &loader));
     dt_status s = dt_loader_next(loader, &x, &target);
-    if (s == DT_OK) s = dt_figures(w->r->model, x, put_layer, w);
+    if (s == DT_OK) s = dt_figures(w->r->stage.model, x, put_layer, w);
     dt_loader_free(loader);
     return s;
 }
@@ -175,9 +175,9 @@ dt_status dt__run_write_layers(dt__run *r, const char *name)
 dt_status dt__run_log_layers(dt__run *r)
 {
     const int64_t every = r->o->train.log.layers_every_steps;
-    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->start;
+    const int64_t step = *dt__run_count(r, DT__COUNT_STEP), since = step - r->data.start;
     if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
-    const bool begins = since == 1, due = begins || step == r->steps;
+    const bool begins = since == 1, due = begins || step == r->data.steps;
     const bool line = every > 0 && (due || since % every == 0), file = begins && r->o->run.report;
     if (!line && !file) return DT_OK;
     DT__TRY(dt__run_join_experts(r));

@@ -31,10 +31,10 @@ static void put_memory(const dt__run *r, dt__chars *t)
 {
     static const char *const names[] = { "{\"peak\": ", ", \"weights\": ", ", \"gradient\": ",
                                          ", \"optimizer\": ", ", \"activations\": " };
-    if (r->memory == NULL) return;
+    if (r->ranks.memory == NULL) return;
     dt__put_text(t, ",\n \"memory\": [");
-    for (int k = 0; k < dt__cluster_ranks(r->cluster); k++) {
-        const dt__rank_memory *m = &r->memory[k];
+    for (int k = 0; k < dt__cluster_ranks(r->ranks.cluster); k++) {
+        const dt__rank_memory *m = &r->ranks.memory[k];
         const double values[] = { m->peak, m->weights, m->gradient, m->optimizer, m->activations };
         if (k > 0) dt__put_text(t, ",\n  ");
         for (int i = 0; i < DT__COUNT_OF(names); i++) {
@@ -60,7 +60,7 @@ dt_status dt__run_write_machine(dt__run *r, double seconds)
     put_number(&t, "peak_memory", (double)dt_memory_of(r->ctx).peak);
     put_number(&t, "parameters", (double)r->summary->parameters);
     put_number(&t, "trained", (double)r->summary->trained);
-    put_number(&t, "samples", (double)dt_dataset_count(r->train));
+    put_number(&t, "samples", (double)dt_dataset_count(r->data.train));
     put_memory(r, &t);
     dt__put_text(&t, "}\n");
     const dt_status s = dt__run_write_shown(r, "machine.json", &t);

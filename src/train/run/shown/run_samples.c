@@ -27,7 +27,7 @@ static const struct {
 
 dt_status dt__run_check_samples(dt__run *r)
 {
-    const size_t target = (size_t)dt_dataset_target(r->train);
+    const size_t target = (size_t)dt_dataset_target(r->data.train);
     if (r->o->train.evaluate.samples == 0) return DT_OK;
     if (target >= DT__COUNT_OF(kinds) || kinds[target].name == NULL) {
         return dt_recipe_refuse(r->recipe, "train.evaluate.samples",
@@ -48,8 +48,8 @@ static dt_status put_one(dt__run *r, dt__examples *e, dt_tape *tape, int64_t i, 
     dt_tape_reset(tape);
     DT__TRY(dt__examples_at(e, i, &p.x, &p.target));
     of[DT__ANSWER_TARGET] = p.target;
-    DT__TRY(r->task->run(&p, of));
-    dt_tensor *y = r->task->outputs != NULL ? r->task->outputs(&p) : of[DT__ANSWER];
+    DT__TRY(r->data.task->run(&p, of));
+    dt_tensor *y = r->data.task->outputs != NULL ? r->data.task->outputs(&p) : of[DT__ANSWER];
     y = dt_contiguous(tape, y);
     DT__TRY(dt_tape_status(tape));
     e->each = y->count;
@@ -79,12 +79,12 @@ static dt_status put_shown(dt__run *r, dt__examples *e, put_example *put)
 static dt_status put_samples(dt__run *r, dt__chars *t)
 {
     const dt_loader_options one = { .batch_size = 1 };
-    const dt_target target = dt_dataset_target(r->validation);
+    const dt_target target = dt_dataset_target(r->data.validation);
     dt__examples e = { .ctx = r->ctx,
                        .t = t,
-                       .d = r->validation,
-                       .m = r->model,
-                       .n = dt_dataset_count(r->validation),
+                       .d = r->data.validation,
+                       .m = r->stage.model,
+                       .n = dt_dataset_count(r->data.validation),
                        .samples = r->o->train.evaluate.samples };
     dt__put_text(t, "{\"kind\": ");
     dt__put_quoted(t, kinds[target].name);

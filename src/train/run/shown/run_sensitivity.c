@@ -31,7 +31,7 @@ typedef struct sensitivity {
 
 static dt_status add_layers(sensitivity *s)
 {
-    DT__EACH_MODULE(m, s->r->model) {
+    DT__EACH_MODULE(m, s->r->stage.model) {
         if (dt__weight_to_convert(m) == NULL) continue;
         DT__TRY(DT__RESERVE(s->r->ctx, s->layer, s->n, s->room));
         s->layer[s->n++] = (layer){ .m = m };
@@ -43,10 +43,10 @@ static dt_status add_layers(sensitivity *s)
 int64_t dt__run_sensitivity_examples(const dt__run *r, int64_t layers)
 {
     const int64_t batch = r->o->train.eval_batch_size;
-    const double trained = (double)r->steps * (double)r->o->train.batch_size * 3;
+    const double trained = (double)r->data.steps * (double)r->o->train.batch_size * 3;
     const double passes = 100 * (double)(2 * layers + 1);
     const double wanted = fmin(fmax(trained / passes, FEWEST_EXAMPLES), MOST_EXAMPLES);
-    const int64_t n = dt__min_i64((int64_t)wanted, dt_dataset_count(r->evaluated));
+    const int64_t n = dt__min_i64((int64_t)wanted, dt_dataset_count(r->data.evaluated));
     return n < batch ? n : n / batch * batch;
 }
 
@@ -54,11 +54,11 @@ static dt_status measure(const sensitivity *s, double *loss)
 {
     dt_metrics m;
     const dt_evaluation how = { .batch_size = dt__min_i64(s->batch, s->examples) };
-    const dt__evaluation e = { .m = s->r->model,
-                               .d = s->r->evaluated,
+    const dt__evaluation e = { .m = s->r->stage.model,
+                               .d = s->r->data.evaluated,
                                .options = &how,
                                .examples = s->examples,
-                               .cluster = s->r->cluster };
+                               .cluster = s->r->ranks.cluster };
     const dt_status status = dt__run_time_evaluation(s->r, &e, &m, NULL);
     *loss = status == DT_OK ? m.loss : (double)NAN;
     return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */

@@ -6,7 +6,7 @@
  *     4. sends the answers
  * Ranks may be at different calls, layers and batches, and a rank without a pass asks for nothing:
  * it needs no order but that of rounds. A session is over in the round in which nobody asks. */
-#include "train/shards/spreading.h"
+#include "cluster/experts/spreading.h"
 
 #include "autograd/op.h"
 #include "autograd/tape.h"
@@ -231,11 +231,10 @@ static void free_slots(dt__spreading *s)
     s->slot = NULL;
 }
 
-dt_status dt__spread_begin(dt_ctx *ctx, dt_module *m)
+static dt_status begin(void *user, dt_module *m)
 {
-    dt__spreading *s = dt__spreading_of(ctx);
+    dt__spreading *s = user;
     dt_tensor *x[4];
-    if (s == NULL) return DT_OK;
     free_slots(s);
     s->n_layers = s->n_tensors = 0;
     s->status = s->lost = DT_OK;
@@ -245,16 +244,16 @@ dt_status dt__spread_begin(dt_ctx *ctx, dt_module *m)
         for (int i = 0; i < n; i++) DT__TRY(add_tensor(s, x[i], layer));
     }
     if (s->n_layers == 0) return DT_OK;
-    s->slot = dt__alloc_zero(ctx, (size_t)(s->ranks * s->n_tensors) * sizeof *s->slot);
+    s->slot = dt__alloc_zero(s->ctx, (size_t)(s->ranks * s->n_tensors) * sizeof *s->slot);
     if (s->slot == NULL) return DT_ERR_NOMEM;
     s->open = true;
     return DT_OK;
 }
 
-dt_status dt__spread_end(dt_ctx *ctx, dt_status status)
+static dt_status end(void *user, dt_status status)
 {
-    dt__spreading *s = dt__spreading_of(ctx);
-    if (s == NULL || !s->open) return status;
+    dt__spreading *s = user;
+    if (!s->open) return status;
     const bool fails = status != DT_OK && status != DT_ERR_NUMERIC;
     if (fails && s->lost == DT_OK) say_the_end(s);
     for (bool quiet = fails; !quiet && s->lost == DT_OK;) {
@@ -271,7 +270,7 @@ dt_status dt__spread_end(dt_ctx *ctx, dt_status status)
 static dt_status fetch(void *user, const dt_tensor *x, const int64_t part[2], void *to)
 {
     const dt__spreading *s = user;
-    return s->fetch(s->fetch_user, x, part, to);
+    return s->fetching.fetch(s->fetching.user, x, part, to);
 }
 
 static dt_status make(dt__spreading *s)
@@ -289,29 +288,15 @@ static dt_status make(dt__spreading *s)
     return dt_tape_create(s->ctx, &s->tape);
 }
 
-dt_status dt__spreading_open(dt_ctx *ctx, dt__cluster *c, dt__spreading **out)
-{
-    dt__spreading *s = dt__alloc_zero(ctx, sizeof *s);
-    *out = s;
-    if (s == NULL) return DT_ERR_NOMEM;
-    s->ctx = ctx;
-    s->cluster = c;
-    s->rank = dt__cluster_rank(c);
-    s->ranks = dt__cluster_ranks(c);
-    s->link = (dt__spread){ forward, backward, fetch, dt__spread_experts, s, s->rank, s->ranks };
-    ctx->spread = &s->link;
-    return make(s);
-}
-
 static void free_rooms(dt__spreading *s, dt__rows_room *r)
 {
     for (int k = 0; r != NULL && k < s->ranks; k++) dt__release(s->ctx, r[k].data);
     dt__release(s->ctx, r);
 }
 
-void dt__spreading_close(dt__spreading *s)
+static void close_spreading(void *user)
 {
-    if (s == NULL) return;
+    dt__spreading *s = user;
     free_slots(s);
     free_rooms(s, s->out);
     free_rooms(s, s->in);
@@ -322,4 +307,30 @@ void dt__spreading_close(dt__spreading *s)
     dt_tape_free(s->tape);
     s->ctx->spread = NULL;
     dt__release(s->ctx, s);
+}
+
+dt_status dt__spreading_open(dt_ctx *ctx, dt__cluster *c, const dt__fetching *fetching)
+{
+    dt__spreading *s = dt__alloc_zero(ctx, sizeof *s);
+    if (s == NULL) return DT_ERR_NOMEM;
+    s->ctx = ctx;
+    s->cluster = c;
+    s->fetching = *fetching;
+    s->rank = c->rank;
+    s->ranks = c->ranks;
+    s->link = (dt__spread){ .forward = forward,
+                            .backward = backward,
+                            .fetch = fetch,
+                            .experts_of = dt__spread_experts,
+                            .begin = begin,
+                            .end = end,
+                            .is_cut = dt__spread_is_cut,
+                            .cut = dt__spread_cut_model,
+                            .join = dt__spread_join_model,
+                            .close = close_spreading,
+                            .user = s,
+                            .rank = c->rank,
+                            .ranks = c->ranks };
+    ctx->spread = &s->link;
+    return make(s);
 }

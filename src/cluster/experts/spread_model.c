@@ -2,7 +2,7 @@
  * grouped weights these are the weight, the bias, and the static or learned scales of the weight,
  * each with the rows of its experts. Rank k of P has experts N k/P ... N (k+1)/P - 1 of N. Handles
  * stay the same, so optimizers, wrappers and tapes follow. */
-#include "train/shards/spreading.h"
+#include "cluster/experts/spreading.h"
 
 #include "kernels/convolution/row_map.h"
 #include "qat/quantized.h"
@@ -68,9 +68,10 @@ static void give_all(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t s
     dt__storage_release(storage);
 }
 
-bool dt__is_cut(dt_module *m)
+bool dt__spread_is_cut(void *user, dt_module *m)
 {
     dt_tensor *x[4];
+    (void)user;
     DT__EACH_MODULE(layer, m) {
         const int n = dt__spread_tensors(layer, x);
         for (int i = 0; i < n; i++) {
@@ -98,13 +99,12 @@ static dt_status cut(const dt__spreading *s, dt_tensor *x, int64_t all, bool was
     return DT_OK;
 }
 
-dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m)
+dt_status dt__spread_cut_model(void *user, dt_module *m)
 {
-    const dt__spreading *s = dt__spreading_of(ctx);
-    const bool was_cut = dt__is_cut(m);
+    const dt__spreading *s = user;
+    const bool was_cut = dt__spread_is_cut(user, m);
     dt_status status = DT_OK;
     dt_tensor *x[4];
-    if (s == NULL) return DT_OK;
     DT__EACH_MODULE(layer, m) {
         const int n = dt__spread_tensors(layer, x);
         const int64_t all = n > 0 ? dt__whole_extent(x[0]) : 0;
@@ -137,12 +137,11 @@ static dt_status join(const dt__spreading *s, dt_tensor *x, dt__segment *part)
     return status;
 }
 
-dt_status dt__spread_join(dt_ctx *ctx, dt_module *m)
+dt_status dt__spread_join_model(void *user, dt_module *m)
 {
-    const dt__spreading *s = dt__spreading_of(ctx);
+    const dt__spreading *s = user;
     dt_tensor *x[4];
-    if (s == NULL) return DT_OK;
-    dt__segment *part = dt__alloc_array(ctx, s->ranks, sizeof *part);
+    dt__segment *part = dt__alloc_array(s->ctx, s->ranks, sizeof *part);
     dt_status status = part == NULL ? DT_ERR_NOMEM : DT_OK;
     status = dt__cluster_meet(s->cluster, DT__MEETING, status);
     DT__EACH_MODULE(layer, m) {
@@ -150,6 +149,6 @@ dt_status dt__spread_join(dt_ctx *ctx, dt_module *m)
         for (int i = 0; i < n && status == DT_OK; i++) status = join(s, x[i], part);
     }
     dt__module_changed(m);
-    dt__release(ctx, part);
+    dt__release(s->ctx, part);
     return status;
 }

@@ -1,24 +1,10 @@
 /* Statistics that several ranks sum: every rank gets all samples, each sums its tiles of the
  * products, and in the end all get the tiles of all. A tile's sum has the order of samples, so its
  * bits do not depend on which rank computes it. */
-#include "core/ranks.h"
+#include "cluster/cluster.h"
 #include "ptq/statistics.h"
 
 #include <string.h>
-
-/* The rank that sums a tile; -1: nobody. Tiles of a triangle are dealt out by their number. */
-static int owner_of(const dt_statistics *s, int which, int64_t i, int64_t j)
-{
-    const int64_t across = dt__ceil_div(s->layer.columns, s->side);
-    if (which != DT__OF_G && i < j) return -1;
-    const int64_t number = which == DT__OF_G ? i * across + j : i * (i + 1) / 2 + j;
-    return (int)(number % dt__cluster_ranks(s->cluster));
-}
-
-bool dt__is_own_tile(const dt_statistics *s, int which, int64_t i, int64_t j)
-{
-    return owner_of(s, which, i, j) == dt__cluster_rank(s->cluster);
-}
 
 /* The sums of one kind of a group, and the messages that tiles are packed into. */
 typedef struct joining {
@@ -64,7 +50,7 @@ static void walk(const joining *g, task what)
     for (int k = 0; k < dt__cluster_ranks(g->s->cluster); k++) g->part[k].bytes = 0;
     for (int64_t i = 0; i < across; i++) {
         for (int64_t j = 0; j < across; j++) {
-            const int k = owner_of(g->s, g->which, i, j);
+            const int k = dt__tile_owner(g->s, g->which, i, j);
             const task does = (what == PACK) == (k == rank) ? what : COUNT;
             if (k >= 0) walk_tile(g, does, (const int64_t[]){ i, j }, &g->part[k]);
         }
@@ -102,11 +88,10 @@ static dt_status join_group(const dt_statistics *s, const dt__moments *m, dt__se
     return DT_OK;
 }
 
-dt_status dt__statistics_join(dt_statistics *s)
+dt_status dt__ranks_join_statistics(dt_statistics *s)
 {
-    if (s->cluster == NULL) return DT_OK;
     for (int64_t e = 0; s->expert != NULL && e < s->layer.groups; e++) {
-        if (s->expert[e] != NULL) DT__TRY(dt__statistics_join(s->expert[e]));
+        if (s->expert[e] != NULL) DT__TRY(dt__ranks_join_statistics(s->expert[e]));
     }
     if (s->expert != NULL) return DT_OK;
     dt__statistics_flush(s);

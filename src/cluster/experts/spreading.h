@@ -1,11 +1,11 @@
-/* cluster.experts: spread, for src/train alone: each rank has a share of the experts of every
- * mixture, and multiplies the rows of all ranks by them.
- *     spread_model.c    which tensors are spread; cutting a model down to a share, and joining it
- *     spread_session.c  rounds of messages while models run
- *     spread_rows.c     what the messages hold
- *     shards_spread.c   gradients of the shares, summed over shards */
-#ifndef DT__TRAIN_SPREADING_H
-#define DT__TRAIN_SPREADING_H
+/* cluster.experts: spread: each rank has a share of the experts of every mixture, and multiplies
+ * the rows of all ranks by them.
+ *     spread_model.c      which tensors are spread; cutting a model down to a share, and joining it
+ *     spread_session.c    rounds of messages while models run
+ *     spread_rows.c       what the messages hold
+ *     spread_gradients.c  gradients of the shares, summed over shards */
+#ifndef DT__CLUSTER_SPREADING_H
+#define DT__CLUSTER_SPREADING_H
 
 #include "autograd/spread.h"
 #include "core/ranks.h"
@@ -56,8 +56,7 @@ typedef struct dt__spreading {
     dt_ctx *ctx;
     dt__cluster *cluster;
     int rank, ranks;
-    dt_status (*fetch)(void *user, const dt_tensor *x, const int64_t part[2], void *to);
-    void *fetch_user;
+    dt__fetching fetching;
     /* of the session */
     bool open;
     dt_status status; /* of serving: the first error */
@@ -79,19 +78,10 @@ typedef struct dt__spreading {
 
 /* ---- spread_session.c ---- */
 
-/* NOMEM. */
-dt_status dt__spreading_open(dt_ctx *ctx, dt__cluster *c, dt__spreading **out);
-void dt__spreading_close(dt__spreading *s); /* NULL is allowed */
 /* The context's; NULL: experts are not spread. */
 dt__spreading *dt__spreading_of(const dt_ctx *ctx);
-
-/* Around every pass of a model of which experts are spread; all ranks together, each with passes of
- * its own, or none. Between them nothing else may be sent. end serves the others until all are
- * through, and returns `status`, how the rank's own passes went, or the session's error; with
- * another `status` than OK and NUMERIC the session ends at once, on all ranks with an error. A
- * model whose experts are all here has no session. Errors of begin: NOMEM. */
-dt_status dt__spread_begin(dt_ctx *ctx, dt_module *m);
-dt_status dt__spread_end(dt_ctx *ctx, dt_status status);
+/* dt__experts_hooks.open */
+dt_status dt__spreading_open(dt_ctx *ctx, dt__cluster *c, const dt__fetching *fetching);
 
 /* ---- spread_rows.c ---- */
 
@@ -99,8 +89,6 @@ uint64_t dt__rows_bytes(const dt__rows_head *h, const dt__spread_layer *l);
 uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l);
 /* Enlarges the block to `bytes`, and DT__STEP that may be read behind them. NOMEM. */
 dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes);
-/* The rank that has an expert of a call. */
-int dt__rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert);
 /* Fills the heads and the blocks of rows for all ranks. NOMEM. */
 dt_status dt__rows_ask(dt__spreading *s, const dt__asked *a);
 /* Answers the rows of rank k. `a`: the call of this rank, whose own gradients it takes. */
@@ -110,16 +98,17 @@ dt_status dt__rows_take(dt__spreading *s, const dt__asked *a);
 
 /* ---- spread_model.c ---- */
 
-/* Leaves of each mixture of m the experts of this rank. Of a module that was cut, tensors that were
- * added since have these experts alone, and are told so. NOMEM. */
-bool dt__is_cut(dt_module *m);
-dt_status dt__spread_cut(dt_ctx *ctx, dt_module *m);
-/* All ranks together: all experts are everywhere. NOMEM, STATE. */
-dt_status dt__spread_join(dt_ctx *ctx, dt_module *m);
-/* dt__spread.experts_of */
+/* Functions of dt__spread. */
+bool dt__spread_is_cut(void *user, dt_module *m);
+dt_status dt__spread_cut_model(void *user, dt_module *m);
+dt_status dt__spread_join_model(void *user, dt_module *m);
 int64_t dt__spread_experts(void *user, dt_module *m, const dt_tensor *p);
 /* The tensors of a module that are spread, or can be, in the order of their numbers; the weight is
  * the first. Returns how many. */
 int dt__spread_tensors(const dt_module *m, dt_tensor *to[4]);
+
+/* ---- spread_gradients.c ---- */
+
+extern const struct dt__experts_hooks dt__ranks_experts; /* train/shards/shards.h */
 
 #endif

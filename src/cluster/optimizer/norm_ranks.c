@@ -2,7 +2,7 @@
  * (spread). A rank sends the partial sums of squares of the chunks that lie in its part, and the
  * elements of chunks that lie in several parts; so all add up the partial sums of one rank, in the
  * same order. */
-#include "optim/slots.h"
+#include "cluster/optimizer/ranks_of_optimizer.h"
 
 #include "kernels/kernels.h"
 

@@ -1,4 +1,6 @@
 /* What must be the same on all ranks. */
+#include "cluster/cluster.h"
+
 #include "train/shards/agree.h"
 
 #include "data/content_hash.h"
@@ -87,9 +89,8 @@ static dt_status exchange(const dt__agreement *a, dt_status status, card *cards)
     return dt__cluster_meet(c, DT__LAST_MEETING, compare(c, cards));
 }
 
-dt_status dt__agree(const dt__agreement *a, dt_status status)
+dt_status dt__ranks_agree(const dt__agreement *a, dt_status status)
 {
-    if (a->cluster == NULL) return status;
     dt_ctx *ctx = a->cluster->ctx;
     card *cards = dt__alloc_array(ctx, dt__cluster_ranks(a->cluster) + 1, sizeof *cards);
     if (cards == NULL) return DT_ERR_NOMEM;

@@ -4,7 +4,7 @@
  *     and sends them to all; buckets leave while later parameters are updated
  *     then every rank renews codes and restores constraints, of the same masters
  * Updates are element by element, so the bits are those of one rank. */
-#include "optim/slots.h"
+#include "cluster/optimizer/ranks_of_optimizer.h"
 
 #include "autograd/tape.h"
 #include "autograd/write.h"
@@ -12,75 +12,12 @@
 
 #include <string.h>
 
-_Static_assert(DT__CUT == DT__CHUNK, "a range has whole partial sums of squares");
-
 #define FIRST ((int64_t)1 << 18) /* elements of the first bucket */
 #define MOST ((int64_t)1 << 20)  /* and of others */
 
-bool dt__optimizer_is_shared(const dt_optimizer *o) { return o != NULL && o->shared; }
-
-int dt__optimizer_states(const dt_ctx *ctx, const dt_optimizer_options *o)
-{
-    dt__update_formula formula;
-    dt__update_formula_of(ctx, o, &formula);
-    return (formula.name == NULL ? 0 : formula.states(o)) + o->average;
-}
-
-dt_status dt__optimizer_tensor(dt_optimizer *o, const dt_tensor *p, dt__bucket_tensor *out)
-{
-    DT__TRY(dt__optimizer_follow(o));
-    int64_t i = 0;
-    while (i < o->n && o->slots[i].p != p) i++;
-    if (i == o->n) return dt_fail(o->ctx, DT_ERR_STATE, "a parameter has no optimizer");
-    *out = (dt__bucket_tensor){ p->count, o->slots[i].turn };
-    return DT_OK;
-}
-
-void dt__slot_range(const dt_optimizer *o, const dt__slot *s, int rank, int64_t range[2])
-{
-    const int ranks = dt__cluster_ranks(o->cluster);
-    if (s->experts == 0) {
-        dt__range_of_rank(&(dt__bucket_tensor){ s->p->count, s->turn }, rank, ranks, range);
-        return;
-    }
-    const int64_t each = dt__whole_count(s->p) / s->experts;
-    dt__experts_of_rank(s->experts, rank, ranks, range);
-    range[0] *= each;
-    range[1] *= each;
-}
-
-/* ---- views ----------------------------------------------------------------------------------- */
-
-static dt_status view_of(const dt__slot *s, dt_tensor *x, dt_tensor **out)
-{
-    const int64_t n = s->range[1] - s->range[0];
-    if (!dt_is_contiguous(x)) {
-        return dt_fail(x->ctx, DT_ERR_STATE,
-                       "%s is not contiguous: ranks cannot share it (cluster.shard_optimizer)",
-                       s->path);
-    }
-    DT__TRY(dt__handle_create(x->ctx, x->dtype, 1, &n, out));
-    dt__storage_retain(x->storage);
-    (*out)->storage = x->storage;
-    (*out)->offset = x->offset + s->range[0];
-    return DT_OK;
-}
-
-dt_status dt__slot_views(const dt__slot *s, dt_tensor **p, dt_tensor **g)
-{
-    *p = NULL;
-    if (g != NULL) *g = NULL;
-    DT__TRY(view_of(s, dt__kind_of(s->p)->inner(s->p), p));
-    const dt_status status = g == NULL ? DT_OK : view_of(s, s->p->grad, g);
-    if (status == DT_OK) return DT_OK;
-    dt_tensor_free(*p);
-    *p = NULL;
-    return status;
-}
-
 /* ---- the exchange of parameters ------------------------------------------------------------- */
 
-void dt__shared_free(dt_optimizer *o)
+static void free_values(dt_optimizer *o)
 {
     dt__shared_values *v = &o->values;
     dt__buckets_free(&v->buckets);
@@ -108,7 +45,7 @@ static dt_status begin_exchange(dt_optimizer *o)
 {
     dt__shared_values *v = &o->values;
     if (!is_current(o)) {
-        dt__shared_free(o);
+        free_values(o);
         v->buckets.ctx = o->ctx;
         v->tensors = dt__alloc_array(o->ctx, o->n, sizeof *v->tensors);
         v->value = dt__alloc_array(o->ctx, o->n, sizeof *v->value);
@@ -171,7 +108,7 @@ static void finish(dt_tensor *p)
     if (p->project != NULL) p->project(p);
 }
 
-dt_status dt__shared_step(dt_optimizer *o, dt_tape *t, double lr, double factor)
+static dt_status step(dt_optimizer *o, dt_tape *t, double lr, double factor)
 {
     int64_t posted = 0;
     dt_status s = begin_exchange(o);
@@ -205,7 +142,7 @@ static dt_status swap(dt_tape *t, const dt__slot *s)
     return t->status;
 }
 
-dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t)
+static dt_status swap_all(dt_optimizer *o, dt_tape *t)
 {
     const dt_status begun = begin_exchange(o);
     if (begun != DT_OK) return dt__tape_adopt(t, begun);
@@ -219,21 +156,6 @@ dt_status dt__shared_swap(dt_optimizer *o, dt_tape *t)
         dt__write_open(o->slots[i].p);
         dt__write_close(o->slots[i].p);
     }
-    return DT_OK;
-}
-
-/* ---- clipping -------------------------------------------------------------------------------- */
-
-dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *norm,
-                             double *factor)
-{
-    if (!dt__optimizer_has_parts(o)) return dt_clip_factor(o->m, t, limit, norm, factor);
-    *factor = 1;
-    if (t->status != DT_OK) return t->status;
-    dt_status s = dt__optimizer_follow(o);
-    if (s == DT_OK) s = dt__norm_of_ranks(o, norm);
-    if (s != DT_OK) return dt__tape_adopt(t, s);
-    *factor = dt__factor_of_norm(limit, *norm);
     return DT_OK;
 }
 
@@ -337,7 +259,7 @@ static dt_status tell(dt__cluster *c, wish *w)
     return dt__cluster_tell(c, "what rank 0 asks for", w, sizeof *w);
 }
 
-dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to)
+static dt_status fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to)
 {
     wish w = { number, { part[0], part[1] } };
     DT__TRY(tell(o->cluster, &w));
@@ -364,8 +286,7 @@ static dt_tensor *spread_of(const dt_optimizer *o, int64_t number)
     return NULL;
 }
 
-dt_status dt__optimizer_fetch_tensor(dt_optimizer *o, const dt_tensor *x, const int64_t part[2],
-                                     void *to)
+static dt_status fetch_spread(dt_optimizer *o, const dt_tensor *x, const int64_t part[2], void *to)
 {
     wish w = { FIRST_TENSOR - number_of(o, x), { part[0], part[1] } };
     DT__TRY(tell(o->cluster, &w));
@@ -391,7 +312,7 @@ static dt_status serve(dt_optimizer *o, const wish *w)
                    (long long)w->number);
 }
 
-dt_status dt__optimizer_serve(dt_optimizer *o)
+static dt_status serve_rank_0(dt_optimizer *o)
 {
     wish w = { 0 };
     DT__TRY(dt__optimizer_visit(o, nothing, NULL)); /* makes what is missing, as on rank 0 */
@@ -402,8 +323,19 @@ dt_status dt__optimizer_serve(dt_optimizer *o)
     }
 }
 
-dt_status dt__optimizer_release(dt__cluster *c)
+static dt_status release(dt__cluster *c)
 {
     wish w = { .number = NO_MORE };
     return tell(c, &w);
 }
+
+const dt__optimizer_hooks dt__ranks_optimizer = {
+    .step = step,
+    .swap_average = swap_all,
+    .free = free_values,
+    .norm = dt__norm_of_ranks,
+    .serve = serve_rank_0,
+    .release = release,
+    .fetch = fetch,
+    .fetch_tensor = fetch_spread,
+};

@@ -4,7 +4,7 @@
  *     int32 expert [rows], float dy [rows][out], then
  *     float x [rows][in],  or  float scale [rows][groups], int32 zero_u [rows],
  *                              uint8 u [rows][stride], int8 zero [rows][groups] */
-#include "train/shards/spreading.h"
+#include "cluster/experts/spreading.h"
 
 #include "autograd/codes.h"
 #include "autograd/op.h"
@@ -72,7 +72,8 @@ dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-int dt__rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert)
+/* The rank that has an expert of a call. */
+static int rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert)
 {
     const int64_t all = a->c->in[WEIGHT]->spread;
     int64_t range[2];
@@ -138,7 +139,7 @@ static void put_assignment(dt__spreading *s, const dt__asked *a, int64_t k)
 {
     const int64_t expert = dt__index_at(a->index, k);
     if (expert < 0) return;
-    const int owner = dt__rows_owner(s, a, expert);
+    const int owner = rows_owner(s, a, expert);
     const dt__rows_head *h = &s->send[owner];
     const parts p = parts_of(h, &s->layers[h->layer], s->out[owner].data);
     const int64_t i = s->cursor[owner]++;
@@ -158,7 +159,7 @@ dt_status dt__rows_ask(dt__spreading *s, const dt__asked *a)
     for (int k = 0; k < s->ranks; k++) s->send[k] = head_of(s, a);
     for (int64_t i = 0; i < a->assignments; i++) {
         const int64_t expert = dt__index_at(a->index, i);
-        if (expert >= 0) s->send[dt__rows_owner(s, a, expert)].rows++;
+        if (expert >= 0) s->send[rows_owner(s, a, expert)].rows++;
     }
     for (int k = 0; k < s->ranks; k++) {
         const dt__rows_head *h = &s->send[k];
@@ -324,7 +325,7 @@ static void take_row(dt__spreading *s, const dt__asked *a, int64_t k, int64_t n,
         memset(to + k * n, 0, (size_t)n * sizeof *to);
         return;
     }
-    const int owner = dt__rows_owner(s, a, expert);
+    const int owner = rows_owner(s, a, expert);
     const dt__rows_room *from = owner == s->rank ? &s->answer[owner] : &s->answered[owner];
     const float *row = (const float *)(const void *)from->data + s->cursor[owner]++ * n;
     memcpy(to + k * n, row, (size_t)n * sizeof *to);

@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "kernels/kernels.h"
 #include "train/shards/shards.h"
-#include "train/shards/spreading.h"
+#include "cluster/experts/spreading.h"
 
 #include <string.h>
 
@@ -107,12 +107,12 @@ static dt_status on_gradient(void *shards, int rank, int64_t i, dt_tensor **grad
     return DT_OK;
 }
 
-void dt__own_watch(dt__run *r, const dt__batch_range *p, int64_t i)
+static void own_watch(dt__run *r, const dt__batch_range *p, int64_t i)
 {
     dt__spreading *spreading = dt__spreading_of(r->ctx);
-    r->shards->experts_shard = i;
+    r->ranks.shards->experts_shard = i;
     spreading->on_gradient = p->batches == 1 ? on_gradient : NULL;
-    spreading->on_gradient_user = r->shards;
+    spreading->on_gradient_user = r->ranks.shards;
 }
 
 /* The number of x in the session's list. */
@@ -135,7 +135,7 @@ static int64_t count_waiting(const dt__shards *s, int ranks)
     return bytes;
 }
 
-dt_status dt__own_take(dt__shards *s)
+static dt_status own_take(dt__shards *s)
 {
     const dt__spreading *spreading = dt__spreading_of(s->ctx);
     const int ranks = spreading->ranks;
@@ -154,19 +154,7 @@ dt_status dt__own_take(dt__shards *s)
     return DT_OK;
 }
 
-void dt__own_put(dt__shards *s)
-{
-    for (int64_t k = 0; k < s->n_experts; k++) {
-        dt__own_experts *e = &s->experts[k];
-        if (!e->given || e->n_nodes != 1) continue;
-        e->x->grad = e->node[0].x;
-        e->n_nodes = 0;
-        s->experts_bytes -= bytes_of(e);
-    }
-    dt__own_begin(s);
-}
-
-void dt__own_begin(dt__shards *s)
+static void own_begin(dt__shards *s)
 {
     for (int64_t k = 0; k < s->n_experts; k++) {
         dt__own_experts *e = &s->experts[k];
@@ -178,7 +166,19 @@ void dt__own_begin(dt__shards *s)
     s->experts_bytes = s->experts_shard = 0;
 }
 
-dt_status dt__own_add(dt__shards *s, dt_tensor *x)
+static void own_put(dt__shards *s)
+{
+    for (int64_t k = 0; k < s->n_experts; k++) {
+        dt__own_experts *e = &s->experts[k];
+        if (!e->given || e->n_nodes != 1) continue;
+        e->x->grad = e->node[0].x;
+        e->n_nodes = 0;
+        s->experts_bytes -= bytes_of(e);
+    }
+    own_begin(s);
+}
+
+static dt_status own_add(dt__shards *s, dt_tensor *x)
 {
     DT__TRY(DT__RESERVE(s->ctx, s->experts, s->n_experts, s->room_experts));
     dt__own_experts *e = &s->experts[s->n_experts];
@@ -189,9 +189,9 @@ dt_status dt__own_add(dt__shards *s, dt_tensor *x)
     return DT_OK;
 }
 
-void dt__own_forget(dt__shards *s)
+static void own_forget(dt__shards *s)
 {
-    dt__own_begin(s);
+    own_begin(s);
     for (int64_t k = 0; k < s->n_experts; k++) {
         DT__RELEASE(s->ctx, s->experts[k].node, s->experts[k].taken);
     }
@@ -199,3 +199,13 @@ void dt__own_forget(dt__shards *s)
     s->experts = NULL;
     s->n_experts = s->room_experts = s->experts_most = 0;
 }
+
+const dt__experts_hooks dt__ranks_experts = {
+    .open = dt__spreading_open,
+    .add = own_add,
+    .forget = own_forget,
+    .begin = own_begin,
+    .watch = own_watch,
+    .take = own_take,
+    .put = own_put,
+};
