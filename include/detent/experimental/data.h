@@ -168,6 +168,7 @@ typedef enum dt_csv_decimal {
     DT_CSV_POINT,
     DT_CSV_DECIMAL_COMMA
 } dt_csv_decimal;
+/* The sign between thousands of a number. */
 typedef enum dt_csv_thousands {
     DT_CSV_THOUSANDS_AUTO,
     DT_CSV_THOUSANDS_NONE,
@@ -176,6 +177,7 @@ typedef enum dt_csv_thousands {
     DT_CSV_THOUSANDS_QUOTE,
     DT_CSV_THOUSANDS_SPACE
 } dt_csv_thousands;
+/* How letters are stored. */
 typedef enum dt_csv_encoding { /* auto: by the byte order mark, else UTF-8 */
                                DT_CSV_ENCODING_AUTO,
                                DT_CSV_UTF8,
@@ -183,6 +185,7 @@ typedef enum dt_csv_encoding { /* auto: by the byte order mark, else UTF-8 */
                                DT_CSV_UTF16LE,
                                DT_CSV_UTF16BE
 } dt_csv_encoding;
+/* What happens to rows with another number of fields. */
 typedef enum dt_csv_rows { DT_CSV_ROWS_REFUSE, DT_CSV_ROWS_SKIP } dt_csv_rows;
 
 /* A rule of data.columns.types: what the columns that it names become (dt_column). */

@@ -331,6 +331,7 @@ typedef struct dt_weight_rule {
 enum { DT_LAYOUT_PYTORCH, DT_LAYOUT_KERAS };
 extern DT_API const char *const dt_weight_layouts[]; /* the names of these, ended by NULL */
 
+/* The most rules of a map of weights. */
 #define DT_MAX_WEIGHT_RULES 4096
 
 typedef struct dt_weight_map {

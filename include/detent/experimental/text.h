@@ -106,6 +106,7 @@ DT_API int32_t dt_tokenizer_end(const dt_tokenizer *k);
 
 /* ---- tokens of a model ---------------------------------------------------------------------- */
 
+/* The most tokens that end a text. */
 #define DT_MOST_ENDS 64
 
 /* The tokens that a model says begin, end and pad its texts. */
@@ -114,6 +115,7 @@ typedef struct dt_text_tokens {
     int n_end;                 /* 0: the model says none */
     int32_t end[DT_MOST_ENDS]; /* each ends a text; data learn the first */
 } dt_text_tokens;
+/* Of a model that names none. */
 #define DT_NO_TEXT_TOKENS ((dt_text_tokens){ -1, -1, 0, { 0 } })
 
 /* Reads the text of them that a model file keeps (dt_model_info.tokens); NULL is none. Messages
