@@ -377,7 +377,7 @@ static void compare_doors(void)
           "r-sweep/001-fold1/float.safetensors && ls q-sweep",
           0, "001-fold2" },
         { "train r.yaml run.folds=3 --folds 2 run.dir=p --quiet", 0, "2 folds each" },
-        { "train r.yaml run.folds=3 --dry-run", 0, "3 runs of 1 recipes" },
+        { "train r.yaml run.folds=3 --dry-run", 0, "3 runs of 1 recipe" },
         { "train r.yaml run.folds=3 --resume", 2, "--resume and run.folds exclude each other" },
         { "sweep r.yaml s.yaml run.folds=3 --quiet", 2, "has run.folds 3; in a sweep 'folds: 3'" },
         { "sweep r.yaml k.yaml", 2, "'run.folds' is the sweep's own" },
