@@ -142,6 +142,7 @@ typedef struct dt__buckets_plan {
 typedef struct dt__buckets {
     dt_ctx *ctx;
     dt__cluster *cluster;
+    const struct dt__cluster_hooks *hooks; /* of the cluster, which may be closed before these */
     dt__buckets_plan plan;
     dt__bucket *bucket;
     dt__bucket_span *span;
@@ -257,12 +258,12 @@ static inline void dt__tensor_lists_free(dt__cluster *c, dt__tensor_list *all)
 static inline dt_status dt__buckets_make(dt__cluster *c, const dt__buckets_plan *plan,
                                          dt__buckets *out)
 {
-    *out = (dt__buckets){ .ctx = c->ctx, .cluster = c, .plan = *plan };
+    *out = (dt__buckets){ .ctx = c->ctx, .cluster = c, .hooks = c->hooks, .plan = *plan };
     return c->hooks->buckets_make(out);
 }
 static inline void dt__buckets_free(dt__buckets *b)
 {
-    if (b->cluster != NULL) b->cluster->hooks->buckets_free(b);
+    if (b->hooks != NULL) b->hooks->buckets_free(b);
 }
 /* Posts a bucket's job. The sums are in part[0]. */
 static inline void dt__bucket_post(dt__bucket *b, dt__bucket_task task)

@@ -242,6 +242,7 @@ static dt_status create(dt_module *m, const dt_optimizer_options *options,
     o->options = chosen;
     o->options.own = NULL; /* lent by the caller */
     o->cluster = ranks->cluster;
+    o->hooks = o->cluster == NULL ? NULL : o->cluster->hooks->optimizer;
     o->shared = ranks->shared && o->cluster != NULL;
     dt__ctx_retain(o->ctx);
     dt_status s = DT_OK;
@@ -275,7 +276,7 @@ void dt_optimizer_free(dt_optimizer *o)
     dt_ctx *ctx = o->ctx;
     for (int64_t i = 0; i < o->n; i++) free_slot(&o->slots[i]);
     dt__release(ctx, o->slots);
-    if (o->cluster != NULL) o->cluster->hooks->optimizer->free(o);
+    if (o->hooks != NULL) o->hooks->free(o);
     while (o->groups != NULL) {
         dt__parameter_factors *g = o->groups;
         o->groups = g->next;
@@ -452,7 +453,7 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     const dt_status s = prepare(o);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     const bool shared = o->shared;
-    if ((shared ? o->cluster->hooks->optimizer->step : step_alone)(o, t, lr, factor) == DT_OK) {
+    if ((shared ? o->hooks->step : step_alone)(o, t, lr, factor) == DT_OK) {
         o->updates++;
     }
     return t->status;
@@ -510,7 +511,7 @@ dt_status dt_optimizer_swap_average(dt_optimizer *o, dt_tape *t)
     DT__NEED(dt_tape_ctx(t), o);
     DT__NEED(dt_tape_ctx(t), t);
     DT__TRY(open_averages(o, t));
-    if (o->shared) return o->cluster->hooks->optimizer->swap_average(o, t);
+    if (o->shared) return o->hooks->swap_average(o, t);
     for (int64_t i = 0; i < o->n; i++) {
         const dt__slot *s = &o->slots[i];
         if (s->average != NULL) DT__TRY(dt__average_swap(t, s->p, s->average));

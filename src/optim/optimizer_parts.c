@@ -72,7 +72,7 @@ dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *
     *factor = 1;
     if (t->status != DT_OK) return t->status;
     dt_status s = dt__optimizer_follow(o);
-    if (s == DT_OK) s = o->cluster->hooks->optimizer->norm(o, norm);
+    if (s == DT_OK) s = o->hooks->norm(o, norm);
     if (s != DT_OK) return dt__tape_adopt(t, s);
     *factor = dt__factor_of_norm(limit, *norm);
     return DT_OK;
@@ -80,5 +80,5 @@ dt_status dt__optimizer_clip(dt_optimizer *o, dt_tape *t, double limit, double *
 
 dt_status dt__optimizer_fetch(dt_optimizer *o, int64_t number, const int64_t part[2], float *to)
 {
-    return o->cluster->hooks->optimizer->fetch(o, number, part, to);
+    return o->hooks->fetch(o, number, part, to);
 }

@@ -50,8 +50,9 @@ struct dt_optimizer {
     uint64_t seen; /* the module's number of changes when the slots were made */
     dt__parameter_factors *groups;
     int64_t updates;
-    dt__cluster *cluster; /* NULL: one rank */
-    bool shared;          /* each rank has the state of its ranges alone */
+    dt__cluster *cluster;                    /* NULL: one rank */
+    const struct dt__optimizer_hooks *hooks; /* of the cluster, which may be closed before this */
+    bool shared;                             /* each rank has the state of its ranges alone */
     dt__shared_values values;
 };
 

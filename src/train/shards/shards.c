@@ -42,6 +42,7 @@ dt_status dt__shards_open(dt__run *r)
     if (s == NULL) return DT_ERR_NOMEM;
     s->ctx = r->ctx;
     s->cluster = r->ranks.cluster;
+    s->hooks = s->cluster == NULL ? NULL : s->cluster->hooks->experts;
     s->shards = r->ranks.n_shards;
     s->own = r->ranks.n_shards / dt__cluster_ranks(r->ranks.cluster);
     r->ranks.shards = s;
@@ -99,7 +100,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     dt_zero_grad(r->stage.model);
     DT__TRY(dt_loader_seek(r->stage.loader, p->position));
     DT__TRY(dt__spread_begin(r->ctx, r->stage.model));
-    if (s->n_experts > 0) s->cluster->hooks->experts->watch(r, p, i);
+    if (s->n_experts > 0) s->hooks->watch(r, p, i);
     dt_status status = dt__spread_end(r->ctx, run_batches(r, p, shard, report));
     if (status == DT_ERR_NUMERIC) {
         if (s->words[0] == 0) strcpy(s->words, dt_error(r->ctx));
@@ -110,7 +111,7 @@ dt_status dt__shards_leaf(dt__run *r, const dt__batch_range *p, int64_t shard, d
     for (int64_t k = s->sent; k < s->n_params && status == DT_OK; k++) {
         status = dt__shards_take(s, k, to);
     }
-    if (status == DT_OK && s->n_experts > 0) status = s->cluster->hooks->experts->take(s);
+    if (status == DT_OK && s->n_experts > 0) status = s->hooks->take(s);
     for (int k = 0; k < DT__PURPOSES; k++) {
         report->drawn[k] = r->ctx->stream[k].next - p->stream[k].next;
     }
@@ -197,7 +198,7 @@ static void put_gradients(dt__shards *s)
         s->part[0].x[i] = NULL;
     }
     for (int i = 0; i < s->n_parts; i++) dt__gradients_free(s, &s->part[i]);
-    if (s->n_experts > 0) s->cluster->hooks->experts->put(s);
+    if (s->n_experts > 0) s->hooks->put(s);
 }
 
 /* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
@@ -243,7 +244,7 @@ dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss
     memcpy(s->mine, &flags, sizeof flags);
     s->words[0] = 0;
     s->sent = s->posted = 0;
-    if (s->n_experts > 0) s->cluster->hooks->experts->begin(s);
+    if (s->n_experts > 0) s->hooks->begin(s);
     dt__shards_save(s, s->before);
     if (s->sync != NULL) DT__TRY(dt__sync_leaves(r, p));
     DT__TRY(compute(r, p, (const int64_t[]){ 0, s->shards }, &part));

@@ -72,8 +72,9 @@ typedef struct dt__own_experts {
 
 struct dt__shards {
     dt_ctx *ctx;
-    dt__cluster *cluster; /* NULL: one rank */
-    int64_t shards, own;  /* in all, and of each rank */
+    dt__cluster *cluster;                  /* NULL: one rank */
+    const struct dt__experts_hooks *hooks; /* of the cluster, which may be closed before these */
+    int64_t shards, own;                   /* in all, and of each rank */
     dt_module *model;
     dt_optimizer *optimizer;
     uint64_t seen;     /* the model's counter of changes when all below was made */

@@ -26,7 +26,7 @@ void dt__gradients_forget(const dt__shards *s, dt__gradients *g)
 void dt__shards_forget(dt__shards *s)
 {
     dt__sync_close(s);
-    if (s->experts != NULL) s->cluster->hooks->experts->forget(s);
+    if (s->experts != NULL) s->hooks->forget(s);
     for (int i = 0; i < DT__SHARD_PARTS; i++) {
         dt__gradients_forget(s, &s->part[i]);
         dt__gradients_forget(s, &s->stack[i]);
@@ -57,7 +57,7 @@ static dt_status find_params(dt__shards *s, dt_module *m)
     for (int64_t i = n - 1; i >= 0; i--) {
         if (!dt_requires_grad(params[i].x)) continue;
         if (dt__is_spread(params[i].x)) {
-            DT__TRY(s->cluster->hooks->experts->add(s, params[i].x));
+            DT__TRY(s->hooks->add(s, params[i].x));
             continue;
         }
         DT__TRY(dt__optimizer_tensor(s->optimizer, params[i].x, &s->tensor[s->n_params]));
