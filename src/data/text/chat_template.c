@@ -38,15 +38,18 @@ static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
 }
 
 /* The text behind the head of a system's message, as the source of a template writes it, which the
- * caller frees; NULL: it begins with something that is no text. */
-static dt_status read_system(dt_ctx *ctx, const char *at, char **out)
+ * caller frees; NULL: an expression stands there. *good: whether it can be read; a text with
+ * quotes, line breaks or expressions inside cannot. */
+static dt_status read_system(dt_ctx *ctx, const char *at, char **out, bool *good)
 {
     const char *end = strstr(at, im_end);
+    *good = true;
     if (strncmp(at, "\\n", 2) == 0) at += 2;
     else if (*at == '\n') at++;
-    else return DT_OK;
+    if (*at == 0 || strchr("'\"{", *at) != NULL) return DT_OK;
     const size_t n = end == NULL || end < at ? 0 : (size_t)(end - at);
-    if (n == 0 || strcspn(at, "'\"{}\\\n") < n) return DT_OK;
+    *good = end != NULL && strcspn(at, "'\"{}\\\n") >= n;
+    if (!*good) return DT_OK;
     *out = dt__alloc(ctx, n + 1);
     if (*out == NULL) return DT_ERR_NOMEM;
     memcpy(*out, at, n);
@@ -54,11 +57,17 @@ static dt_status read_system(dt_ctx *ctx, const char *at, char **out)
     return DT_OK;
 }
 
-static dt_status find_system(dt_ctx *ctx, const char *jinja, char **out)
+static dt_status find_system(dt_ctx *ctx, const char *jinja, const char *name, char **out)
 {
     static const char head[] = "<|im_start|>system";
     for (const char *at = strstr(jinja, head); at != NULL; at = strstr(at + 1, head)) {
-        DT__TRY(read_system(ctx, at + strlen(head), out));
+        bool good;
+        DT__TRY(read_system(ctx, at + strlen(head), out, &good));
+        if (!good) {
+            return refuse(ctx, name,
+                          "writes a message of the system with quotes, line breaks or "
+                          "expressions in it, which is not read: it goes to data.system");
+        }
         if (*out != NULL) return DT_OK;
     }
     return DT_OK;
@@ -78,7 +87,7 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
         snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[out->form], more[i].what);
         return refuse(ctx, name, why);
     }
-    return chatml ? find_system(ctx, jinja, &out->system) : DT_OK;
+    return chatml ? find_system(ctx, jinja, name, &out->system) : DT_OK;
 }
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------ */
