@@ -93,6 +93,40 @@ START_TEST(a_row_behind_a_product_is_its_bias)
 }
 END_TEST
 
+/* A constant [rows, columns] of drawn numbers, as bytes, which lie anywhere in the file. */
+static void put_drawn(DtOnnx__Model *m, char *name, int64_t rows, int64_t columns, float *data)
+{
+    onnx_weight(m, name, "f32 1 1: 0");
+    DtOnnx__Tensor *t = m->graph->initializer[m->graph->n_initializer - 1];
+    for (int64_t i = 0; i < rows * columns; i++) data[i] = (float)(i * 7919 % 1009) / 1009 - 0.5f;
+    t->dims[0] = rows;
+    t->dims[1] = columns;
+    t->raw_data = (ProtobufCBinaryData){ (size_t)(rows * columns) * sizeof *data, (uint8_t *)data };
+}
+
+/* Weights of many bytes come from the file (onnx_large.c): as they are, turned, and read twice. */
+START_TEST(weights_of_many_bytes)
+{
+    enum { WIDE = 5600 };
+    static float turned[4 * WIDE], plain[3 * WIDE];
+    for (int more = 0; more < 4; more++) { /* letters, which move the bytes */
+        char name[2][8] = { "w", "v" };
+        DtOnnx__Model *m = onnx_start("f32 1 3: 0 0 0");
+        for (int i = 0; i < more; i++) strcat(name[0], "w");
+        put_drawn(m, name[0], 4, WIDE, turned);
+        put_drawn(m, name[1], 3, WIDE, plain);
+        char in[16];
+        snprintf(in, sizeof in, "h %s", name[0]);
+        onnx_node(m, "MatMul", NULL, in, "p");
+        onnx_node(m, "Gemm", "transB=1", "p v", "a");
+        onnx_node(m, "Relu", NULL, "p", "r");
+        onnx_node(m, "Gemm", "transB=1", "r v", "b");
+        onnx_node(m, "Add", NULL, "a b", "y");
+        agrees(m);
+    }
+}
+END_TEST
+
 /* A name of folders is the module's path; a part that would make it longer than 160 letters, and
  * what is behind it, is left out. The last part is the node's own. */
 START_TEST(names_are_paths)
@@ -671,6 +705,7 @@ Suite *test_onnx_more_suite(void)
     tcase_add_loop_test(c, wrong_nodes, 0, PROCESSES);
     tcase_add_test(c, memory_fails);
     tcase_add_test(c, a_row_behind_a_product_is_its_bias);
+    tcase_add_test(c, weights_of_many_bytes);
     tcase_add_test(c, names_are_paths);
     tcase_add_test(c, rows_of_gemm);
     tcase_add_test(c, powers);

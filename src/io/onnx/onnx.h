@@ -21,6 +21,13 @@ typedef DtOnnx__Tensor dt__onnx_tensor;
 
 /* ---- files (onnx_file.c) --------------------------------------------------------------------- */
 
+/* A tensor of many bytes: the copy of protobuf-c, and the bytes of the file (onnx_large.c). */
+typedef struct dt__onnx_large {
+    const uint8_t *copy, *at;
+    size_t bytes;
+    bool away; /* the copy was given back */
+} dt__onnx_large;
+
 typedef struct dt__onnx_file {
     dt_ctx *ctx;
     const char *path;     /* for messages, lent */
@@ -30,6 +37,9 @@ typedef struct dt__onnx_file {
     int64_t opset;
     bool channels_last; /* images are [N, height, width, channels] at its ends, not in the model */
     size_t size;        /* in bytes */
+    void *map;          /* those; NULL: no file, or not mapped */
+    dt__onnx_large *large; /* tensors whose copies can be given back */
+    size_t n_large;
     /* of a graph made from another format: what its file calls the ends (NULL: nothing); NULL: as
      * the graph */
     const char **in_names, **out_names;
@@ -43,6 +53,12 @@ void dt__onnx_close(dt__onnx_file *file);
  * Errors: FORMAT, NOMEM. */
 dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g,
                                 DtOnnx__Graph **out);
+/* Finds the large tensors of a file that is mapped (onnx_large.c). NOMEM. */
+dt_status dt__onnx_find_large(dt__onnx_file *f);
+/* Gives back their copies, which are read from then on by dt__onnx_bytes. */
+void dt__onnx_give_back(const dt__onnx_file *f);
+/* The bytes at `at` of a constant, in the file where the copy was given back. */
+const void *dt__onnx_bytes(const dt__onnx_file *f, const void *at);
 /* Whether a text of a message has a NUL inside. */
 bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *from, size_t n);
 /* Whether the i-th input of the graph is an initializer as well, as in old files. */

@@ -102,9 +102,9 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return dt__file_fail(f->ctx, "map", f->path, errno);
     dt__plan_work(f->ctx, 2 * (double)n);
-    const dt_status s = unpack(f, bytes, n);
-    munmap(bytes, n);
-    return s;
+    f->map = bytes;
+    DT__TRY(unpack(f, bytes, n));
+    return dt__onnx_find_large(f);
 }
 
 static bool is_standard(const char *domain)
@@ -164,6 +164,8 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
 void dt__onnx_close(dt__onnx_file *file)
 {
     dt__block_list_free(file->ctx, &file->blocks);
+    if (file->map != NULL) munmap(file->map, file->size);
+    file->map = NULL;
     file->model = NULL;
 }
 

@@ -136,10 +136,21 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
                            g->file->path, l->name, w->path, (long long)w->count,
                            (long long)dt_count(x));
         }
-        memcpy(dt_data_mut(x), w->data, (size_t)w->count * sizeof *w->data);
+        const void *from = dt__onnx_bytes(g->file, w->data);
+        memcpy(dt_data_mut(x), from, (size_t)w->count * sizeof *w->data);
         dt__did_work(g->ctx, (double)w->count * sizeof *w->data);
     }
     return DT_OK;
+}
+
+/* Before the model has memory of its own. Scales of quantized weights are read behind it. */
+static void give_back(const dt__onnx *g)
+{
+    bool quantized = false;
+    for (int64_t i = 0; i < g->n_layers; i++) {
+        quantized = quantized || g->layer[i]->codes != NULL || g->layer[i]->input != NULL;
+    }
+    if (!quantized) dt__onnx_give_back(g->file);
 }
 
 /* Half of the work was to read the file. */
@@ -179,6 +190,7 @@ dt_status dt__onnx_build(dt__onnx *g, dt__onnx_layer *const *outputs, int n, dt_
 {
     DT__TRY(dt__onnx_name_layers(g));
     DT__TRY(make_options(g, outputs, n, options));
+    give_back(g);
     DT__TRY(dt_layers_create(g->ctx, *options, out));
     return load(g, *out);
 }

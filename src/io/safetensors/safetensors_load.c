@@ -1,7 +1,7 @@
 /* Loads tensors with conversion, by a table of pairs (dtype in the file, dtype wanted). Conversions
  * keep every value, except f64 to f32, which rounds to nearest and refuses values that would become
  * infinite. The file's bytes are not aligned, hence memcpy. */
-#define _DEFAULT_SOURCE /* madvise */
+#include "core/system/pages.h"
 #include "core/text/half.h"
 #include "core/tensor.h"
 #include "io/gguf/gguf.h"
@@ -9,8 +9,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 /* Converts n elements; returns the index of the first that cannot be converted, or n. */
 typedef int64_t convert(int64_t n, const unsigned char *from, void *to);
@@ -133,15 +131,6 @@ static bool lies_within(const unsigned char *at, size_t n, const unsigned char *
     return begin != NULL && at >= begin && at + n <= begin + bytes;
 }
 
-/* Gives back the whole pages within these bytes. */
-static void give_back(const unsigned char *at, size_t n)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t from = ((uintptr_t)at + page - 1) / page * page;
-    const uintptr_t end = ((uintptr_t)at + n) / page * page;
-    if (end > from) madvise((void *)from, end - from, MADV_DONTNEED);
-}
-
 /* The turned copy in which these bytes lie; NULL: none. */
 static dt__turned *copy_of(const dt_file *file, const unsigned char *at, size_t n)
 {
@@ -157,7 +146,7 @@ static void forget(const dt_file *file, const unsigned char *at, size_t n)
     dt__turned *copy = copy_of(file, at, n);
     for (int64_t i = 0; i < file->n_parts; i++) forget(file->part[i], at, n);
     if (copy != NULL) copy->spent = true;
-    if (copy != NULL || lies_within(at, n, file->bytes, file->size)) give_back(at, n);
+    if (copy != NULL || lies_within(at, n, file->bytes, file->size)) dt__pages_give_back(at, n);
 }
 
 dt_status dt__file_check_unread(const dt_file *file)
