@@ -202,6 +202,15 @@ void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack)
     pool->promised = 0;
 }
 
+void dt__pool_widen(dt_ctx *ctx, size_t size, uint64_t growth)
+{
+    size_t more;
+    dt__pool *pool = &ctx->pool;
+    if (pool->limit == 0) return;
+    const bool fits = dt__mul_size(size, growth, &more) && dt__add_size(pool->limit, more, &more);
+    pool->limit = fits ? more : SIZE_MAX;
+}
+
 bool dt__mul_size(uint64_t a, uint64_t b, size_t *out)
 {
     if (b != 0 && a > SIZE_MAX / b) return false;

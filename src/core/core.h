@@ -91,6 +91,8 @@ void dt__pool_trim(dt_ctx *ctx);
 /* Until pool.limit is 0 again, new blocks fail that would raise the bytes in use by more than
  * `size` * growth + slack. */
 void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack);
+/* Raises that limit, if there is one, by `size` * growth. */
+void dt__pool_widen(dt_ctx *ctx, size_t size, uint64_t growth);
 
 /* A string with a reference count, immutable, created with one reference; it retains the context.
  * NULL sets NOMEM. dt__text_retain returns its argument; retain and release allow NULL. */

@@ -28,6 +28,15 @@ typedef struct dt__onnx_large {
     bool away; /* the copy was given back */
 } dt__onnx_large;
 
+/* A file with data of tensors, which is mapped (onnx_external.c). */
+typedef struct dt__onnx_map {
+    struct dt__onnx_map *next;
+    void *block; /* its own memory */
+    const char *path;
+    void *at; /* NULL: it is empty, or not a regular file */
+    size_t bytes;
+} dt__onnx_map;
+
 typedef struct dt__onnx_file {
     dt_ctx *ctx;
     const char *path;     /* for messages, lent */
@@ -40,6 +49,7 @@ typedef struct dt__onnx_file {
     void *map;          /* those; NULL: no file, or not mapped */
     dt__onnx_large *large; /* tensors whose copies can be given back */
     size_t n_large;
+    dt__onnx_map **maps; /* the first of the files with data; NULL: it can have none */
     /* of a graph made from another format: what its file calls the ends (NULL: nothing); NULL: as
      * the graph */
     const char **in_names, **out_names;
@@ -65,10 +75,14 @@ bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *fro
 bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
 
 /* The data of a tensor that lie in another file of the same folder (onnx_external.c), `bytes` of
- * them, in *out: memory of the block list *blocks. Errors: UNSUPPORTED (a name that leaves the
+ * them, in *out: of the file, which stays mapped, or a copy in the block list *blocks. Errors: UNSUPPORTED (a name that leaves the
  * folder), FORMAT (fewer bytes, or another number), IO, NOMEM. */
 dt_status dt__onnx_external(const dt__onnx_file *file, const dt__onnx_tensor *t, size_t bytes,
                             void **blocks, ProtobufCBinaryData *out);
+/* Of dt__onnx_close: unmaps all files with data. */
+void dt__onnx_unmap(dt__onnx_file *f);
+/* How many times as large as its files a model may be. */
+#define DT__ONNX_GROWTH 40
 
 /* ---- values ---------------------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
  * not compared: a line says so. Other keys, "basepath" among them, are refused. Files are those of
  * the folder, as in a Hugging Face folder: no link out of it is followed. */
 #include "core/system/atomic_file.h"
+#include "core/system/open_file.h"
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "core/system/system_calls.h"
@@ -14,8 +15,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 /* Where the data lie. */
 typedef struct place {
@@ -85,26 +86,6 @@ static bool is_inside(const char *location)
     return true;
 }
 
-static dt_status read_bytes(const place *p, int descriptor, const char *path, void *to, size_t n)
-{
-    struct stat about;
-    if (fstat(descriptor, &about) != 0) return dt__file_fail(p->file->ctx, "read", path, errno);
-    const uint64_t size = S_ISREG(about.st_mode) ? (uint64_t)about.st_size : 0;
-    if (p->offset > size || n > size - p->offset) {
-        return dt_fail(p->file->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' expects %zu bytes from %" PRIu64
-                       " on, but '%s' has %" PRIu64,
-                       p->file->path, p->tensor, n, p->offset, path, size);
-    }
-    for (size_t done = 0; done < n;) {
-        const ssize_t got =
-            dt__sys_read_at(descriptor, (char *)to + done, n - done, (off_t)(p->offset + done));
-        if (got <= 0) return dt__file_fail(p->file->ctx, "read", path, got < 0 ? errno : EIO);
-        done += (size_t)got;
-    }
-    return DT_OK;
-}
-
 /* The path of the file; links lead to files of the folder. */
 static dt_status find_file(const place *p, char **out)
 {
@@ -126,24 +107,89 @@ static dt_status find_file(const place *p, char **out)
                    dt__shown(p->location, shown), p->tensor);
 }
 
-static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBinaryData *out)
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Maps a file of data, which the model may be made of as of its own file (onnx_import.c). */
+static dt_status map_file(const place *p, const char *path, dt__onnx_map *to)
 {
     dt_ctx *ctx = p->file->ctx;
-    char *path;
-    DT__TRY(find_file(p, &path));
     struct stat about;
     dt_status s = DT_OK;
     const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) {
-        s = dt__file_fail(ctx, "open", path, errno);
-    } else if (fstat(descriptor, &about) == 0 && n <= (uint64_t)about.st_size) {
-        out->data = dt__block_list_add(ctx, blocks, n);
-        if (out->data == NULL) s = DT_ERR_NOMEM;
+    if (descriptor < 0) return dt__file_fail(ctx, "open", path, errno);
+    if (fstat(descriptor, &about) != 0) s = dt__file_fail(ctx, "read", path, errno);
+    else if (S_ISREG(about.st_mode)) s = dt__whole_size(ctx, path, about.st_size, &to->bytes);
+    if (s == DT_OK && to->bytes > 0) {
+        to->at = mmap(NULL, to->bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
+        if (to->at == MAP_FAILED) {
+            s = dt__file_fail(ctx, "map", path, errno);
+            to->at = NULL;
+            to->bytes = 0;
+        }
     }
-    out->len = n;
-    if (s == DT_OK) s = read_bytes(p, descriptor, path, out->data, n);
-    if (descriptor >= 0) dt__sys_close(descriptor);
-    dt__release(ctx, path);
+    dt__sys_close(descriptor);
+    if (s == DT_OK) dt__pool_widen(ctx, to->bytes, DT__ONNX_GROWTH);
+    return s;
+}
+
+/* The file, which is mapped once. */
+static dt_status find_map(const place *p, const char *path, const dt__onnx_map **out)
+{
+    const dt__onnx_file *f = p->file;
+    dt__onnx_map *m = *f->maps;
+    while (m != NULL && strcmp(m->path, path) != 0) m = m->next;
+    *out = m;
+    if (m != NULL) return DT_OK;
+    void *blocks = NULL;
+    const size_t n = strlen(path) + 1;
+    m = dt__block_list_add(f->ctx, &blocks, sizeof *m + n);
+    if (m == NULL) return DT_ERR_NOMEM;
+    *m = (dt__onnx_map){ .next = *f->maps, .block = blocks, .path = (char *)(m + 1) };
+    memcpy(m + 1, path, n);
+    *f->maps = m;
+    *out = m;
+    return map_file(p, path, m);
+}
+
+void dt__onnx_unmap(dt__onnx_file *f)
+{
+    dt__onnx_map *m = f->maps == NULL ? NULL : *f->maps;
+    while (m != NULL) {
+        dt__onnx_map *const next = m->next;
+        void *block = m->block;
+        if (m->at != NULL) munmap(m->at, m->bytes);
+        dt__block_list_free(f->ctx, &block);
+        m = next;
+    }
+}
+
+/* The bytes as they lie, or, where floats could not be read there, a copy. */
+static dt_status take_bytes(const place *p, const dt__onnx_map *m, size_t n, void **blocks,
+                            ProtobufCBinaryData *out)
+{
+    if (p->offset > m->bytes || n > m->bytes - p->offset) {
+        return dt_fail(p->file->ctx, DT_ERR_FORMAT,
+                       "%s: the tensor '%s' expects %zu bytes from %" PRIu64
+                       " on, but '%s' has %zu",
+                       p->file->path, p->tensor, n, p->offset, m->path, m->bytes);
+    }
+    uint8_t *at = n == 0 ? NULL : (uint8_t *)m->at + p->offset;
+    *out = (ProtobufCBinaryData){ n, at };
+    if (p->offset % sizeof(double) == 0 || n == 0) return DT_OK;
+    out->data = dt__block_list_add(p->file->ctx, blocks, n);
+    if (out->data == NULL) return DT_ERR_NOMEM;
+    memcpy(out->data, at, n);
+    return DT_OK;
+}
+
+static dt_status read_file(const place *p, size_t n, void **blocks, ProtobufCBinaryData *out)
+{
+    char *path;
+    const dt__onnx_map *m;
+    DT__TRY(find_file(p, &path));
+    dt_status s = find_map(p, path, &m);
+    if (s == DT_OK) s = take_bytes(p, m, n, blocks, out);
+    dt__release(p->file->ctx, path);
     return s;
 }
 

@@ -153,6 +153,8 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
     *out = (dt__onnx_file){ .ctx = ctx };
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "ONNX: path is NULL");
     out->whole = path;
+    out->maps = dt__block_list_add(ctx, &out->blocks, sizeof(dt__onnx_map *));
+    if (out->maps == NULL) return DT_ERR_NOMEM;
     out->path = dt__path_tail(path);
     const int descriptor = dt__sys_open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) return dt__file_fail(ctx, "open", out->path, errno);
@@ -163,9 +165,11 @@ dt_status dt__onnx_open(dt_ctx *ctx, const char *path, dt__onnx_file *out)
 
 void dt__onnx_close(dt__onnx_file *file)
 {
+    dt__onnx_unmap(file);
     dt__block_list_free(file->ctx, &file->blocks);
     if (file->map != NULL) munmap(file->map, file->size);
     file->map = NULL;
+    file->maps = NULL;
     file->model = NULL;
 }
 

@@ -210,13 +210,12 @@ dt_status dt__onnx_read_graph(dt__onnx *g, void *user, dt_module **out, dt_layer
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
 /* How much memory the model may take, as extents of a hostile file could ask for any. */
-#define GROWTH 40
 #define SLACK ((size_t)1 << 30)
 
 static dt_status work_within(dt__onnx *g, dt__onnx_work *work, void *user)
 {
     dt_ctx *ctx = g->ctx;
-    dt__pool_limit(ctx, g->file->size, GROWTH, SLACK);
+    dt__pool_limit(ctx, g->file->size, DT__ONNX_GROWTH, SLACK);
     const dt_status s = work(user, g);
     ctx->pool.limit = 0;
     if (s != DT_ERR_NOMEM || !ctx->pool.limited) return s;
