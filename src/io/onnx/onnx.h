@@ -75,8 +75,9 @@ bool dt__onnx_has_nul(const ProtobufCMessageDescriptor *type, const uint8_t *fro
 bool dt__onnx_is_initializer(const DtOnnx__Graph *graph, const char *name);
 
 /* The data of a tensor that lie in another file of the same folder (onnx_external.c), `bytes` of
- * them, in *out: of the file, which stays mapped, or a copy in the block list *blocks. Errors: UNSUPPORTED (a name that leaves the
- * folder), FORMAT (fewer bytes, or another number), IO, NOMEM. */
+ * them, in *out: of the file, which stays mapped, or a copy in the block list *blocks. Errors:
+ * UNSUPPORTED (a name that leaves the folder), FORMAT (fewer bytes, or another number), IO,
+ * NOMEM. */
 dt_status dt__onnx_external(const dt__onnx_file *file, const dt__onnx_tensor *t, size_t bytes,
                             void **blocks, ProtobufCBinaryData *out);
 /* Of dt__onnx_close: unmaps all files with data. */
