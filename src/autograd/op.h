@@ -128,6 +128,7 @@ typedef struct dt__case {
     dt_status fails;           /* the expected error; DT_OK: none */
     const char *says;          /* substring of the expected message */
     bool rough;                /* not smooth at these values, or random: no gradient check */
+    bool by_lower;             /* backward is not the slope of y: compared with that of `lower` */
 } dt__case;
 
 typedef struct dt__op_cases {

@@ -13,7 +13,7 @@ dt_status dt_hook_add(dt_module *m, dt_site site, dt_hook hook, void *user,
     }
     dt__hook *h = dt__alloc(m->ctx, sizeof *h);
     if (h == NULL) return DT_ERR_NOMEM;
-    *h = (dt__hook){ NULL, ++m->last_hook, site, hook, user, drop };
+    *h = (dt__hook){ .id = ++m->last_hook, .site = site, .call = hook, .user = user, .drop = drop };
     dt__hook **end = &m->hooks;
     while (*end != NULL) end = &(*end)->next;
     *end = h;

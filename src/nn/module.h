@@ -21,6 +21,9 @@ typedef struct dt__hook {
     dt_hook call;
     void *user;
     void (*drop)(dt_ctx *ctx, void *user);
+    /* Of a weight's hook: whether the gradient of what it returns is now that of what it gets. NULL:
+     * not known. */
+    bool (*is_straight)(const void *user);
 } dt__hook;
 
 typedef struct dt__param {

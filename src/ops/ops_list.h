@@ -8,4 +8,7 @@
 #include "ops/ops.inc"
 #undef DT__OP
 
+/* The activation that a DT_ACT_... names, as an op of its own. */
+dt_tensor *dt__activated(dt_tape *t, dt_tensor *x, int activation);
+
 #endif

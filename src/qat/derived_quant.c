@@ -26,11 +26,19 @@ static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tenso
     return dt__fake_quant_as(t, x, &fq);
 }
 
+/* A scale of its own, a mask or another estimator changes the gradient on its way. */
+static bool is_straight(const void *user)
+{
+    const dt__fq *fq = user;
+    const bool plain = fq->quant.range == DT_RANGE_DYNAMIC && !dt__ste_clipped(&fq->quant);
+    return !fq->enabled || (plain && fq->estimator == DT_ESTIMATOR_STE);
+}
+
 static void drop_hook(dt_ctx *ctx, void *user) { dt__release(ctx, user); }
 
-static const dt__hook *find_hook(const dt_module *layer)
+static dt__hook *find_hook(const dt_module *layer)
 {
-    const dt__hook *h = layer->hooks;
+    dt__hook *h = layer->hooks;
     while (h != NULL && h->call != quantize_weight) h = h->next;
     return h;
 }
@@ -49,9 +57,13 @@ dt_status dt__derive(dt_module *layer, const dt__fq *like)
     *fq = *like;
     fq->enabled = true;
     const dt_status s = dt_hook_add(layer, DT_SITE_WEIGHT, quantize_weight, fq, drop_hook, &id);
-    if (s != DT_OK) dt__release(layer->ctx, fq);
-    else if (!dt__has_lora(layer)) layer->folding = DT__FOLDED;
-    return s;
+    if (s != DT_OK) {
+        dt__release(layer->ctx, fq);
+        return s;
+    }
+    find_hook(layer)->is_straight = is_straight;
+    if (!dt__has_lora(layer)) layer->folding = DT__FOLDED;
+    return DT_OK;
 }
 
 void dt__underive(dt_module *layer)

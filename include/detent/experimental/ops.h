@@ -253,6 +253,15 @@ typedef struct dt_lora_weight_options {
 DT_API dt_tensor *dt_lora(dt_tape *t, dt_tensor *weight, dt_tensor *lora_a, dt_tensor *lora_b,
                           double alpha);
 
+/* y0, a view: the gradient of an adapter without that of the merged weight. y0 [..., out] =
+ * x (W + alpha / rank lora_b lora_a)^T + bias was computed with the merged weight as a constant (or
+ * its quantized value, where that gradient passes straight through); in backward lora_a and lora_b
+ * get what dt_lora would give them, in 4 rows rank (in + out) products in place of rows in out, and
+ * y0 gets dy. x [..., in] has no gradient here. Keeps x (its codes, if it has them), lora_a and
+ * lora_b. */
+DT_API dt_tensor *dt_lora_gradient(dt_tape *t, dt_tensor *y0, dt_tensor *x, dt_tensor *lora_a,
+                                   dt_tensor *lora_b, double alpha);
+
 /* The adjoint: y[n, o, i stride - padding + k dilation, ...] += x[n,c,i,j] weight[c,o,k,l], and the
  * bias; x [N, in, H, W], weight [in, out/groups, kh, kw]; y [N, out, H', W'],
  * H' = (H - 1) stride - 2 padding + dilation (kh - 1) + output_padding + 1. output_padding must be

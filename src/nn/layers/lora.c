@@ -19,6 +19,26 @@ dt_tensor *dt__lora_product(dt_tape *t, const dt_module *m, dt_tensor *x, dt_ten
     return dt_linear_act(t, h, b, NULL, &(dt_linear_after){ DT_ACT_NONE, residual });
 }
 
+bool dt__lora_is_apart(const dt_tape *t, const dt_module *m)
+{
+    if (!dt__has_lora(m) || m->lora.beside || t->no_grad) return false;
+    for (const dt__hook *h = m->hooks; h != NULL; h = h->next) {
+        if (h->site != DT_SITE_WEIGHT) continue;
+        if (h->is_straight == NULL || !h->is_straight(h->user)) return false;
+    }
+    return !dt_requires_grad(dt__entry_find(m, "weight")->x);
+}
+
+dt_tensor *dt__lora_linear(dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    const bool before = dt_no_grad(t, true);
+    dt_tensor *w = dt_module_weight(t, m);
+    dt_no_grad(t, before);
+    dt_tensor *y = dt_linear(t, x, w, dt__module_bias(t, m));
+    return dt_lora_gradient(t, y, x, dt__entry_find(m, "lora_a")->x, dt__entry_find(m, "lora_b")->x,
+                            m->lora.alpha);
+}
+
 void dt__lora_remove(dt_module *m)
 {
     dt__module_remove(m, "lora_a");

@@ -14,6 +14,11 @@ bool dt__can_lora(const dt_module *m);
 dt_status dt__lora_attach(dt_module *m, const dt__lora *lora);
 /* The product of an adapter beside its weight, plus `residual` unless that is NULL. */
 dt_tensor *dt__lora_product(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *residual);
+/* Whether the adapter's gradient can be computed apart from the merged weight's: the tape records,
+ * the weight itself is not trained, and the hooks of the weight pass the gradient as it is. */
+bool dt__lora_is_apart(const dt_tape *t, const dt_module *m);
+/* x W'^T + bias of the merged weight W', with that gradient. */
+dt_tensor *dt__lora_linear(dt_tape *t, dt_module *m, dt_tensor *x);
 /* Removes the adapter and its parameters. */
 void dt__lora_remove(dt_module *m);
 

@@ -4,6 +4,7 @@
 #include "nn/lists/layer_type.h"
 #include "nn/layers/lora.h"
 #include "nn/module.h"
+#include "ops/ops_list.h"
 
 #include <math.h>
 
@@ -12,6 +13,12 @@ static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilo
 {
     const dt__entry *bias = dt__entry_find(m, "bias");
     dt_tensor *residual = e->residual;
+    if (dt__lora_is_apart(t, m)) {
+        *y = dt__lora_linear(t, m, x);
+        if (residual != NULL) *y = dt_add(t, *y, residual);
+        *y = dt__activated(t, *y, e->activation);
+        return;
+    }
     if (m->lora.beside) residual = dt__lora_product(t, m, x, residual);
     *y = dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
                        &(dt_linear_after){ e->activation, residual });
@@ -47,6 +54,12 @@ static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y)
 {
     dt_linear_part part[DT_MAX_OUT] = { { NULL } };
+    bool apart = false;
+    for (int i = 0; i < n; i++) apart = apart || dt__lora_is_apart(t, m[i]);
+    for (int i = 0; i < n && apart; i++) {
+        with_epilogue(t, m[i], x[i], &(dt_epilogue){ .activation = DT_ACT_NONE }, &y[i]);
+    }
+    if (apart) return;
     for (int i = 0; i < n; i++) {
         part[i] = (dt_linear_part){ dt_module_weight(t, m[i]), dt__module_bias(t, m[i]) };
     }

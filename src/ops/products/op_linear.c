@@ -225,8 +225,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 
 /* ---- the op ---------------------------------------------------------------------------------- */
 
-/* An activation as an op of its own. */
-static dt_tensor *activated(dt_tape *t, dt_tensor *x, int activation)
+dt_tensor *dt__activated(dt_tape *t, dt_tensor *x, int activation)
 {
     typedef dt_tensor *function(dt_tape * t, dt_tensor * x);
     static function *const functions[] = { NULL,         dt_relu,       NULL,    NULL,
@@ -248,7 +247,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     if (in[X]->rank == 1) y = dt_reshape(t, y, 1, weight->dims);
     if (in[BIAS] != NULL) y = dt_add(t, y, in[BIAS]);
     if (in[RESIDUAL] != NULL) y = dt_add(t, y, in[RESIDUAL]);
-    out[0] = activated(t, y, ((const options *)given)->activation);
+    out[0] = dt__activated(t, y, ((const options *)given)->activation);
 }
 
 const dt_op dt__op_linear = {
