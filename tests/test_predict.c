@@ -135,6 +135,28 @@ START_TEST(images_are_classified)
     json_decref(png);
     json_decref(npy);
     expect(0, "1.png", "predict digits-2bit 1.png");
+    char *named, *found;
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && mkdir -p all/b/.c all/empty && cp 1.png all/b/x.PNG && "
+                                "cp 1.png all/a.png && cp 1.png all/b/.c/hidden.png && "
+                                "cp 1.png all/.h.png && cp f.npy all",
+                                folder),
+                     0);
+    ck_assert_int_eq(test_shell(&named,
+                                "cd %s && " DETENT "predict digits-2bit all/a.png "
+                                "all/b/x.PNG 1.png --json 2>&1",
+                                folder),
+                     0);
+    ck_assert_int_eq(test_shell(&found,
+                                "cd %s && " DETENT "predict digits-2bit all 1.png --json "
+                                "2>&1",
+                                folder),
+                     0);
+    ck_assert_str_eq(named, found); /* a folder is its files */
+    free(named);
+    free(found);
+    expect(4, "'all/empty': a folder without files *.png, *.jpg, *.jpeg",
+           "predict digits-2bit all/empty");
 }
 END_TEST
 
@@ -209,7 +231,7 @@ START_TEST(imported_models_answer)
                                 "/tests/onnx/cnn.onnx' -o m.safetensors",
                                 folder),
                      0);
-    expect(4, "no tensor of this name",
+    expect(4, "no array of this name",
            "predict m.safetensors '" DETENT_SOURCE_DIR "/tests/onnx/cnn.safetensors:zebra'");
     json_t *all = json_of("predict m.safetensors '" DETENT_SOURCE_DIR
                           "/tests/onnx/cnn.safetensors:x' --json");
@@ -685,7 +707,8 @@ START_TEST(new_says_what_is_missing)
     expect(2, "--bits is '5'", "new a.yaml --data table --bits 5 </dev/null");
     expect(2, "zebra", "new a.yaml --data t.csv --target zebra </dev/null");
     write_bytes("a.yaml", table, 1);
-    expect(4, "a.yaml: File exists", "new a.yaml --data table </dev/null");
+    expect(4, "a.yaml exists; give another name, or remove it",
+           "new a.yaml --data table </dev/null");
     /* questions on a terminal */
     char *output = NULL;
     ck_assert_int_eq(

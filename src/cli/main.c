@@ -174,8 +174,7 @@ static const cli_command commands[] = {
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",
       "what a model answers to files: .png, .jpg, .wav, .csv (- for standard input), .npy, .npz, "
-      ".safetensors; of a "
-      "language model to texts, the next token",
+      ".safetensors, or a folder of them; of a language model to texts, the next token",
       cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--top", "K", "the likeliest classes or tokens; default 3" },
