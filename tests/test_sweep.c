@@ -65,6 +65,7 @@ static const struct {
     { "keys: [1]\n", "s.yaml:1:7: error: 'keys' must be keys of the recipe" },
     { "keys: {}\n", "s.yaml:1:7: error: 'keys' must be keys of the recipe" },
     { "keys:\n  run.seed: []\n", "s.yaml:2:13: error: 'run.seed' has no values" },
+    { "keys:\n  run.seed: [3, 4, 3]\n", "s.yaml:2:20: error: 'run.seed' has the value 3 twice" },
     { "keys:\n  run.seed: 3\n", "s.yaml:2:13: error: 'run.seed' requires a list of values" },
     { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is the sweep's own" },
     { "model: {}\nkeys: {run.seed: [1]}\n", "unknown key 'model' in the sweep (its keys: " },
