@@ -169,17 +169,24 @@ static dt_status note(void *user, const uint8_t *name, size_t n, const member *m
     return DT_OK;
 }
 
+/* Notes the names of all arrays, without ".npy". */
+static dt_status note_name(void *user, const uint8_t *name, size_t n, const member *m)
+{
+    (void)m;
+    dt__name_list_add(user, (const char *)name, n - strlen(".npy"));
+    return DT_OK;
+}
+
 static dt_status find_member(const dt__array_file *a, member *m)
 {
     search s = { .m = m };
+    char names[DT__NAME_LIST] = "";
     DT__TRY(walk(a, note, &s));
     if (s.found == 1) return DT_OK;
-    if (a->part == NULL) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one", s.found,
-                              a->name);
-    }
-    return dt__array_fail(a, DT_ERR_FORMAT, "%s array of this name",
-                          s.found == 0 ? "no" : "more than one");
+    dt__array_file all = *a;
+    all.part = NULL;
+    DT__TRY(walk(&all, note_name, names));
+    return dt__array_refuse_name(a, s.found, names);
 }
 
 /* Finds the packed bytes behind the local header. */
