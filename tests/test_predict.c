@@ -155,6 +155,10 @@ START_TEST(images_are_classified)
     ck_assert_str_eq(named, found); /* a folder is its files */
     free(named);
     free(found);
+    expect(0, "it reads pixels as v = p/255", "export digits-2bit --format onnx -o d.onnx");
+    expect(0, "examples 20", "eval d.onnx digits-2bit");
+    expect(2, "give a recipe or a run for its test data (detent eval d.onnx RECIPE)",
+           "eval d.onnx");
     expect(4, "'all/empty': a folder without files *.png, *.jpg, *.jpeg",
            "predict digits-2bit all/empty");
 }
@@ -510,6 +514,14 @@ START_TEST(signals_are_answered)
     expect(0, "short.wav ", "predict sounds-dscnn short.wav");
     expect(4, "16000 samples a second; the model was trained with 8000",
            "predict sounds-dscnn other.wav");
+    static int16_t both[16000];
+    file_bytes two = wav_file(2, 8000, both, 8000);
+    write_bytes("two.wav", two.v, two.n);
+    file_free(&two);
+    expect(4, "2 channels; the model was trained on recordings of 1",
+           "predict sounds-dscnn two.wav");
+    expect(0, "it reads features of signals, standardized to (v - mean) / deviation",
+           "export sounds-dscnn --format onnx -o s.onnx");
     json_t *one = json_of("predict sounds-dscnn one.wav --json"),
            *cut = json_of("predict sounds-dscnn long.wav --json");
     ck_assert(json_equal(json_object_get(json_array_get(one, 0), "classes"),

@@ -32,9 +32,9 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "neither open nor look for files of the recipe" },
                    { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
-    { "eval", "MODEL|RUN|EXPORT [RECIPE] [key=value ...]",
+    { "eval", "MODEL|RUN|EXPORT [RECIPE|RUN] [key=value ...]",
       "metrics of a model, or of an exported file (.onnx, .tflite, a folder of format c), on the "
-      "test data (else the validation data) of a recipe, or of its own run",
+      "test data (else the validation data) of a recipe or a run, or of its own run",
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
