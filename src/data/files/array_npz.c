@@ -255,7 +255,8 @@ static dt_status inflate_to(const dt__array_file *a, z_stream *z, const member *
         const size_t step = n - got < most ? n - got : most;
         z->avail_out = (uInt)step;
         const int code = inflate(z, Z_NO_FLUSH);
-        if (code == Z_MEM_ERROR) return dt_fail(a->ctx, DT_ERR_NOMEM, "inflating '%s'", a->name);
+        if (code == Z_MEM_ERROR)
+            return dt_fail(a->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", a->name);
         const size_t made = step - z->avail_out;
         got += made;
         if (got < n && (code != Z_OK || made == 0)) {
@@ -287,7 +288,7 @@ static dt_status open_deflated(dt__array_file *a, const member *m)
     if (first == NULL) return DT_ERR_NOMEM;
     dt_status status = DT_OK;
     if (inflateInit2(&z, -15) != Z_OK) {
-        status = dt_fail(a->ctx, DT_ERR_NOMEM, "inflating '%s'", a->name);
+        status = dt_fail(a->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", a->name);
     } else {
         z.next_in = (Bytef *)(uintptr_t)m->data;
         status = inflate_array(a, m, &z, first);

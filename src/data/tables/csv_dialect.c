@@ -404,9 +404,9 @@ static dt_status find_form(dt__csv_reader *r)
                        "data.columns.thousands: '%c' is the decimal sign; expected another",
                        r->thousands);
     }
-    if ((o->separator != 0 || r->separator == ',') && (o->decimal != 0 || r->decimal == '.')) {
-        return DT_OK;
-    }
+    const bool known =
+        (o->separator != 0 || r->separator == ',') && (o->decimal != 0 || r->decimal == '.');
+    if (known || r->filled == 0) return DT_OK;
     char thousand[48] = "";
     if (r->thousands != 0) snprintf(thousand, sizeof thousand, ", '%c' thousands", r->thousands);
     dt__say(r->ctx,
