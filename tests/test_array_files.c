@@ -356,7 +356,8 @@ START_TEST(hostile_archives)
     f = form_of(7, &name);
     TEST_FAILS(ctx, DT_ERR_FORMAT, "2 arrays (", open_bytes(ctx, &o, "b.safetensors", &f));
     dt__array_file_close(&o.file);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no tensor", open_bytes(ctx, &o, "b.safetensors:z", &f));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "no array of this name; there are y, x",
+               open_bytes(ctx, &o, "b.safetensors:z", &f));
     dt__array_file_close(&o.file);
     file_free(&f);
     static const char *const headers[][2] = {
