@@ -347,15 +347,17 @@ START_TEST(hostile_archives)
     const char *name;
     opened o;
     file_bytes f = form_of(4, &name);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "2 arrays; ", open_bytes(ctx, &o, "b.npz", &f));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "b.npz:NAME says which one", open_bytes(ctx, &o, "b.npz", &f));
     dt__array_file_close(&o.file);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no array of this name", open_bytes(ctx, &o, "b.npz:z", &f));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "no array of this name; there are ",
+               open_bytes(ctx, &o, "b.npz:z", &f));
     dt__array_file_close(&o.file);
     file_free(&f);
     f = form_of(7, &name);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "2 tensors; ", open_bytes(ctx, &o, "b.safetensors", &f));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "2 arrays (", open_bytes(ctx, &o, "b.safetensors", &f));
     dt__array_file_close(&o.file);
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "no tensor", open_bytes(ctx, &o, "b.safetensors:z", &f));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "no array of this name; there are y, x",
+               open_bytes(ctx, &o, "b.safetensors:z", &f));
     dt__array_file_close(&o.file);
     file_free(&f);
     static const char *const headers[][2] = {

@@ -328,7 +328,7 @@ START_TEST(a_model_file_is_no_checkpoint)
     open_run(&r, &p, 1);
     open_run(&same, &p, 1);
     TEST_OK(r.ctx, dt_model_save(r.m, &r.state.info, path));
-    refused(&r, &same, DT_ERR_FORMAT, "no training checkpoint");
+    refused(&r, &same, DT_ERR_FORMAT, "not a training checkpoint");
 }
 END_TEST
 

@@ -360,8 +360,8 @@ START_TEST(refused)
         { "a,c,y\n1,2,1\n", DT_ERR_CONFIG, "data.columns.inputs: 'b' is not a column of" },
         { "a,b\n1,2\n", DT_ERR_CONFIG, "data.columns.target: 'y' is not a column of" },
         { "a,b,y\n", DT_ERR_FORMAT, "no rows" },
-        { "\n\r\n", DT_ERR_FORMAT, "an empty table" },
-        { "", DT_ERR_FORMAT, "an empty table" },
+        { "\n\r\n", DT_ERR_FORMAT, "an empty file; expected" },
+        { "", DT_ERR_FORMAT, "an empty file; expected" },
     };
     static const dt_csv_options o = { .header = true,
                                       .inputs = { 2, { "a", "b" } },

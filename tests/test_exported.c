@@ -177,7 +177,7 @@ START_TEST(other_files_are_named)
     char path[TEST_PATH];
     subject s = make(0);
     dt_module *file;
-    fails(s.ctx, DT_ERR_FORMAT, "no exported file that can be run", "net.txt");
+    fails(s.ctx, DT_ERR_FORMAT, "not an exported file that can be run", "net.txt");
     fails(s.ctx, DT_ERR_IO, "cannot open", "nothing.onnx");
     fails(s.ctx, DT_ERR_IO, "cannot open", "nothing.tflite");
     fails(s.ctx, DT_ERR_FORMAT, "not a folder of format c", "");

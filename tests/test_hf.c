@@ -455,7 +455,7 @@ static const struct {
       "'chat_template.jinja' occurs twice" },
     { "{\"files\": {\"../x\": \"y\"}}", "'../x' is not allowed here" },
     { "{\"dtypes\": {\"a\": \"I8\"}}", "'I8' is not allowed here" },
-    { "{\"dtype\": \"I8\"}", "no dtype of such a folder: 'I8'" },
+    { "{\"dtype\": \"I8\"}", "'I8' is not a dtype of such a folder" },
     { "{\"zebra\": 1}", "unknown key 'zebra'" },
     { "{\"dtype\": \"F32\"}", "config.json or dtype is missing" },
     { "{\"config.json\": \"{}\"}", "config.json or dtype is missing" },

@@ -236,11 +236,11 @@ static const struct refusal {
     const char *op, *attributes, *in, *says;
 } refused[] = {
     { "Relu", NULL, "hq", "reads codes; a DequantizeLinear must come before it" },
-    { "DequantizeLinear", NULL, "hq ys yz", "is not that of the QuantizeLinear before it" },
-    { "DequantizeLinear", NULL, "h hs hz", "of a value that no QuantizeLinear made" },
-    { "QuantizeLinear", NULL, "h none hz", "is not a positive normal number" },
-    { "QuantizeLinear", NULL, "h two hz", "with 2 scales of a computed value" },
-    { "QuantizeLinear", NULL, "h hs wide", "of the data type 7" },
+    { "DequantizeLinear", NULL, "hq ys yz", "must be those of the QuantizeLinear before it" },
+    { "DequantizeLinear", NULL, "h hs hz", "its input must come from a QuantizeLinear" },
+    { "QuantizeLinear", NULL, "h none hz", "its scale is 0; it must be a positive normal number" },
+    { "QuantizeLinear", NULL, "h two hz", "it has 2 scales of a computed value; expected one" },
+    { "QuantizeLinear", NULL, "h hs wide", "its data type is 7; expected int8" },
 };
 
 START_TEST(refusals)

@@ -98,18 +98,18 @@ static const struct {
     const char *text, *message;
 } bad_strings[] = {
     { "\"a\\u0000b\"", "character 0" },
-    { "\"\\ud800\"", "half a surrogate" },
-    { "\"\\udc00\\ud800\"", "half a surrogate" },
-    { "\"\\ud800\\u0041\"", "half a surrogate" },
-    { "\"\\ud800\\n\"", "half a surrogate" },
+    { "\"\\ud800\"", "both halves of a surrogate pair" },
+    { "\"\\udc00\\ud800\"", "both halves of a surrogate pair" },
+    { "\"\\ud800\\u0041\"", "both halves of a surrogate pair" },
+    { "\"\\ud800\\n\"", "both halves of a surrogate pair" },
     { "\"\\u12g4\"", "four hexadecimal digits" },
     { "\"\\u12", "four hexadecimal digits" },
-    { "\"\\x41\"", "no escape" },
+    { "\"\\x41\"", "must be followed by one of" },
     { "\"a\nb\"", "bare control" },
-    { "\"\xc0\x80\"", "no UTF-8" },
-    { "\"\xed\xa0\x80\"", "no UTF-8" },
-    { "\"\xf4\x90\x80\x80\"", "no UTF-8" },
-    { "\"\xe2\x82\"", "no UTF-8" },
+    { "\"\xc0\x80\"", "not UTF-8" },
+    { "\"\xed\xa0\x80\"", "not UTF-8" },
+    { "\"\xf4\x90\x80\x80\"", "not UTF-8" },
+    { "\"\xe2\x82\"", "not UTF-8" },
     { "\"abc", "ends within a string" },
     { "\"abc\\", "ends within a string" },
     { "abc", "a string is expected here" },
@@ -121,6 +121,21 @@ START_TEST(no_string)
     dt__json j = scan(bad_strings[_i].text);
     const char *text;
     TEST_FAILS(ctx, DT_ERR_FORMAT, bad_strings[_i].message, dt__json_string(&j, &text));
+}
+END_TEST
+
+/* In a text of several lines a message names line and column. */
+START_TEST(places_of_faults)
+{
+    char text[200] = "[1, ", place[60];
+    srand((unsigned)_i);
+    const int lines = rand() % 5, blanks = rand() % 9;
+    for (int i = 0; i < lines; i++) strcat(text, "\n");
+    for (int i = 0; i < blanks; i++) strcat(text, " ");
+    if (lines == 0) snprintf(place, sizeof place, "byte %d of", 4 + blanks);
+    else snprintf(place, sizeof place, "line %d, column %d of", lines + 1, blanks + 1);
+    dt__json j = scan(strcat(text, "?"));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, place, dt__json_skip(&j));
 }
 END_TEST
 
@@ -283,6 +298,7 @@ Suite *test_json_suite(void)
     tcase_add_test(c, names_are_cleaned);
     tcase_add_test(c, written_json_reads_back);
     tcase_add_loop_test(c, no_string, 0, DT__COUNT_OF(bad_strings));
+    tcase_add_loop_test(c, places_of_faults, 0, 10);
     tcase_add_test(c, numbers);
     tcase_add_test(c, reals_are_as_short_as_they_can_be);
     tcase_add_loop_test(c, no_integer, 0, DT__COUNT_OF(no_integers));

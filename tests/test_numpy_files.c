@@ -128,7 +128,7 @@ START_TEST(wrong_archives_are_refused)
             "two arrays have the name 'a'");
     refused(ctx, (const zip_member[]){ { "a.npy", words, 0 } }, 1, "an array of words");
     refused(ctx, (const zip_member[]){ { "a.npy", turned, 0 } }, 1, "the order of Fortran");
-    refused(ctx, (const zip_member[]){ { "a.npy", none, 0 } }, 1, "no .npy file");
+    refused(ctx, (const zip_member[]){ { "a.npy", none, 0 } }, 1, "not a .npy file");
     refused(ctx, (const zip_member[]){ { "\xff.npy", good, 0 } }, 1, "not UTF-8");
     refused(ctx, (const zip_member[]){ { "net/data.pkl", none, 0 } }, 1, ".pt file of PyTorch");
     file_free(&good);

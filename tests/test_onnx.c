@@ -360,9 +360,9 @@ START_TEST(inputs_that_are_wrong)
     refuses(&d, DT_ERR_UNSUPPORTED, "must be a tensor of a batch and");
     d.shape.n_dim = 4;
     d.tensor.elem_type = 7;
-    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': computes with integers of an input");
+    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': it computes with integers of an input");
     d.tensor.elem_type = 6;
-    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': computes with integers of an input");
+    refuses(&d, DT_ERR_UNSUPPORTED, "Relu 'y': it computes with integers of an input");
     d.tensor.elem_type = 9;
     refuses(&d, DT_ERR_UNSUPPORTED, "the input 'x' must have floats, int32 or int64");
     d.tensor.elem_type = 1;

@@ -407,13 +407,13 @@ static const struct wrong {
     const char *op, *attributes, *in, *says;
 } wrong[] = {
     { "ReduceSum", NULL, "h", "over all dimensions, the batch among them" },
-    { "ReduceMax", NULL, "h zero", "over the batch" },
-    { "Add", NULL, "h image", "of values whose batches are dimensions 1 and 0" },
-    { "Where", NULL, "image h h", "of values whose batches are dimensions 1 and 0" },
-    { "Max", NULL, "h rows", "a constant with 2 elements along the batch" },
-    { "MatMul", NULL, "h h", "over the batch" },
-    { "LpNormalization", "axis=0", "h", "over the batch" },
-    { "Pow", NULL, "h h", "with a computed exponent" },
+    { "ReduceMax", NULL, "h zero", "over the batch dimension; expected others" },
+    { "Add", NULL, "h image", "the batches of its inputs are dimensions 1 and 0" },
+    { "Where", NULL, "image h h", "the batches of its inputs are dimensions 1 and 0" },
+    { "Max", NULL, "h rows", "its constant has 2 elements along the batch dimension" },
+    { "MatMul", NULL, "h h", "over the batch dimension; expected others" },
+    { "LpNormalization", "axis=0", "h", "over the batch dimension; expected others" },
+    { "Pow", NULL, "h h", "its exponent is computed" },
     { "Celu", "alpha=-1f", "h", "it must be above 0" },
 };
 

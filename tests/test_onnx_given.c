@@ -255,7 +255,7 @@ static const struct {
         .attributes = "axis=1",
         .in = { "=f32 3 2: 1 2 3 4 5 6", "i64 2: 0 0" },
         .out = { "f32 3 2: 0 0 0 0 0 0" } },
-      "not of its rows" },
+      "[rows, width], of which it takes rows" },
     { { .op = "Relu", .in = { "u8 2: 0 0" }, .out = { "u8 2: 0 0" } },
       "must have floats, int32 or int64" },
 };

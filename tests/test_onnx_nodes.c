@@ -208,7 +208,7 @@ START_TEST(attributes_that_are_wrong)
             m = case_of(i);
             node = m->graph->node[0];
             node->attribute[node->n_attribute++] = node->attribute[0];
-            refuses(m, "an attribute is there twice");
+            refuses(m, "an attribute occurs twice");
         }
         onnx_forget();
         tried++;

@@ -209,11 +209,12 @@ static const struct {
     const char *plugin, *message;
 } bad[] = {
     { "text.so", "plugin text.so: " },
+    { "text.c", "cc -shared -fPIC -I INCLUDE text.c -o NAME.so" },
     { "nowhere.so", "nowhere.so" },
     { ".", "." },
     { "''", "expected a file" },
     { EXAMPLES "other_abi.so", "compiled with headers of another detent (plugin ABI 999" },
-    { EXAMPLES "no_plugin.so", "has no dt_this_plugin" },
+    { EXAMPLES "no_plugin.so", "it has no dt_this_plugin, which DT_PLUGIN" },
     { EXAMPLES "failing.so", "loss: a name, a function and targets" },
     { EXAMPLES "pact.so@xxh3:12", "expected 16 hexadecimal digits" },
     { EXAMPLES "pact.so@xxh3:0123456789abcdef", "another file than the one that was used" },
@@ -223,6 +224,7 @@ START_TEST(no_plugin)
 {
     char path[TEST_PATH], line[2 * TEST_PATH];
     test_write_text((test_join(path, folder, "text.so"), path), "not a library\n");
+    test_write_text((test_join(path, folder, "text.c"), path), "int source;\n");
     snprintf(line, sizeof line, "config validate " SOURCES "stochastic.yaml --plugin %s",
              bad[_i].plugin);
     check_fails(line, bad[_i].message);

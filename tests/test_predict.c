@@ -135,6 +135,32 @@ START_TEST(images_are_classified)
     json_decref(png);
     json_decref(npy);
     expect(0, "1.png", "predict digits-2bit 1.png");
+    char *named, *found;
+    ck_assert_int_eq(test_shell(NULL,
+                                "cd %s && mkdir -p all/b/.c all/empty && cp 1.png all/b/x.PNG && "
+                                "cp 1.png all/a.png && cp 1.png all/b/.c/hidden.png && "
+                                "cp 1.png all/.h.png && cp f.npy all",
+                                folder),
+                     0);
+    ck_assert_int_eq(test_shell(&named,
+                                "cd %s && " DETENT "predict digits-2bit all/a.png "
+                                "all/b/x.PNG 1.png --json 2>&1",
+                                folder),
+                     0);
+    ck_assert_int_eq(test_shell(&found,
+                                "cd %s && " DETENT "predict digits-2bit all 1.png --json "
+                                "2>&1",
+                                folder),
+                     0);
+    ck_assert_str_eq(named, found); /* a folder is its files */
+    free(named);
+    free(found);
+    expect(0, "it reads pixels as v = p/255", "export digits-2bit --format onnx -o d.onnx");
+    expect(0, "examples 20", "eval d.onnx digits-2bit");
+    expect(2, "give a recipe or a run for its test data (detent eval d.onnx RECIPE)",
+           "eval d.onnx");
+    expect(4, "'all/empty': a folder without files *.png, *.jpg, *.jpeg",
+           "predict digits-2bit all/empty");
 }
 END_TEST
 
@@ -209,7 +235,7 @@ START_TEST(imported_models_answer)
                                 "/tests/onnx/cnn.onnx' -o m.safetensors",
                                 folder),
                      0);
-    expect(4, "no tensor of this name",
+    expect(4, "no array of this name",
            "predict m.safetensors '" DETENT_SOURCE_DIR "/tests/onnx/cnn.safetensors:zebra'");
     json_t *all = json_of("predict m.safetensors '" DETENT_SOURCE_DIR
                           "/tests/onnx/cnn.safetensors:x' --json");
@@ -488,6 +514,14 @@ START_TEST(signals_are_answered)
     expect(0, "short.wav ", "predict sounds-dscnn short.wav");
     expect(4, "16000 samples a second; the model was trained with 8000",
            "predict sounds-dscnn other.wav");
+    static int16_t both[16000];
+    file_bytes two = wav_file(2, 8000, both, 8000);
+    write_bytes("two.wav", two.v, two.n);
+    file_free(&two);
+    expect(4, "2 channels; the model was trained on recordings of 1",
+           "predict sounds-dscnn two.wav");
+    expect(0, "it reads features of signals, standardized to (v - mean) / deviation",
+           "export sounds-dscnn --format onnx -o s.onnx");
     json_t *one = json_of("predict sounds-dscnn one.wav --json"),
            *cut = json_of("predict sounds-dscnn long.wav --json");
     ck_assert(json_equal(json_object_get(json_array_get(one, 0), "classes"),
@@ -685,7 +719,8 @@ START_TEST(new_says_what_is_missing)
     expect(2, "--bits is '5'", "new a.yaml --data table --bits 5 </dev/null");
     expect(2, "zebra", "new a.yaml --data t.csv --target zebra </dev/null");
     write_bytes("a.yaml", table, 1);
-    expect(4, "a.yaml: File exists", "new a.yaml --data table </dev/null");
+    expect(4, "a.yaml exists; give another name, or remove it",
+           "new a.yaml --data table </dev/null");
     /* questions on a terminal */
     char *output = NULL;
     ck_assert_int_eq(

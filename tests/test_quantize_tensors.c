@@ -949,7 +949,7 @@ START_TEST(check_finds_mistakes_in_tensor_files)
     static const struct {
         const char *key, *from, *to, *tensor, *words;
     } cases[] = {
-        { "detent.tensors", "\"linear\"", "\"lineal\"", NULL, "'op' cannot be 'lineal'" },
+        { "detent.tensors", "\"linear\"", "\"lineal\"", NULL, "'op' must be one of " },
         { "detent.tensors", "\"linear\"", "\"conv1d\"", NULL, "op conv1d requires its conv" },
         { "detent.tensors", "[6,20]", "[6,21]", NULL, "its codes is [6,10]; it must be [6,11]" },
         { "detent.tensors", "[6,20]", "[20]", NULL, "'shape' must have 2" },

@@ -151,6 +151,18 @@ END_TEST
 
 START_TEST(prompts_take_the_models_format)
 {
+    char *said = done("asked --prompt abc --max-tokens 1 2>&1");
+    ck_assert_ptr_nonnull(strstr(said, "asked was trained on prompts of a format: --format puts"));
+    free(said);
+    static const char *const silent[] = { "float --prompt abc --max-tokens 1 2>&1",
+                                          "asked --format --prompt b --max-tokens 1 2>&1",
+                                          "asked --special --prompt abc --max-tokens 1 2>&1",
+                                          "asked --prompt-ids 1 --max-tokens 1 2>&1" };
+    for (int i = 0; i < 4; i++) {
+        said = done(silent[i]);
+        ck_assert_msg(strstr(said, "--format puts") == NULL, "%s: %s", silent[i], said);
+        free(said);
+    }
     same("float --prompt abc --print-ids 2>/dev/null",
          "asked --format --prompt b --print-ids 2>/dev/null");
     same("float --prompt abc --print-ids 2>/dev/null",

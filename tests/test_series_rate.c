@@ -359,7 +359,7 @@ START_TEST(bad_sensors_are_refused)
     write_rows("b.csv", "x,y,when,who\n1,2,900,p0\n");
     refuses(ctx, &good, DT_ERR_FORMAT, "no moment has a value of every column within 2");
     write_rows("b.csv", "");
-    refuses(ctx, &good, DT_ERR_FORMAT, "an empty table");
+    refuses(ctx, &good, DT_ERR_FORMAT, "an empty file; expected");
     dt_ctx_free(ctx);
 }
 END_TEST

@@ -200,7 +200,7 @@ START_TEST(refused)
         const char *words;
     } all[] = {
         { 0, "RIFX", 4, "RIFX" },
-        { 8, "WAVX", 4, "no .wav file" },
+        { 8, "WAVX", 4, "not a .wav file" },
         { 22, "\0\0", 2, "0 channels" },
         { 24, "\0\0\0\0", 4, "0 samples a second" },
         { 34, "\x28\0", 2, "40 bits" },

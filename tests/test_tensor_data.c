@@ -315,7 +315,8 @@ START_TEST(folders)
                open_parts(ctx, &o, &d));
     o.test.n = 0;
     o.train = (dt_strings){ 2, { "yes/*.wav", "fast/*.wav" } };
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "at 16000 samples a second do not fit", open_parts(ctx, &o, &d));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "as `sox IN -r 8000 -c 1 OUT` writes them",
+               open_parts(ctx, &o, &d));
     o.train = (dt_strings){ 2, { "yes/*.wav", "long/*.wav" } };
     TEST_FAILS(ctx, DT_ERR_FORMAT, "or data.window, which cuts them", open_parts(ctx, &o, &d));
     o.train = (dt_strings){ 1, { "none/*.wav" } };
@@ -352,8 +353,8 @@ START_TEST(refused)
         { DT_ERR_FORMAT, "is the label '0.5', which is not an integer; data.task: regression" },
         { DT_ERR_FORMAT, "none.npy' holds no examples" },
         { DT_ERR_FORMAT, "nan.npy: row 1, column 0 (counted from 0) is nan" },
-        { DT_ERR_FORMAT, "data.test has examples of [3] at 0 samples a second, data.train of [2]" },
-        { DT_ERR_FORMAT, "wide.npy': f32[4,3]" },
+        { DT_ERR_FORMAT, "data.test has examples of [3], data.train of [2]" },
+        { DT_ERR_FORMAT, "wide.npy' has f32[4,3], but examples of" },
         { DT_ERR_FORMAT, "is the label 3; expected 0 to 2" },
         { DT_ERR_CONFIG, "data.columns.target: 'c' is not a column" },
         { DT_ERR_CONFIG, "data.train has no targets: expected data.train.y, or data.columns" },

@@ -115,7 +115,7 @@ static const status_case status_cases[] = {
     { "r.yaml --resum", 2, "did you mean '--resume'?" },
     { "r.yaml --resume --dry-run", 2, "exclude each other" },
     { "nowhere.yaml", 4, "nowhere.yaml: cannot open: No such file" },
-    { ".", 2, "is a folder; --resume goes on" },
+    { ".", 2, "'.' is a folder, and not of a run; expected a recipe" },
     { ". --resume", 4, "has no run to resume" },
     { "r.yaml --resume", 2, "has no run to resume" },
     { "r.yaml train.epoch=3", 2, "did you mean 'epochs'?" },

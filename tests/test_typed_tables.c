@@ -6,6 +6,7 @@
 #include <detent/experimental/tables.h>
 
 #include <math.h>
+#include <iconv.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -127,6 +128,44 @@ START_TEST(forms_are_found)
     }
     dt__csv_table_free(&t);
     dt__csv_free(&c);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Columns of a file in code page 1252 and of the same in UTF-8 have one name, though the key says
+ * latin-1 of both. The reference is the system's iconv. */
+START_TEST(latin_1_is_what_windows_writes)
+{
+    dt_ctx *ctx = sample_context(1);
+    srand((unsigned)_i);
+    char windows[64], utf8[256], *from = windows, *to = utf8;
+    size_t n = 0, room = sizeof utf8 - 1;
+    for (int i = 1 + below(12); i > 0; i--) {
+        const int byte = 0x80 + below(0x80);
+        const bool none = strchr("\x81\x8d\x8f\x90\x9d", byte) != NULL;
+        windows[n++] = none ? 'e' : (char)byte;
+    }
+    windows[n++] = (char)0xE9;
+    windows[n] = 0;
+    const iconv_t change = iconv_open("UTF-8", "CP1252");
+    ck_assert(change != (iconv_t)-1);
+    size_t left = n;
+    ck_assert(iconv(change, &from, &left, &to, &room) == 0);
+    iconv_close(change);
+    *to = 0;
+    const char *const names[] = { windows, utf8 };
+    for (int i = 0; i < 2; i++) {
+        char text[400];
+        snprintf(text, sizeof text, "%s,b\n1,2\n", names[i]);
+        test_write_text(path_of("l.csv"), text);
+        dt_csv_options o = { .header = true, .encoding = DT_CSV_LATIN1 };
+        dt__csv c = { .ctx = ctx, .options = &o, .target = DT_TARGET_VALUES };
+        dt__csv_table t;
+        TEST_OK(ctx, dt__csv_read(&c, path_of("l.csv"), &t));
+        ck_assert_str_eq(c.inputs.word[0], utf8);
+        dt__csv_table_free(&t);
+        dt__csv_free(&c);
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -470,6 +509,7 @@ Suite *test_typed_tables_suite(void)
     TCase *cases = tcase_create("typed_tables");
     tcase_set_timeout(cases, 300);
     tcase_add_loop_test(cases, forms_are_found, 0, 200);
+    tcase_add_loop_test(cases, latin_1_is_what_windows_writes, 0, 20);
     tcase_add_test(cases, columns_are_fitted_to_training_rows);
     tcase_add_loop_test(cases, numbers_are_scaled, 0, 20);
     tcase_add_test(cases, rules_that_do_not_fit);

@@ -185,7 +185,7 @@ static dt_status pick_kernels(dt_call *c)
         const dt_dtype d = c->in[i]->dtype;
         if (!dt__is_float(d)) continue;
         if (found && d != real) {
-            return dt_refuse(c, DT_ERR_DTYPE, "operands mix f32 and f64");
+            return dt_refuse(c, DT_ERR_DTYPE, "operands mix f32 and f64; expected one of them");
         }
         real = d;
         found = true;

@@ -40,9 +40,10 @@ dt_status dt__want_dims(const dt_call *c, int i, int rank, const int64_t *dims)
 {
     const dt_tensor *x = c->in[i];
     if (x->rank == rank && memcmp(x->dims, dims, (size_t)rank * sizeof dims[0]) == 0) return DT_OK;
-    char text[160];
-    return dt_refuse(c, DT_ERR_SHAPE, "%s must be %s", name_of(c, i),
-                     dt__dims_text(rank, dims, text, sizeof text));
+    char text[160], own[160];
+    return dt_refuse(c, DT_ERR_SHAPE, "%s must be %s, not %s", name_of(c, i),
+                     dt__dims_text(rank, dims, text, sizeof text),
+                     dt__dims_text(x->rank, x->dims, own, sizeof own));
 }
 
 dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out)
@@ -50,8 +51,8 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out)
     const int rank = c->in[i]->rank;
     const int64_t d = dim < 0 ? dim + rank : dim;
     if (d < 0 || d >= rank) {
-        return dt_refuse(c, DT_ERR_ARG, "dimension %lld of %s does not exist", (long long)dim,
-                         name_of(c, i));
+        return dt_refuse(c, DT_ERR_ARG, "dimension %lld of %s does not exist; expected %d...%d",
+                         (long long)dim, name_of(c, i), -rank, rank - 1);
     }
     *out = (int)d;
     return DT_OK;
@@ -101,7 +102,8 @@ dt_status dt__broadcast_batch(const dt_call *c, int a, int b, int skip, int64_t 
         const int64_t p = i <= x->rank ? x->dims[x->rank - i] : 1;
         const int64_t q = i <= y->rank ? y->dims[y->rank - i] : 1;
         if (p != q && p != 1 && q != 1) {
-            return dt_refuse(c, DT_ERR_SHAPE, "extents %lld and %lld do not broadcast",
+            return dt_refuse(c, DT_ERR_SHAPE,
+                             "extents %lld and %lld do not broadcast; expected equal ones, or 1",
                              (long long)p, (long long)q);
         }
         dims[rank - i] = p == 1 ? q : p;
@@ -124,7 +126,10 @@ dt_status dt__want_broadcast(const dt_call *c, int i, int to)
         fits = extent == 1 || extent == y->dims[y->rank - d];
     }
     if (fits) return DT_OK;
-    return dt_refuse(c, DT_ERR_SHAPE, "%s does not broadcast to %s", name_of(c, i), name_of(c, to));
+    char own[160], wanted[160];
+    return dt_refuse(c, DT_ERR_SHAPE, "%s, %s, does not broadcast to %s, %s", name_of(c, i),
+                     dt__dims_text(x->rank, x->dims, own, sizeof own), name_of(c, to),
+                     dt__dims_text(y->rank, y->dims, wanted, sizeof wanted));
 }
 
 dt_status dt__copy_call_options(dt_ctx *ctx, const dt_call *c, const void **out)

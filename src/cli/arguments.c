@@ -55,6 +55,19 @@ static bool is_optional_value(const cli_option *o, const char *word)
     return strlen(word) == n && memcmp(word, o->value + 1, n) == 0;
 }
 
+/* Keeps an option's value. Of two that differ neither is left out without a word. */
+static int keep_value(cli_args *args, int option, const char *value)
+{
+    const char *before = args->option[option];
+    if (before != NULL && strcmp(before, value) != 0) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s is given twice, as '%s' and '%s'; expected one of them",
+                        args->command->options[option].name, before, value);
+    }
+    args->option[option] = value;
+    return CLI_DONE;
+}
+
 /* Parses the option argv[*i] and its value, if any. */
 static int take_option(cli_args *args, char **argv, int argc, int *i)
 {
@@ -70,14 +83,12 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
     }
     if (value == NULL && o->value[0] == '[') { /* it may be left out */
         const bool given = *i + 1 < argc && is_optional_value(o, argv[*i + 1]);
-        args->option[found] = given ? argv[++*i] : "";
-        return CLI_DONE;
+        return keep_value(args, found, given ? argv[++*i] : "");
     }
     if (value == NULL && *i + 1 >= argc) {
         return cli_fail(args, CLI_USAGE, "%s needs a value: %s", o->name, o->value);
     }
-    args->option[found] = value != NULL ? value + 1 : argv[++*i];
-    return CLI_DONE;
+    return keep_value(args, found, value != NULL ? value + 1 : argv[++*i]);
 }
 
 /* Takes `--plugin FILE`, which every command has, and its value. */

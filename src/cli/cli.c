@@ -267,6 +267,13 @@ static bool find_recipe(const char *model, char path[CLI_PATH])
     return false;
 }
 
+/* The recipe of a run's folder. */
+static bool is_run(const char *folder, char path[CLI_PATH])
+{
+    const int n = snprintf(path, CLI_PATH, "%s/recipe.yaml", folder);
+    return n > 0 && n < CLI_PATH && access(path, F_OK) == 0;
+}
+
 bool cli_lies_in_run(const char *model)
 {
     char path[CLI_PATH];
@@ -292,6 +299,8 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
     dt_recipe_source source = { .leave_files = true, .use = DT_RECIPE_TO_EVALUATE, .reads = reads };
     if (args->n_words > 1 && !cli_is_override(args->words[1])) {
         source.path = args->words[1];
+        source.saved = is_run(args->words[1], path);
+        if (source.saved) source.path = path;
         return cli_read_source(args, ctx, 2, &source, out);
     }
     source.path = path;
@@ -303,7 +312,8 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
     }
     if (args->n_words == 1) {
         return cli_fail(args, CLI_USAGE,
-                        "%s lies in no run: give a RECIPE, for its %s: detent %s %s RECIPE",
+                        "%s lies in no run: give a recipe or a run for its %s (detent %s %s "
+                        "RECIPE), or keys of data such as data.test=FILE",
                         args->words[0], what, args->command->name, args->words[0]);
     }
     source.path = "command line";

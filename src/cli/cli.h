@@ -189,6 +189,8 @@ typedef struct cli_prompts {
 int cli_prompts_read(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
                      cli_prompts *out);
 void cli_prompts_free(cli_prompts *p);
+/* Where --format is not given: says on stderr that the model's prompts had a format, if so. */
+void cli_prompts_advise(const cli_args *args, dt_ctx *ctx, const dt_model_info *info);
 /* Appends the ids of a prompt, a message of the user, to a list that has a context. `how` is of
  * texts as they are, and in formats. */
 dt_status cli_prompt_encode(const cli_prompts *p, const dt_tokenizer *k, const dt_message *text,

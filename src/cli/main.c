@@ -32,9 +32,9 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--leave-files", NULL, "neither open nor look for files of the recipe" },
                    { "--summary", NULL, "show: the model's layers, shapes and sizes" } } },
-    { "eval", "MODEL|RUN|EXPORT [RECIPE] [key=value ...]",
+    { "eval", "MODEL|RUN|EXPORT [RECIPE|RUN] [key=value ...]",
       "metrics of a model, or of an exported file (.onnx, .tflite, a folder of format c), on the "
-      "test data (else the validation data) of a recipe, or of its own run",
+      "test data (else the validation data) of a recipe or a run, or of its own run",
       cli_eval, .least_words = 1, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
@@ -174,8 +174,7 @@ static const cli_command commands[] = {
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",
       "what a model answers to files: .png, .jpg, .wav, .csv (- for standard input), .npy, .npz, "
-      ".safetensors; of a "
-      "language model to texts, the next token",
+      ".safetensors, or a folder of them; of a language model to texts, the next token",
       cli_predict, .least_words = 2, .model = CLI_FINAL_MODEL,
       .options = { { "--json", NULL, "results as JSON" },
                    { "--top", "K", "the likeliest classes or tokens; default 3" },

@@ -231,7 +231,8 @@ static dt_status measure(dt_ctx *ctx, measured *m, const new_data *d)
     }
     m->length = calloc((size_t)m->n + 1, sizeof *m->length);
     m->word = calloc((size_t)m->n + 1, sizeof *m->word);
-    if (m->length == NULL || m->word == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "recordings");
+    if (m->length == NULL || m->word == NULL)
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for recordings");
     dt_status status = DT_OK;
     for (int64_t i = 0; i < m->n && status == DT_OK; i++) status = measure_file(ctx, m, i);
     return status;

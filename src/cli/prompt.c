@@ -2,6 +2,7 @@
  * file (detent.data), and puts prompts into it. */
 #include "cli/cli.h"
 
+#include "cli/print/text.h"
 #include "cli/print/text_stream.h"
 
 #include <detent/experimental/io.h>
@@ -21,6 +22,19 @@ static bool keep(const char *text, char **out)
     if (text == NULL) return true;
     *out = strdup(text);
     return *out != NULL;
+}
+
+void cli_prompts_advise(const cli_args *args, dt_ctx *ctx, const dt_model_info *info)
+{
+    dt_model_data data = { .target = NULL };
+    const char *file = args->words[0];
+    if (info->data == NULL || dt_model_data_parse(ctx, info->data, file, &data) != DT_OK) return;
+    const bool chats = data.chat != DT_CHAT_AUTO;
+    if (chats || data.prompt != NULL) {
+        cli_tell(stderr, "detent %s: %s was trained on %s: --format puts the text into their form",
+                 args->command->name, file, chats ? "chats" : "prompts of a format");
+    }
+    dt_model_data_free(ctx, &data);
 }
 
 int cli_prompts_read(const cli_args *args, dt_ctx *ctx, const dt_model_info *info, cli_prompts *out)

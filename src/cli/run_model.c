@@ -60,7 +60,7 @@ static bool find_final(finding *f)
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
     dt_recipe *recipe = NULL;
-    static const char *const reads[] = { "qat", "convert", "model.pack", "model.packing", NULL };
+    static const char *const reads[] = { "qat", "convert", "model.pack", NULL };
     const dt_recipe_source source = {
         .path = recipe_path, .leave_files = true, .saved = true, .reads = reads
     };

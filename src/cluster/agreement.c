@@ -59,7 +59,7 @@ static const char *difference(const card *a, const card *b)
     if (strcmp(a->kernels, b->kernels) != 0) return "another instruction set";
     if (strcmp(a->processor, b->processor) != 0) return "another processor";
     if (strcmp(a->model, b->model) != 0) return "another model";
-    if (a->resume != b->resume) return "another opinion of --resume";
+    if (a->resume != b->resume) return "another setting of --resume";
     if (a->recipe != b->recipe) return "another recipe";
     return a->data != b->data ? "other data" : NULL;
 }

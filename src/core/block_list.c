@@ -10,7 +10,7 @@ typedef struct header {
 void *dt__block_list_add(dt_ctx *ctx, void **blocks, size_t bytes)
 {
     if (bytes > SIZE_MAX - sizeof(header)) {
-        dt_fail(ctx, DT_ERR_NOMEM, "%zu bytes are too many", bytes);
+        dt_fail(ctx, DT_ERR_NOMEM, "out of memory: %zu bytes requested", bytes);
         return NULL;
     }
     header *h = dt__alloc_zero(ctx, sizeof *h + bytes);

@@ -265,8 +265,8 @@ dt_status dt__array_store_targets(dt__array_store *s, dt_target target, const dt
     const int64_t dims[] = { y->n, labels ? 1 : y->outputs, (int64_t)sizeof(float) };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) {
-        return dt_fail(s->ctx, DT_ERR_NOMEM, "%s: %lld targets of %lld numbers", y->name,
-                       (long long)y->n, (long long)y->outputs);
+        return dt_fail(s->ctx, DT_ERR_NOMEM, "out of memory for %s: %lld targets of %lld numbers",
+                       y->name, (long long)y->n, (long long)y->outputs);
     }
     s->targets = dt__storage_create(s->ctx, (uint64_t)bytes);
     if (s->targets == NULL) return DT_ERR_NOMEM;

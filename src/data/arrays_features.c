@@ -49,7 +49,8 @@ static dt_status fill_store(conversion *c, dt__array_store *s)
     const dt_dataset *d = c->d;
     const int64_t count[] = { d->count, c->size, (int64_t)sizeof(float) };
     int64_t bytes;
-    if (!dt__product(3, count, &bytes)) return dt_fail(d->ctx, DT_ERR_NOMEM, "features: too many");
+    if (!dt__product(3, count, &bytes))
+        return dt_fail(d->ctx, DT_ERR_NOMEM, "out of memory for features");
     dt__array_source source = { .storage = dt__storage_create(d->ctx, (uint64_t)bytes) };
     if (source.storage == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__array_store_keep(s, "features", source));

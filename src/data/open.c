@@ -237,8 +237,9 @@ static dt_status hold_back(dt_ctx *ctx, const dt_data_options *o, dt_dataset *tr
     if (o->validation == 0) return DT_OK;
     const int64_t count = (int64_t)(o->validation * (double)train->count);
     if (count < 1) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "data.validation: %g of %lld %s is none", o->validation,
-                       (long long)train->count, dt__dataset_examples(train));
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "data.validation: %g of %lld %s is none; expected a larger share",
+                       o->validation, (long long)train->count, dt__dataset_examples(train));
     }
     return dt_dataset_split(train, count, validation);
 }
@@ -296,7 +297,8 @@ static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
     };
     for (int i = 0; i < DT__COUNT_OF(checks); i++) {
         if (checks[i].good) continue;
-        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range", checks[i].key);
+        return dt_fail(ctx, DT_ERR_CONFIG, "data.%s is out of its range, which docs/recipe.md has",
+                       checks[i].key);
     }
     if (o->format == DT_DATA_GIVEN && o->source == NULL) {
         return dt_fail(ctx, DT_ERR_CONFIG,

@@ -119,6 +119,18 @@ static dt_status take_shape(part *p, const piece *x)
     return bad_piece(p, x, "expected extents of at least 1");
 }
 
+/* A recording of another rate or number of channels: another program makes it as the others. */
+static dt_status refuse_sound(const part *p, const piece *x, int64_t channels)
+{
+    const dt__array_store *s = p->store;
+    return dt_fail(p->all->ctx, DT_ERR_FORMAT,
+                   "'%s' has %lld samples a second and %lld channel%s, but '%s' %lld and %lld; "
+                   "expected recordings alike, as `sox IN -r %lld -c %lld OUT` writes them",
+                   x->name, (long long)x->rate, (long long)channels, channels == 1 ? "" : "s",
+                   p->files.v[0].path, (long long)s->rate, (long long)s->row, (long long)s->rate,
+                   (long long)s->row);
+}
+
 /* Checks a file against the first of its part. */
 static dt_status check_piece(const part *p, const piece *x)
 {
@@ -130,14 +142,14 @@ static dt_status check_piece(const part *p, const piece *x)
     const bool same = (x->dtype == s->dtype || sounds) && x->rate == s->rate && row == s->row &&
                       (windows || s->length == 1 || x->dims[0] == s->length);
     if (same) return DT_OK;
+    if (sounds && (x->rate != s->rate || row != s->row)) return refuse_sound(p, x, row);
     char text[160], wanted[160];
     return dt_fail(p->all->ctx, DT_ERR_FORMAT,
-                   "'%s': %s%s at %lld samples a second do not fit '%s': examples of %s%s at %lld; "
-                   "expected files alike%s",
-                   x->name, dt__array_dtype_of(x->dtype)->name,
-                   dt__dims_text(x->rank, x->dims, text, sizeof text), (long long)x->rate,
-                   p->files.v[0].path, dt__array_dtype_of(s->dtype)->name,
-                   dt__dims_text(s->rank, s->dims, wanted, sizeof wanted), (long long)s->rate,
+                   "'%s' has %s%s, but examples of '%s' have %s%s; expected files alike%s", x->name,
+                   dt__array_dtype_of(x->dtype)->name,
+                   dt__dims_text(x->rank, x->dims, text, sizeof text), p->files.v[0].path,
+                   dt__array_dtype_of(s->dtype)->name,
+                   dt__dims_text(s->rank, s->dims, wanted, sizeof wanted),
                    windows || s->length == 1 ? "" : ", or data.window, which cuts them");
 }
 
@@ -461,12 +473,14 @@ static dt_status check_alike(const part *p, const dt_dataset *d)
                       memcmp(own->dims, s->dims, sizeof s->dims) == 0;
     if (same) return DT_OK;
     char text[160], wanted[160];
-    return dt_fail(d->ctx, DT_ERR_FORMAT,
-                   "%s has examples of %s at %lld samples a second, data.train of %s at %lld; "
-                   "expected the same",
-                   p->key, dt__dims_text(own->rank, own->dims, text, sizeof text),
-                   (long long)own->rate, dt__dims_text(s->rank, s->dims, wanted, sizeof wanted),
-                   (long long)s->rate);
+    if (own->rate != s->rate) {
+        return dt_fail(d->ctx, DT_ERR_FORMAT,
+                       "%s has %lld samples a second, data.train %lld; expected the same", p->key,
+                       (long long)own->rate, (long long)s->rate);
+    }
+    return dt_fail(d->ctx, DT_ERR_FORMAT, "%s has examples of %s, data.train of %s", p->key,
+                   dt__dims_text(own->rank, own->dims, text, sizeof text),
+                   dt__dims_text(s->rank, s->dims, wanted, sizeof wanted));
 }
 
 static dt_status open_part(part *p, dt_dataset **out)

@@ -110,11 +110,13 @@ static void put_notes(dt__chars *t, const dt__cells *c, const char *begin)
                  (long long)cell->unfinished, (long long)cell->runs);
         if (cell->unfinished > 0) put_note(t, begin, cell->name, text);
     }
-    snprintf(text, sizeof text, "%lld runs repeat recipe and seed of others, and are counted once",
-             (long long)c->copies);
+    const bool one = c->copies == 1;
+    snprintf(text, sizeof text, "%lld run%s recipe and seed of %s, and %s counted once",
+             (long long)c->copies, one ? " repeats" : "s repeat", one ? "another" : "others",
+             one ? "is" : "are");
     if (c->copies > 0) put_note(t, begin, text, "");
-    snprintf(text, sizeof text, "%lld combinations of values left out by exclude",
-             (long long)c->list->hidden);
+    snprintf(text, sizeof text, "%lld combination%s of values left out by exclude",
+             (long long)c->list->hidden, c->list->hidden == 1 ? "" : "s");
     if (c->list->hidden > 0) put_note(t, begin, text, "");
 }
 

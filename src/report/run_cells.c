@@ -10,8 +10,8 @@
 /* Keys in which runs of one cell may differ. */
 static bool is_free(const char *path)
 {
-    static const char *const paths[] = { "run.dir",         "run.seed",   "run.threads",
-                                         "data.split.fold", "run.report", "run.resume" };
+    static const char *const paths[] = { "run.dir", "run.seed", "run.threads", "data.split.fold",
+                                         "run.report" };
     for (int i = 0; i < DT__COUNT_OF(paths); i++) {
         if (strcmp(path, paths[i]) == 0) return true;
     }

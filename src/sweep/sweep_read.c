@@ -212,7 +212,10 @@ static void check_options(dt_sweep *s)
     }
     if (metric != NULL && !metric->bad && !dt__page_metric_is_known(s->o.metric) &&
         dt_metric_named(s->ctx, s->o.metric) == NULL) {
-        dt__complain(file, metric, "no task has a metric %s", dt__recipe_quote(file, metric));
+        dt__complain(file, metric,
+                     "no task has a metric %s; expected one such as loss, accuracy or r2 "
+                     "(docs/run.md)",
+                     dt__recipe_quote(file, metric));
     }
 }
 

@@ -131,6 +131,20 @@ static void check_key(dt_sweep *s, const dt__swept *k)
     }
 }
 
+/* A value that is there twice would train the same recipes twice. */
+static void check_apart(dt_sweep *s, const dt__swept *k)
+{
+    for (dt__node *a = k->value->first; a != NULL; a = a->next) {
+        const char *text = dt__node_text(s->file, a);
+        for (const dt__node *b = k->value->first; b != a && text != NULL; b = b->next) {
+            const char *before = dt__node_text(s->file, b);
+            if (before == NULL || strcmp(before, text) != 0) continue;
+            dt__complain(s->file, a, "'%s' has the value %s twice", k->path, text);
+            return;
+        }
+    }
+}
+
 static void read_key(dt_sweep *s, dt__node *value)
 {
     dt__swept *k = &s->key[s->n_keys];
@@ -146,6 +160,8 @@ static void read_key(dt_sweep *s, dt__node *value)
                      k->path, dt__recipe_quote(s->file, value));
     } else if (value->count == 0) {
         dt__complain(s->file, value, "'%s' has no values", k->path);
+    } else {
+        check_apart(s, k);
     }
 }
 

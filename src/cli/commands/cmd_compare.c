@@ -22,7 +22,7 @@ static int read_form(const cli_args *args, int *form)
         given++;
     }
     if (given < 2) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "expected one of --seeds, --csv, --latex and --markdown");
+    return cli_fail(args, CLI_USAGE, "--seeds, --csv, --latex and --markdown exclude each other");
 }
 
 int cli_compare(const cli_args *args)

@@ -47,7 +47,8 @@ int cli_cp(const cli_args *args)
                         meant == NULL ? "; `detent ls` lists them" : " (did you mean '",
                         meant == NULL ? "" : meant, meant == NULL ? "" : "'?)");
     }
-    if (!shipped_path(&s, name, from)) return cli_fail(args, CLI_FAILED, "path too long");
+    if (!shipped_path(&s, name, from))
+        return cli_fail(args, CLI_FAILED, "the path of %s is too long", name);
     snprintf(to, sizeof to, "%s.yaml", name);
     return copy_file(args, from, args->n_words > 1 ? args->words[1] : to);
 }

@@ -179,6 +179,41 @@ static void print_summary(const dt_export_summary *s)
     print_indented(s->promise);
 }
 
+static bool is_scaled(const dt_model_data *data)
+{
+    for (int64_t i = 0; i < data->channels; i++) {
+        if (data->mean[i] != 0 || data->deviation[i] != 1) return true;
+    }
+    return false;
+}
+
+/* Files of these formats read what the model reads, and compute nothing of what comes before: a
+ * caller that gives raw numbers would get wrong answers without a word. */
+static void print_reading(dt_ctx *ctx, const dt_exporter *e, const dt_model_info *info)
+{
+    dt_model_data data;
+    const bool bare = strcmp(e->name, "onnx") == 0 || strcmp(e->name, "tflite") == 0;
+    if (!bare || info->data == NULL) return;
+    if (dt_model_data_parse(ctx, info->data, e->name, &data) != DT_OK) return;
+    bool scaled = is_scaled(&data), typed = data.table != NULL;
+    const bool features = data.features.kind != DT_FEATURES_NONE;
+    for (int i = 0; i < data.n_inputs; i++) {
+        scaled = scaled || is_scaled(&data.inputs[i]);
+        typed = typed || data.inputs[i].table != NULL;
+    }
+    if (scaled || typed || features || data.pixels) {
+        cli_text l = { .used = 0 };
+        cli_text_add(&l, "it reads %s%s, which the caller computes by detent.data in its metadata",
+                     features      ? "features of signals"
+                     : typed       ? "columns as the numbers that they became"
+                     : data.pixels ? "pixels as v = p/255"
+                                   : "numbers",
+                     scaled ? ", standardized to (v - mean) / deviation" : "");
+        print_indented(l.text);
+    }
+    dt_model_data_free(ctx, &data);
+}
+
 /* Where the format promises the model's bits, another result is a failure; NaN always is. *failed:
  * whether the file itself is wrong. */
 static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module *m,
@@ -273,6 +308,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     if (form != NULL) cli_tell(stderr, "detent export: %s %s", from, form);
     cli_say("%s: %s of %s", to, e->name, from);
     if (args->option[QUIET] == NULL) print_summary(&summary);
+    if (args->option[QUIET] == NULL) print_reading(ctx, e, info);
     return verified ? verify_and_rename(args, ctx, bad.text, m, info, summary.exact) : CLI_DONE;
 }
 

@@ -187,7 +187,7 @@ static int read_file(const cli_args *args, answers *a)
                         a->file);
     }
     if (access(a->file, F_OK) == 0) {
-        return cli_fail(args, CLI_BAD_FILE, "%s: File exists", a->file);
+        return cli_fail(args, CLI_BAD_FILE, "%s exists; give another name, or remove it", a->file);
     }
     return CLI_DONE;
 }
@@ -373,8 +373,8 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     static const char *const names[] = { "--inputs", "--ignore", "--test", "--rows" };
     for (int i = 0; i < 4 && !is_table; i++) {
         if (args->option[own[i]] == NULL) continue;
-        return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file", names[i], d->path,
-                        d->kind);
+        return cli_fail(args, CLI_USAGE, "%s: %s is %s, not a CSV file%s", names[i], d->path,
+                        d->kind, own[i] == TEST ? "; data.test of the recipe names others" : "");
     }
     if (d->group != NULL && !is_table && !d->sounds) {
         return cli_fail(args, CLI_USAGE, "--group: %s is %s, which has no columns", d->path,
@@ -534,13 +534,19 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t
     return CLI_DONE;
 }
 
+/* Examples that are trained on: all but those of data.validation. */
+static int64_t count_trained(const new_data *d, const dt_dataset *train)
+{
+    const int64_t all = dt_dataset_count(train);
+    const bool held = new_data_is_table(d) && d->group != NULL; /* when they were opened */
+    return all - (held ? 0 : (int64_t)(d->validation * (double)all));
+}
+
 /* A size of batches that leaves no single example, of which batch norm has no variance. */
 static int batch_size(const new_data *d, const dt_dataset *train)
 {
     static const int sizes[] = { 64, 48, 60, 56 };
-    const int64_t all = dt_dataset_count(train);
-    const bool held = new_data_is_table(d) && d->group != NULL; /* when they were opened */
-    const int64_t n = all - (held ? 0 : (int64_t)(d->validation * (double)all));
+    const int64_t n = count_trained(d, train);
     int i = 0;
     while (i < 3 && n > sizes[i] && (n - 1) % sizes[i] == 0) i++;
     return d->language ? 16 : sizes[i];
@@ -558,7 +564,8 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
                          const answers *a, cli_text *out)
 {
     const int bits = a->bits[0] - '0';
-    const int64_t batches = (dt_dataset_count(train) + 63) / 64;
+    const int64_t size = batch_size(d, train);
+    const int64_t batches = (count_trained(d, train) + size - 1) / size;
     int64_t epochs = batches > 0 ? (UPDATES + batches - 1) / batches : 1;
     if (epochs > 100) epochs = 100;
     const int64_t updates = d->language ? UPDATES : epochs * batches;
@@ -572,8 +579,8 @@ static void add_training(const new_data *d, const dt_dataset *train, bool quanti
                  "  optimizer: {name: adamw, lr: %s, weight_decay: %s}\n"
                  "  schedule: {name: cosine, warmup_steps: %lld}\n"
                  "  clip_grad_norm: 1.0\n",
-                 batch_size(d, train), learning_rate(d),
-                 d->init != NULL ? "0.01" : new_weight_decay(train), (long long)(updates / 20 + 1));
+                 (int)size, learning_rate(d), d->init != NULL ? "0.01" : new_weight_decay(train),
+                 (long long)(updates / 20 + 1));
     if (!quantized) return;
     cli_text_add(out,
                  "  float_baseline: true         # a float model beside it, to compare\n\n"

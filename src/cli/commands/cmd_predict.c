@@ -1,6 +1,7 @@
 /* detent predict: what a model answers to files: classes, numbers, bits, errors, images, or the
  * next token of a text. Inputs are prepared as the model's file says (detent.data). */
 #include "cli/cli.h"
+#include "cli/input_files.h"
 #include "cli/print/meter.h"
 #include "cli/print/predicted.h"
 #include "cli/print/text_stream.h"
@@ -153,7 +154,9 @@ static int predict_files(const cli_args *args, dt_module *m, const dt_model_data
     dt_csv_options columns;
     char *memory[2];
     int status = read_columns(args, &columns, memory);
+    input_files files = { .n = 0 };
     if (status == CLI_DONE) status = cli_check_apart(args, args->option[OUTPUT]);
+    if (status == CLI_DONE) status = input_files_find(args, data, &files);
     predicted p = { .data = data,
                     .json = args->option[JSON] != NULL,
                     .top = top,
@@ -163,11 +166,12 @@ static int predict_files(const cli_args *args, dt_module *m, const dt_model_data
     if (status == CLI_DONE && predicted_begin(ctx, &p) != DT_OK) status = cli_fail_by(args, ctx);
     const bool begun = status == CLI_DONE;
     meter_begin("predict", args->option[QUIET] != NULL);
-    for (int i = 1; i < args->n_words && status == CLI_DONE; i++) {
-        meter_at(i - 1, args->n_words - 1, args->words[i]);
-        status = predict_file(args, &p, m, &columns, args->words[i]);
+    for (int i = 0; i < files.n && status == CLI_DONE; i++) {
+        meter_at(i, files.n, files.path[i]);
+        status = predict_file(args, &p, m, &columns, files.path[i]);
     }
     meter_end();
+    input_files_free(&files);
     if (begun && predicted_end(ctx, &p, status == CLI_DONE) != DT_OK) {
         status = cli_fail_by(args, ctx);
     }
@@ -280,6 +284,8 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
     int status = s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
     if (status == CLI_DONE && args->option[FORMAT] != NULL) {
         status = cli_prompts_read(args, ctx, info, &j.format);
+    } else if (status == CLI_DONE) {
+        cli_prompts_advise(args, ctx, info);
     }
     j.k = k;
     if (status == CLI_DONE && json) putchar('[');

@@ -482,7 +482,12 @@ static int decode(job *j)
 /* --format: that of the prompts on which the model was trained. */
 static int take_format(job *j, const dt_model_info *info)
 {
-    if (j->args->option[FORMAT] == NULL) return CLI_DONE;
+    if (j->args->option[FORMAT] == NULL) {
+        const bool as_it_is =
+            j->args->option[PROMPT_IDS] != NULL || j->args->option[SPECIAL] != NULL;
+        if (!as_it_is) cli_prompts_advise(j->args, j->ctx, info);
+        return CLI_DONE;
+    }
     return cli_prompts_read(j->args, j->ctx, info, &j->format);
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { RESUME, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
@@ -97,12 +98,28 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     return status;
 }
 
+/* A folder in place of a recipe: a run, or data. */
+static int refuse_folder(const cli_args *args)
+{
+    const char *folder = args->words[0];
+    char path[CLI_PATH];
+    snprintf(path, sizeof path, "%s/recipe.yaml", folder);
+    if (access(path, F_OK) == 0) {
+        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume goes on with the run in it",
+                        folder);
+    }
+    return cli_fail(
+        args, CLI_USAGE,
+        "'%s' is a folder, and not of a run; expected a recipe, which detent new --data "
+        "%s writes for data of one's own",
+        folder, folder);
+}
+
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     if (args->option[RESUME] != NULL) return read_resumed(args, ctx, out);
     if (is_folder(args->words[0])) {
-        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume goes on with the run in it",
-                        args->words[0]);
+        return refuse_folder(args);
     }
     return cli_read_recipe(args, ctx, 0, false, out);
 }

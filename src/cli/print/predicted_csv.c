@@ -148,12 +148,13 @@ static dt_status place_kept(dt_ctx *ctx, predicted *p)
     if (first) {
         p->kept = calloc((size_t)n + 1, sizeof *p->kept);
         p->place = calloc((size_t)n + 1, sizeof *p->place);
-        if (p->kept == NULL || p->place == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "kept columns");
+        if (p->kept == NULL || p->place == NULL)
+            return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for kept columns");
         p->n_kept = n;
     }
     for (int64_t k = 0; k < p->n_kept; k++) {
         if (first) p->kept[k] = strdup(dt_dataset_kept_name(p->data_at_hand, k));
-        if (p->kept[k] == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "kept columns");
+        if (p->kept[k] == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for kept columns");
         int64_t at = 0;
         while (at < n && strcmp(dt_dataset_kept_name(p->data_at_hand, at), p->kept[k]) != 0) at++;
         p->place[k] = at;

@@ -5,6 +5,7 @@
 #include "core/text/json.h"
 #include "core/text/number.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool *given_of(const dt_key *key, void *options)
@@ -180,8 +181,13 @@ static dt_status read_choice(dt__json *j, const dt_key *key, int *out)
         *out = i;
         if (strcmp(key->choices[i], text) == 0) return DT_OK;
     }
-    char shown[DT__SHOWN];
-    return dt__json_fail(j, "'%s' cannot be '%s'", key->name, dt__shown(text, shown));
+    char shown[DT__SHOWN], all[256] = "";
+    for (int i = 0; key->choices[i] != NULL; i++) {
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", key->choices[i]);
+    }
+    return dt__json_fail(j, "'%s' must be one of %s, not '%s'", key->name, all,
+                         dt__shown(text, shown));
 }
 
 static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, int64_t most)

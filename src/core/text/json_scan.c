@@ -10,6 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Where the scanner is: of a text of several lines the line, and the column counted from 1. */
+static void put_place(const dt__json *j, char *out, size_t size)
+{
+    const unsigned char *begin = j->begin;
+    long long line = 1;
+    for (const unsigned char *c = j->begin; c < j->at; c++) {
+        if (*c != '\n') continue;
+        begin = c + 1;
+        line++;
+    }
+    const long long at = (long long)(j->at - begin);
+    if (line == 1) snprintf(out, size, "byte %lld", at);
+    else snprintf(out, size, "line %lld, column %lld", line, at + 1);
+}
+
 dt_status dt__json_fail(const dt__json *j, const char *format, ...)
 {
     char rule[512];
@@ -17,14 +32,13 @@ dt_status dt__json_fail(const dt__json *j, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(rule, sizeof rule, format, arguments);
     va_end(arguments);
-    const long long at = (long long)(j->at - j->begin);
+    char place[64], text[DT__SHOWN];
+    put_place(j, place, sizeof place);
     if (j->within == NULL) {
-        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: byte %lld of %s: %s", j->path, at, j->what,
-                       rule);
+        return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: %s of %s: %s", j->path, place, j->what, rule);
     }
-    char text[DT__SHOWN];
-    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: tensor '%s': %s (byte %lld of %s)", j->path,
-                   dt__shown(j->within, text), rule, at, j->what);
+    return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: tensor '%s': %s (%s of %s)", j->path,
+                   dt__shown(j->within, text), rule, place, j->what);
 }
 
 static void skip_space(dt__json *j)
@@ -93,14 +107,15 @@ static dt_status unicode(dt__json *j, bool zero, char **to)
     uint32_t c, low;
     if (!hex4(j, &c)) return dt__json_fail(j, "\\u requires four hexadecimal digits");
     if (c == 0 && !zero) return dt__json_fail(j, "a string may not hold the character 0");
-    if (c >= 0xdc00 && c <= 0xdfff) return dt__json_fail(j, "half a surrogate pair");
+    if (c >= 0xdc00 && c <= 0xdfff)
+        return dt__json_fail(j, "\\u must give both halves of a surrogate pair");
     if (c >= 0xd800 && c <= 0xdbff) {
         if (j->end - j->at < 2 || j->at[0] != '\\' || j->at[1] != 'u') {
-            return dt__json_fail(j, "half a surrogate pair");
+            return dt__json_fail(j, "\\u must give both halves of a surrogate pair");
         }
         j->at += 2;
         if (!hex4(j, &low) || low < 0xdc00 || low > 0xdfff) {
-            return dt__json_fail(j, "half a surrogate pair");
+            return dt__json_fail(j, "\\u must give both halves of a surrogate pair");
         }
         c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
     }
@@ -119,7 +134,9 @@ static dt_status escape(dt__json *j, bool zero, char **to)
         return unicode(j, zero, to);
     }
     const char *found = c == 0 ? NULL : strchr(names, c);
-    if (found == NULL) return dt__json_fail(j, "no escape of JSON");
+    if (found == NULL) {
+        return dt__json_fail(j, "a backslash must be followed by one of \"\\/bfnrtu");
+    }
     j->at++;
     *(*to)++ = means[found - names];
     return DT_OK;
@@ -140,7 +157,7 @@ static dt_status scan_string(dt__json *j, bool zero, const char **out, size_t *b
             continue;
         }
         const int n = dt__utf8_length(j->at, j->end);
-        if (n == 0) return dt__json_fail(j, "no UTF-8");
+        if (n == 0) return dt__json_fail(j, "the text is not UTF-8");
         if (*j->at < 0x20) return dt__json_fail(j, "a bare control character within a string");
         memcpy(to, j->at, (size_t)n);
         to += n;

@@ -67,6 +67,29 @@ dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *
     return dt_fail(a->ctx, status, "'%s': %s", a->name, text);
 }
 
+void dt__name_list_add(char list[DT__NAME_LIST], const char *name, size_t n)
+{
+    static const char more[] = ", ...";
+    const size_t used = strlen(list), room = DT__NAME_LIST - sizeof more;
+    char text[DT__SHOWN], shown[DT__SHOWN];
+    if (used >= sizeof more && strcmp(list + used - (sizeof more - 1), more) == 0) return;
+    snprintf(text, sizeof text, "%.*s", (int)(n < sizeof text ? n : sizeof text - 1), name);
+    dt__shown(text, shown);
+    if (used + strlen(shown) + 2 > room) strcpy(list + used, more);
+    else snprintf(list + used, room - used, "%s%s", used > 0 ? ", " : "", shown);
+}
+
+dt_status dt__array_refuse_name(const dt__array_file *a, int found, const char *list)
+{
+    if (a->part == NULL && found > 0) {
+        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays (%s); %s:NAME says which one", found,
+                              list, a->name);
+    }
+    if (found > 0) return dt__array_fail(a, DT_ERR_FORMAT, "more than one array of this name");
+    if (*list == 0) return dt__array_fail(a, DT_ERR_FORMAT, "it has no arrays");
+    return dt__array_fail(a, DT_ERR_FORMAT, "no array of this name; there are %s", list);
+}
+
 bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
 {
     int64_t count;

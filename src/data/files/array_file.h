@@ -43,6 +43,12 @@ void dt__array_file_close(dt__array_file *a);
 dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *format, ...)
     DT_PRINTF(3, 4);
 
+/* Adds a name of `n` bytes to the list of names in a message; of many, the first are named. */
+#define DT__NAME_LIST 320
+void dt__name_list_add(char list[DT__NAME_LIST], const char *name, size_t n);
+/* FORMAT: `found` arrays of the name, or where none was given, of the file, which has `list`. */
+dt_status dt__array_refuse_name(const dt__array_file *a, int found, const char *list);
+
 /* ---- formats: each sets dtype, rank, dims and data of a mapped file ------------------------- */
 
 dt_status dt__npy_open(dt__array_file *a);

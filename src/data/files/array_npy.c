@@ -179,7 +179,7 @@ dt_status dt__npy_head(dt__array_file *a, const uint8_t *bytes, size_t n, size_t
 {
     static const uint8_t magic[] = { 0x93, 'N', 'U', 'M', 'P', 'Y' };
     if (n < 10 || memcmp(bytes, magic, sizeof magic) != 0) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "no .npy file, as numpy.save writes");
+        return dt__array_fail(a, DT_ERR_FORMAT, "not a .npy file; numpy.save writes one");
     }
     if (bytes[6] < 1 || bytes[6] > 3 || bytes[7] != 0) {
         return dt__array_fail(a, DT_ERR_UNSUPPORTED, ".npy version %d.%d; 1.0 to 3.0 are known",

@@ -169,17 +169,24 @@ static dt_status note(void *user, const uint8_t *name, size_t n, const member *m
     return DT_OK;
 }
 
+/* Notes the names of all arrays, without ".npy". */
+static dt_status note_name(void *user, const uint8_t *name, size_t n, const member *m)
+{
+    (void)m;
+    dt__name_list_add(user, (const char *)name, n - strlen(".npy"));
+    return DT_OK;
+}
+
 static dt_status find_member(const dt__array_file *a, member *m)
 {
     search s = { .m = m };
+    char names[DT__NAME_LIST] = "";
     DT__TRY(walk(a, note, &s));
     if (s.found == 1) return DT_OK;
-    if (a->part == NULL) {
-        return dt__array_fail(a, DT_ERR_FORMAT, "%d arrays; %s:NAME says which one", s.found,
-                              a->name);
-    }
-    return dt__array_fail(a, DT_ERR_FORMAT, "%s array of this name",
-                          s.found == 0 ? "no" : "more than one");
+    dt__array_file all = *a;
+    all.part = NULL;
+    DT__TRY(walk(&all, note_name, names));
+    return dt__array_refuse_name(a, s.found, names);
 }
 
 /* Finds the packed bytes behind the local header. */
@@ -248,7 +255,8 @@ static dt_status inflate_to(const dt__array_file *a, z_stream *z, const member *
         const size_t step = n - got < most ? n - got : most;
         z->avail_out = (uInt)step;
         const int code = inflate(z, Z_NO_FLUSH);
-        if (code == Z_MEM_ERROR) return dt_fail(a->ctx, DT_ERR_NOMEM, "inflating '%s'", a->name);
+        if (code == Z_MEM_ERROR)
+            return dt_fail(a->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", a->name);
         const size_t made = step - z->avail_out;
         got += made;
         if (got < n && (code != Z_OK || made == 0)) {
@@ -280,7 +288,7 @@ static dt_status open_deflated(dt__array_file *a, const member *m)
     if (first == NULL) return DT_ERR_NOMEM;
     dt_status status = DT_OK;
     if (inflateInit2(&z, -15) != Z_OK) {
-        status = dt_fail(a->ctx, DT_ERR_NOMEM, "inflating '%s'", a->name);
+        status = dt_fail(a->ctx, DT_ERR_NOMEM, "out of memory for inflating '%s'", a->name);
     } else {
         z.next_in = (Bytef *)(uintptr_t)m->data;
         status = inflate_array(a, m, &z, first);

@@ -102,15 +102,22 @@ static dt_status check_apart(const dt__array_file *a, const spans *all)
     return DT_OK;
 }
 
-/* Reads the header; where no name was given, the only tensor is wanted. *found counts the tensors
- * that it could be. */
-static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int *found, spans *all)
+/* The tensors that the wanted one could be, and the names of all. */
+typedef struct names {
+    int found;
+    char list[DT__NAME_LIST];
+} names;
+
+/* Reads the header; where no name was given, the only tensor is wanted. */
+static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, names *n, spans *all)
 {
     const char *name;
     entry one;
     for (bool more = dt__json_open(j, '{'); more; more = dt__json_more(j, '}')) {
         DT__TRY(dt__json_key(j, &name));
-        if (strcmp(name, "__metadata__") == 0) {
+        const bool is_tensor = strcmp(name, "__metadata__") != 0;
+        if (is_tensor) dt__name_list_add(n->list, name, strlen(name));
+        if (!is_tensor) {
             DT__TRY(dt__json_skip(j));
         } else if (a->part != NULL && strcmp(name, a->part) != 0) {
             DT__TRY(read_span(j, &one));
@@ -119,7 +126,7 @@ static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, int 
             DT__TRY(read_entry(j, &one));
             DT__TRY(add_span(all, &one));
             *e = one;
-            ++*found;
+            n->found++;
         }
     }
     DT__TRY(j->status);
@@ -176,17 +183,11 @@ dt_status dt__safetensors_open(dt__array_file *a)
                    .at = a->bytes + 8,
                    .end = a->bytes + 8 + length,
                    .strings = strings };
-    int found = 0;
+    names n = { .list = "" };
     entry e;
     spans all = { .ctx = a->ctx };
-    dt_status status = find_entry(a, &j, &e, &found, &all);
-    if (status == DT_OK && found != 1) {
-        status = a->part != NULL
-                     ? dt__array_fail(a, DT_ERR_FORMAT, "%s tensor of this name",
-                                      found == 0 ? "no" : "more than one")
-                     : dt__array_fail(a, DT_ERR_FORMAT, "%d tensors; %s:NAME says which one", found,
-                                      a->name);
-    }
+    dt_status status = find_entry(a, &j, &e, &n, &all);
+    if (status == DT_OK && n.found != 1) status = dt__array_refuse_name(a, n.found, n.list);
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
     if (status == DT_OK) status = check_apart(a, &all);
     DT__RELEASE(a->ctx, all.v, strings);

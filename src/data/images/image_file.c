@@ -45,8 +45,8 @@ dt_status dt__image_read_sized(dt_ctx *ctx, dt__image_file *f, int64_t channels,
     const int64_t dims[] = { channels, f->height, f->width };
     int64_t bytes;
     if (!dt__product(3, dims, &bytes)) {
-        return dt_fail(ctx, DT_ERR_NOMEM, "'%s': %lld x %lld pixels", f->path, (long long)f->height,
-                       (long long)f->width);
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for '%s': %lld x %lld pixels", f->path,
+                       (long long)f->height, (long long)f->width);
     }
     uint8_t *pixels = dt__alloc(ctx, (uint64_t)bytes);
     if (pixels == NULL) return DT_ERR_NOMEM;

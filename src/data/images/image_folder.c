@@ -222,7 +222,8 @@ static dt_status begin_dataset(reading *r, const dt__image_file *f)
     const int64_t dims[] = { d->count, d->channels, d->height, d->width };
     int64_t bytes;
     if (!dt__product(4, dims, &bytes)) {
-        return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s': %lld images of %lld x %lld pixels", r->folder,
+        return dt_fail(r->ctx, DT_ERR_NOMEM,
+                       "out of memory for '%s': %lld images of %lld x %lld pixels", r->folder,
                        (long long)d->count, (long long)d->height, (long long)d->width);
     }
     r->first = dt__copy_string(r->ctx, f->path);

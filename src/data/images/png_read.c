@@ -74,7 +74,8 @@ static void read_header(dt__png *p)
     p->png =
         png_create_read_struct_2(PNG_LIBPNG_VER_STRING, p, leave, pass_over, p, allocate, release);
     if (p->png == NULL) {
-        if (p->status == DT_OK) p->status = dt_fail(p->ctx, DT_ERR_NOMEM, "libpng does not start");
+        if (p->status == DT_OK)
+            p->status = dt_fail(p->ctx, DT_ERR_NOMEM, "out of memory for libpng");
         return;
     }
     p->info = png_create_info_struct(p->png);

@@ -305,7 +305,8 @@ static dt_status room_for(const sampling *a, const dt__storage *old, int64_t row
     if (old == NULL) return DT_OK;
     const int64_t dims[] = { dt__max_i64(1, rows), each };
     int64_t bytes;
-    if (!dt__product(2, dims, &bytes)) return dt_fail(a->s->ctx, DT_ERR_NOMEM, "'%s'", a->name);
+    if (!dt__product(2, dims, &bytes))
+        return dt_fail(a->s->ctx, DT_ERR_NOMEM, "out of memory for '%s'", a->name);
     return dt__storage_as(a->s->ctx, old, &a->s->csv->cache, (uint64_t)bytes, out);
 }
 

@@ -150,7 +150,7 @@ dt_status dt__wav_open(dt__array_file *a)
         return dt__array_fail(a, DT_ERR_FORMAT,
                               a->size >= 4 && memcmp(p, "RIFX", 4) == 0
                                   ? "samples with the highest byte first (RIFX); expected RIFF"
-                                  : "no .wav file: it begins with no RIFF....WAVE");
+                                  : "not a .wav file: it does not begin with RIFF....WAVE");
     }
     for (size_t at = 12, size;; at = next_chunk(a, at + 8 + size, size)) {
         if (a->size - at < 8) return dt__array_fail(a, DT_ERR_FORMAT, "it ends before its samples");

@@ -72,7 +72,7 @@ dt_status dt__sound_take(dt__array_file *a, const dt__sound_form *form, const ui
     a->data = from;
     if (form->convert == NULL) return DT_OK;
     if (!dt__array_bytes(a, &bytes)) {
-        return dt__array_fail(a, DT_ERR_NOMEM, "more samples than memory can hold");
+        return dt__array_fail(a, DT_ERR_NOMEM, "out of memory: more samples than memory can hold");
     }
     a->source.storage = dt__storage_create(a->ctx, (uint64_t)bytes);
     if (a->source.storage == NULL) return DT_ERR_NOMEM;

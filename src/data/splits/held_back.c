@@ -359,9 +359,11 @@ static dt_status check_count(const dt_dataset *d, const char *key, double share,
     const bool whole = !dt__array_is_rows(s) || s->target_each_recording;
     char in[40] = "";
     if (whole) snprintf(in, sizeof in, " in %lld recordings", (long long)s->n_recordings);
-    return dt_fail(d->ctx, DT_ERR_CONFIG, "data.%s: %g of %lld %s%s is %s", key, share,
-                   (long long)d->count, whole ? "examples" : dt__dataset_examples(d), in,
-                   count < 1 ? "none" : "all");
+    return dt_fail(
+        d->ctx, DT_ERR_CONFIG,
+        "data.%s: %g of %lld %s%s is %s; expected a share that leaves some on both sides", key,
+        share, (long long)d->count, whole ? "examples" : dt__dataset_examples(d), in,
+        count < 1 ? "none" : "all");
 }
 
 /* ---- which units ---------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
  * Where commas may be either, the option decides. */
 #include "core/text/byte_mark.h"
 #include "core/text/json.h"
+#include "core/text/utf8.h"
 #include "data/tables/csv_reader.h"
 
 #include <stdio.h>
@@ -30,11 +31,19 @@ static char *put_code(char *to, uint32_t code)
     return to;
 }
 
+/* The codes of bytes 0x80 to 0x9F as Windows writes latin-1 (code page 1252), as the WHATWG's
+ * encoding standard reads it. ISO 8859-1 has only control characters there. */
+static const uint16_t windows[32] = {
+    0x20AC, 0x0081, 0x201A, 0x0192, 0x201E, 0x2026, 0x2020, 0x2021, 0x02C6, 0x2030, 0x0160,
+    0x2039, 0x0152, 0x008D, 0x017D, 0x008F, 0x0090, 0x2018, 0x2019, 0x201C, 0x201D, 0x2022,
+    0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178,
+};
+
 /* The code at `from`, of `bytes` that are left, and how many bytes it has; 0: it is none. */
 static size_t take_code(int encoding, const uint8_t *from, size_t bytes, uint32_t *code)
 {
     const int low = encoding == DT_CSV_UTF16LE ? 0 : 1;
-    *code = from[0];
+    *code = from[0] >= 0x80 && from[0] < 0xA0 ? windows[from[0] - 0x80] : from[0];
     if (encoding == DT_CSV_LATIN1) return 1;
     if (bytes < 2) return 0;
     *code = (uint32_t)(from[low] | from[1 - low] << 8);
@@ -45,14 +54,22 @@ static size_t take_code(int encoding, const uint8_t *from, size_t bytes, uint32_
     return second >= 0xDC00 && second <= 0xDFFF ? 4 : 0;
 }
 
-/* Replaces the text by one in UTF-8. */
+static size_t count_beyond_ascii(const uint8_t *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++) n += text[i] >= 0x80;
+    return n;
+}
+
+/* Replaces the text by one in UTF-8, of up to 3 bytes for one of latin-1, or two of UTF-16. */
 static dt_status recode(dt__csv_reader *r, int encoding)
 {
     while (r->more) DT__TRY(dt__csv_window_widen(r));
     const size_t bytes = r->filled;
     const size_t mark =
         encoding != DT_CSV_LATIN1 && dt__foreign_mark(r->text, bytes) != NULL ? 2 : 0;
-    uint8_t *all = dt__alloc(r->ctx, (uint64_t)bytes * 2 + 1);
+    const size_t more = encoding == DT_CSV_LATIN1 ? 2 * count_beyond_ascii(r->text, bytes) : bytes;
+    uint8_t *all = dt__alloc(r->ctx, (uint64_t)bytes + more + 1);
     if (all == NULL) return DT_ERR_NOMEM;
     char *to = (char *)all;
     for (size_t i = mark, n; i < bytes; i += n) {
@@ -72,18 +89,33 @@ static dt_status recode(dt__csv_reader *r, int encoding)
     return DT_OK;
 }
 
-static int encoding_of(const dt__csv_reader *r)
+/* A text that is UTF-8 beyond ASCII is not latin-1, as which each of its letters with an accent
+ * would become two: names of columns and words of a category other than those of other files. */
+static dt_status encoding_of(dt__csv_reader *r, int *encoding)
 {
     const int given = r->c[0]->options->encoding;
     const char *mark = dt__foreign_mark(r->text, r->filled);
-    if (given != DT_CSV_ENCODING_AUTO || mark == NULL || strcmp(mark, "UTF-16") != 0) return given;
-    return r->text[0] == 0xFF ? DT_CSV_UTF16LE : DT_CSV_UTF16BE;
+    *encoding = given;
+    if (given == DT_CSV_ENCODING_AUTO && mark != NULL && strcmp(mark, "UTF-16") == 0) {
+        *encoding = r->text[0] == 0xFF ? DT_CSV_UTF16LE : DT_CSV_UTF16BE;
+    }
+    if (given != DT_CSV_LATIN1) return DT_OK;
+    while (r->more) DT__TRY(dt__csv_window_widen(r));
+    if (count_beyond_ascii(r->text, r->filled) == 0 ||
+        !dt__is_utf8_of((const char *)r->text, r->filled)) {
+        return DT_OK;
+    }
+    *encoding = DT_CSV_UTF8;
+    dt__say(r->ctx, "'%s': a text in UTF-8, and read so (data.columns.encoding is latin-1)",
+            r->path);
+    return DT_OK;
 }
 
 static dt_status decode(dt__csv_reader *r)
 {
-    const int encoding = encoding_of(r);
+    int encoding;
     size_t mark = 0;
+    DT__TRY(encoding_of(r, &encoding));
     if (encoding >= DT_CSV_LATIN1) DT__TRY(recode(r, encoding));
     else DT__TRY(dt__skip_mark(r->ctx, r->path, r->text, r->filled, &mark));
     if (encoding >= DT_CSV_UTF16LE && r->c[0]->options->encoding == DT_CSV_ENCODING_AUTO) {
@@ -372,9 +404,9 @@ static dt_status find_form(dt__csv_reader *r)
                        "data.columns.thousands: '%c' is the decimal sign; expected another",
                        r->thousands);
     }
-    if ((o->separator != 0 || r->separator == ',') && (o->decimal != 0 || r->decimal == '.')) {
-        return DT_OK;
-    }
+    const bool known =
+        (o->separator != 0 || r->separator == ',') && (o->decimal != 0 || r->decimal == '.');
+    if (known || r->filled == 0) return DT_OK;
     char thousand[48] = "";
     if (r->thousands != 0) snprintf(thousand, sizeof thousand, ", '%c' thousands", r->thousands);
     dt__say(r->ctx,

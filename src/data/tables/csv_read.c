@@ -212,7 +212,8 @@ static dt_status grow(dt__csv_reader *r, int cached, dt__storage **s, int64_t ea
 {
     const int64_t dims[] = { r->rows_room, each, (int64_t)size };
     int64_t bytes;
-    if (!dt__product(3, dims, &bytes)) return dt_fail(r->ctx, DT_ERR_NOMEM, "'%s'", r->path);
+    if (!dt__product(3, dims, &bytes))
+        return dt_fail(r->ctx, DT_ERR_NOMEM, "out of memory for '%s'", r->path);
     if (r->cache != NULL && cached >= 0) {
         return dt__table_cache_grow(r->cache, cached, (uint64_t)bytes, s);
     }

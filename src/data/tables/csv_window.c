@@ -128,5 +128,6 @@ bool dt__csv_next_window(dt__csv_reader *r)
 dt_status dt__csv_no_row(const dt__csv_reader *r)
 {
     if (r->status != DT_OK) return r->status;
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty table", r->path);
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': an empty file; expected the rows of a table",
+                   r->path);
 }

@@ -85,7 +85,8 @@ static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__
     const int failed = glob(pattern, GLOB_NOSORT, stops_at, &found);
     dt_status status = DT_OK;
     if (failed == GLOB_NOMATCH) return DT_OK;
-    if (failed == GLOB_NOSPACE) return dt_fail(ctx, DT_ERR_NOMEM, "finding files '%s'", pattern);
+    if (failed == GLOB_NOSPACE)
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory for finding files '%s'", pattern);
     if (failed != 0) return dt__file_fail(ctx, "find files", pattern, errno);
     for (size_t i = 0; i < found.gl_pathc && status == DT_OK; i++) {
         status = add(ctx, names, found.gl_pathv[i], part);

@@ -136,7 +136,7 @@ dt_status dt_export_open(dt_ctx *ctx, const char *path, dt_module **out, dt_mode
     const dt__exported_kind *kind = kind_of(path);
     if (kind == NULL) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "%s: no exported file that can be run: .onnx, .tflite, or a folder of "
+                       "%s: not an exported file that can be run: .onnx, .tflite, or a folder of "
                        "format c",
                        dt__path_tail(path));
     }

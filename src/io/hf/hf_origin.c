@@ -140,7 +140,7 @@ static dt_status read_dtype(dt__json *j, dt__hf_origin *o)
     DT__TRY(dt__json_string(j, &text));
     o->dtype = dt__hf_dtype(text);
     if (o->dtype != NULL) return DT_OK;
-    return dt__json_fail(j, "no dtype of such a folder: '%s'", dt__shown(text, shown));
+    return dt__json_fail(j, "'%s' is not a dtype of such a folder", dt__shown(text, shown));
 }
 
 static dt_status read_config(dt__json *j, dt__hf_origin *o)

@@ -240,7 +240,7 @@ static dt_status read_options(const dt_file *file, const char *key, const dt_key
     bool has;
     DT__TRY(dt__meta_scan(file, key, &j, strings, &has));
     if (!has) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no training checkpoint: %s is missing",
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: not a training checkpoint: %s is missing",
                        file->path, key);
     }
     DT__TRY(dt__json_options(&j, keys, options));
@@ -261,7 +261,7 @@ static dt_status find_words(const dt_file *file, const char *name, const char *d
     }
     char want[64];
     snprintf(want, sizeof want, "%s, rank %d, %lld rows", dtype, rank, (long long)shape[0]);
-    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: no training checkpoint: '%s' is %s (%s)",
+    return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: not a training checkpoint: '%s' is %s (%s)",
                    file->path, name, e == NULL ? "missing" : "of another form",
                    shape[0] < 0 ? dtype : want);
 }

@@ -125,6 +125,14 @@ static dt_status find_signals(examples *e)
 static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **out)
 {
     const int64_t channels = a->rank == 2 ? a->dims[1] : 1, rows = a->rank > 0 ? a->dims[0] : 0;
+    if (a->rate > 0 && channels != e->channels) {
+        return dt_fail(
+            e->ctx, DT_ERR_FORMAT,
+            "'%s': %lld channel%s; the model was trained on recordings of %lld, as `sox IN "
+            "-c %lld OUT` writes them",
+            e->path, (long long)channels, channels == 1 ? "" : "s", (long long)e->channels,
+            (long long)e->channels);
+    }
     if (a->rank < 1 || a->rank > 2 || channels != e->channels || rows < 1) return bad_shape(e, a);
     const int64_t bytes = (int64_t)dt__array_dtype_of(a->dtype)->bytes;
     const int64_t count = dt__max_i64(1, rows / e->length);
@@ -186,8 +194,9 @@ static dt_status check_rate(const examples *e, const dt__array_file *a)
     const int64_t wanted = e->data->rate;
     if (a->rate == 0 || wanted == 0 || a->rate == wanted) return DT_OK;
     return dt_fail(e->ctx, DT_ERR_FORMAT,
-                   "'%s': %lld samples a second; the model was trained with %lld", e->path,
-                   (long long)a->rate, (long long)wanted);
+                   "'%s': %lld samples a second; the model was trained with %lld, as `sox IN -r "
+                   "%lld OUT` writes",
+                   e->path, (long long)a->rate, (long long)wanted, (long long)wanted);
 }
 
 static dt_status add_features(const examples *e, dt_dataset *d)

@@ -61,7 +61,14 @@ static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *inf
     DT__TRY(dt__json_string(j, &name));
     info->family = dt_family_named(j->ctx, name);
     if (info->family == NULL) {
-        return dt__json_fail(j, "no family of models '%s'", dt__shown(name, shown));
+        char all[160] = "";
+        for (int i = 0; dt_family_at(i) != NULL; i++) {
+            const size_t used = strlen(all);
+            snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "",
+                     dt_family_at(i)->name);
+        }
+        return dt__json_fail(j, "there is no family of models '%s'; there are %s",
+                             dt__shown(name, shown), all);
     }
     DT__TRY(dt__json_expect(j, ':'));
     return read_options(file, j, info);

@@ -89,7 +89,7 @@ static dt_status find_module(const dt__load *l, const dt__module_quant *q, dt_mo
     if (m == NULL) return dt__load_refuse(l, q->path, "the model has no such module");
     const dt_quantizable how = dt_module_type_of(m)->quantizable;
     if (how == DT_NOT_QUANTIZED || (how == DT_QUANTIZED_WEIGHT_ONLY && q->has_input)) {
-        return dt__load_refuse(l, q->path, "nothing of it that can be quantized");
+        return dt__load_refuse(l, q->path, "the model has nothing there that can be quantized");
     }
     if (dt__input_hook_of(m) == NULL) return DT_OK;
     return dt_fail(l->ctx, DT_ERR_STATE, "load: module '%s' is prepared; give the plain model",

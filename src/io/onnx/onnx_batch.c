@@ -66,7 +66,7 @@ dt_status dt__onnx_ordered(dt__onnx *g, dt__onnx_value *v)
     dt__onnx_layer *l;
     int order[DT_MAX_RANK], to[DT_MAX_RANK] = { 0 }, n = 1;
     if (v->kind != DT__ONNX_COMPUTED) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
+        return dt__onnx_refuse(g, "its input '%.60s' is a constant; expected a computed value",
                                v->name);
     }
     const int all = order_of(v, order);
@@ -130,8 +130,9 @@ static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__o
     memcpy(dims, c->dims, sizeof dims);
     dims[at] = n * inner;
     if (g->batch < 1 || c->dims[at] != n * inner * g->batch) {
-        return dt__onnx_refuse(g, "a constant with %lld elements along the batch",
-                               (long long)c->dims[at]);
+        return dt__onnx_refuse(
+            g, "its constant has %lld elements along the batch dimension; expected 1",
+            (long long)c->dims[at]);
     }
     for (int i = 0; i < at; i++) before *= dims[i];
     for (int i = at + 1; i < c->rank; i++) behind *= dims[i];
@@ -144,7 +145,8 @@ static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__o
         memcpy(to, first, bytes);
         for (int64_t b = 1; b < g->batch; b++) {
             if (memcmp(first, first + b * behind, bytes) == 0) continue;
-            return dt__onnx_refuse(g, "a constant that differs along the batch");
+            return dt__onnx_refuse(
+                g, "its constant differs along the batch dimension; expected one for all examples");
         }
     }
     return DT_OK;
@@ -156,7 +158,8 @@ dt_status dt__onnx_arranged(dt__onnx *g, const dt__onnx_value *like, const dt__o
     dt__onnx_value whole = *c;
     const int more = like->rank - c->rank, at = dt__onnx_batch_at(like) - more;
     int order[DT_MAX_RANK], from[DT_MAX_RANK];
-    if (more < 0) return dt__onnx_refuse(g, "a constant of %d dimensions", c->rank);
+    if (more < 0)
+        return dt__onnx_refuse(g, "its constant has rank %d, too much beside the batch", c->rank);
     const bool all = at >= 0 && c->dims[at] != 1;
     if (all) DT__TRY(one_of_all(g, like, c, at, &whole));
     whole.rank = order_of(like, from);

@@ -103,7 +103,8 @@ static dt_status check_value(dt__onnx *g, const DtOnnx__Attribute *a,
     if (strcmp(row->values, "*") == 0) return DT_OK;
     for (size_t i = 0; good && i < element(a, i, text); i++) good = is_among(text, row->values);
     if (good) return DT_OK;
-    if (a->type == TENSOR || a->type == SPARSE) return dt__onnx_refuse(g, "with %s", row->name);
+    if (a->type == TENSOR || a->type == SPARSE)
+        return dt__onnx_refuse(g, "it has %s, which is not read", row->name);
     put_value(a, value, sizeof value);
     return dt__onnx_refuse(g, "%s is %s; %s%s known", row->name, value,
                            *row->values == 0 ? "no value of it is" : row->values,
@@ -168,7 +169,7 @@ dt_status dt__onnx_check_node(dt__onnx *g)
     for (size_t i = 0; i < n->n_attribute; i++) {
         for (size_t k = 0; k < i; k++) {
             if (strcmp(n->attribute[i]->name, n->attribute[k]->name) != 0) continue;
-            return dt__onnx_refuse(g, "an attribute is there twice");
+            return dt__onnx_refuse(g, "an attribute occurs twice");
         }
         DT__TRY(check_attribute(g, n->attribute[i]));
     }

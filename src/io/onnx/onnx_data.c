@@ -137,7 +137,7 @@ static void take_range(known *k)
         scale(k, &mean, &one);
         return;
     }
-    say_left_out(k, "Image.NominalPixelRange", "no range of ONNX");
+    say_left_out(k, "Image.NominalPixelRange", "it is not a range that ONNX names");
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

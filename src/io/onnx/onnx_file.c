@@ -68,6 +68,17 @@ dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g, 
                    f->path, MOST_NODES);
 }
 
+/* How what a file looks like becomes one that is read. */
+static const char *advice(const char *looks)
+{
+    if (strstr(looks, "PyTorch") != NULL) {
+        return ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', dynamo=False, "
+               "opset_version=17), with an input x";
+    }
+    if (strstr(looks, "safetensors") == NULL) return "";
+    return ". detent import reads weights for the network of a recipe: --network RECIPE";
+}
+
 static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
 {
     dt_ctx *ctx = f->ctx;
@@ -78,13 +89,13 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
     const char *looks = dt__looks_like(bytes, n);
-    const bool of_pytorch = looks != NULL && strstr(looks, "PyTorch") != NULL;
-    return dt_fail(ctx, DT_ERR_FORMAT,
-                   "%s: not an ONNX file, or a damaged one%s%s: it is not a message of protobuf%s",
-                   f->path, looks == NULL ? "" : "; it looks like ", looks == NULL ? "" : looks,
-                   of_pytorch ? ". In Python: torch.onnx.export(model.eval(), x, 'model.onnx', "
-                                "dynamo=False, opset_version=17), with an input x"
-                              : "");
+    if (looks == NULL) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "%s: not an ONNX file, or a damaged one: it is not a message of protobuf",
+                       f->path);
+    }
+    return dt_fail(ctx, DT_ERR_FORMAT, "%s: not an ONNX file; it looks like %s%s", f->path, looks,
+                   advice(looks));
 }
 
 static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
@@ -128,7 +139,7 @@ static dt_status check(dt__onnx_file *f)
                        f->path, imports);
     }
     if (m->graph == NULL || m->graph->n_node == 0) {
-        return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: no ONNX model: it has no graph, or no nodes",
+        return dt_fail(f->ctx, DT_ERR_FORMAT, "%s: not an ONNX model: it has no graph, or no nodes",
                        f->path);
     }
     if (m->graph->n_node > MOST_NODES || m->graph->n_initializer > MOST_NODES ||

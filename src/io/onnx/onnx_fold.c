@@ -117,7 +117,8 @@ dt_status dt__onnx_fold_flatten(dt__onnx *g)
     int64_t dims[2] = { 1, 1 }, axis = dt__onnx_int(g, "axis", 1);
     if (axis < 0) axis += v->rank;
     if (axis < 0 || axis > v->rank) {
-        return dt__onnx_refuse(g, "axis %lld of %d dimensions", (long long)axis, v->rank);
+        return dt__onnx_refuse(g, "axis %lld does not exist: its input has %d dimensions",
+                               (long long)axis, v->rank);
     }
     for (int i = 0; i < v->rank; i++) dims[i < axis ? 0 : 1] *= v->dims[i];
     return with_dims(g, v, 2, dims);
@@ -137,7 +138,8 @@ dt_status dt__onnx_fold_squeeze(dt__onnx *g)
     }
     for (int i = 0; i < v->rank; i++) {
         if (gone[i] && v->dims[i] != 1) {
-            return dt__onnx_refuse(g, "of dimension %d, whose extent is not 1", i);
+            return dt__onnx_refuse(
+                g, "dimension %d does not have extent 1, so it cannot be left out", i);
         }
         if (!gone[i]) dims[rank++] = v->dims[i];
     }
@@ -386,12 +388,14 @@ dt_status dt__onnx_fold_expand(dt__onnx *g)
         int64_t *extent = &w.dims[rank - (int)shape->count + i];
         if (!n.batch && (n.value == 1 || n.value == (double)*extent)) continue;
         if (*extent != 1 || !(n.value >= 1 && n.value <= MOST_FILLED)) {
-            return dt__onnx_refuse(g, "of extent %lld to %g", (long long)*extent, n.value);
+            return dt__onnx_refuse(g,
+                                   "extent %lld cannot become %g; expected the same, or 1 before",
+                                   (long long)*extent, n.value);
         }
         if (!n.batch) *extent = (int64_t)n.value;
     }
     if (!dt__product(rank, w.dims, &count) || count > dt__max_i64(MOST_FILLED, v->count)) {
-        return dt__onnx_refuse(g, "to more than %d elements", MOST_FILLED);
+        return dt__onnx_refuse(g, "its result has more than %d elements", MOST_FILLED);
     }
     DT__TRY(make(g, v, rank, w.dims, &to));
     copy(&to, v, &w);
@@ -423,7 +427,7 @@ dt_status dt__onnx_fold_tile(dt__onnx *g)
         dims[i] = w.dims[2 * i] * v.dims[i];
     }
     if (!dt__product(v.rank, dims, &count) || count > dt__max_i64(MOST_FILLED, v.count)) {
-        return dt__onnx_refuse(g, "to more than %d elements", MOST_FILLED);
+        return dt__onnx_refuse(g, "its result has more than %d elements", MOST_FILLED);
     }
     DT__TRY(make(g, &v, v.rank, dims, &to));
     copy(&to, &v, &w);
@@ -447,13 +451,13 @@ static dt_status broadcast(dt__onnx *g, const dt__onnx_value *const *v, int n, w
         for (int i = 0; i < rank; i++) {
             const int64_t x = from[k].dims[i];
             if (x != dims[i] && x != 1 && dims[i] != 1) {
-                return dt__onnx_refuse(g, "the shapes do not fit");
+                return dt__onnx_refuse(g, "the shapes of its inputs do not fit together");
             }
             if (dims[i] == 1) dims[i] = x;
         }
     }
     if (dt__product(rank, dims, &count) && count <= most) return DT_OK;
-    return dt__onnx_refuse(g, "of more than %lld elements", (long long)most);
+    return dt__onnx_refuse(g, "its result has more than %lld elements", (long long)most);
 }
 
 /* The next element of n walks over extents `dims`, whose places are `at`. */
@@ -469,7 +473,8 @@ static void step(walk *from, int n, const int64_t *dims, int64_t *at)
 
 dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
 {
-    if (g->node->n_input != 2) return dt__onnx_refuse(g, "of %zu constants", g->node->n_input);
+    if (g->node->n_input != 2)
+        return dt__onnx_refuse(g, "it has %zu constants; too many are joined", g->node->n_input);
     const dt__onnx_value *const v[2] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1) };
     const dt__onnx_value *a = v[0], *b = v[1];
     bool truth;
@@ -477,7 +482,8 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
     const bool numbers = a->n != NULL || b->n != NULL || truth;
     const dt__onnx_value like = { .f = numbers && (op != 'P' || a->n != NULL) ? NULL : a->f,
                                   .type = truth ? DT__ONNX_BOOL : a->type };
-    if (op != 'P' && a->type != b->type) return dt__onnx_refuse(g, "of values of two types");
+    if (op != 'P' && a->type != b->type)
+        return dt__onnx_refuse(g, "its inputs are of two types; expected one");
     walk from[2];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
     target to;
@@ -489,7 +495,8 @@ dt_status dt__onnx_fold_arithmetic(dt__onnx *g)
         const dt__onnx_number y = dt__onnx_number_at(b, from[1].first);
         dt__onnx_number z;
         if (!dt__onnx_calculate(op, &like, x, y, &z)) {
-            return dt__onnx_refuse(g, "of these numbers, or of the batch size, is not known");
+            return dt__onnx_refuse(g,
+                                   "it is not read of these numbers, or of the size of the batch");
         }
         if (to.f != NULL) to.f[i] = (float)z.value;
         else to.n[i] = z;
@@ -503,7 +510,8 @@ dt_status dt__onnx_fold_where(dt__onnx *g)
     const dt__onnx_value *const v[3] = { dt__onnx_in(g, 0), dt__onnx_in(g, 1), dt__onnx_in(g, 2) };
     const dt__onnx_value like = { .f = v[1]->n != NULL || v[2]->n != NULL ? NULL : v[1]->f,
                                   .type = v[1]->type };
-    if (v[1]->type != v[2]->type) return dt__onnx_refuse(g, "of values of two types");
+    if (v[1]->type != v[2]->type)
+        return dt__onnx_refuse(g, "its inputs are of two types; expected one");
     walk from[3];
     int64_t dims[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 };
     target to;
@@ -529,18 +537,18 @@ dt_status dt__onnx_fold_range(dt__onnx *g)
     }
     for (int i = 1; i < 3; i++) {
         if (dt__onnx_in(g, i)->type != like.type) {
-            return dt__onnx_refuse(g, "of values of two types");
+            return dt__onnx_refuse(g, "its inputs are of two types; expected one");
         }
     }
     const double n = fmax(ceil((end[1] - end[0]) / end[2]), 0);
     if (!(n <= MOST_FILLED)) {
-        return dt__onnx_refuse(g, "of %g elements; %d are the most", n, MOST_FILLED);
+        return dt__onnx_refuse(g, "it has %g elements; %d are the most", n, MOST_FILLED);
     }
     const int64_t count = (int64_t)n;
     DT__TRY(make(g, &like, 1, &count, &to));
     for (int64_t i = 0; i < count; i++) {
         double x = end[0] + (double)i * end[2];
-        if (!dt__onnx_round(like.type, &x)) return dt__onnx_refuse(g, "of integers that large");
+        if (!dt__onnx_round(like.type, &x)) return dt__onnx_refuse(g, "its integers are too large");
         if (to.f != NULL) to.f[i] = (float)x;
         else to.n[i] = (dt__onnx_number){ x, false };
     }

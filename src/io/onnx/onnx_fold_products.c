@@ -13,7 +13,7 @@ typedef struct matrix {
 static dt_status read_matrix(dt__onnx *g, int i, bool turned, matrix *m)
 {
     const dt__onnx_value *v = dt__onnx_in(g, i);
-    if (v->rank != 2) return dt__onnx_refuse(g, "of constants of other than 2 dimensions");
+    if (v->rank != 2) return dt__onnx_refuse(g, "its constants must have 2 dimensions");
     DT__TRY(dt__onnx_floats_of(g, v, "a matrix", &m->data));
     m->rows = v->dims[turned ? 1 : 0];
     m->columns = v->dims[turned ? 0 : 1];
@@ -27,10 +27,10 @@ static dt_status product(dt__onnx *g, const matrix *a, const matrix *b, double f
 {
     const int64_t dims[] = { a->rows, b->columns };
     int64_t count;
-    if (a->columns != b->rows) return dt__onnx_refuse(g, "the matrices do not fit");
+    if (a->columns != b->rows) return dt__onnx_refuse(g, "its matrices do not fit together");
     if (!dt__product(3, (const int64_t[]){ a->rows, b->columns, b->rows }, &count) ||
         count > MOST_PRODUCTS) {
-        return dt__onnx_refuse(g, "of constants with more than %lld products",
+        return dt__onnx_refuse(g, "its constants have more than %lld products",
                                (long long)MOST_PRODUCTS);
     }
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), 2, dims, y, NULL));
@@ -70,7 +70,7 @@ dt_status dt__onnx_fold_gemm(dt__onnx *g)
     const int64_t columns = c == NULL || c->rank < 1 ? 1 : c->dims[c->rank - 1];
     if (c != NULL &&
         (c->rank > 2 || (rows != 1 && rows != a.rows) || (columns != 1 && columns != b.columns))) {
-        return dt__onnx_refuse(g, "the addend does not fit");
+        return dt__onnx_refuse(g, "its addend does not fit the product");
     }
     DT__TRY(product(g, &a, &b, dt__onnx_real(g, "alpha", 1), &y));
     for (int64_t i = 0; c != NULL && i < a.rows * b.columns; i++) {

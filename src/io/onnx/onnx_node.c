@@ -110,13 +110,14 @@ dt_status dt__onnx_axis(dt__onnx *g, int64_t axis, int rank, int *out)
     const int own = rank - g->front;
     *out = g->front + (int)(axis < 0 && axis >= -own ? axis + own : axis < own ? axis : 0);
     if (axis >= -own && axis < own) return DT_OK;
-    return dt__onnx_refuse(g, "axis %lld of a value of %d dimensions", (long long)axis, own);
+    return dt__onnx_refuse(g, "axis %lld does not exist: its input has %d dimensions",
+                           (long long)axis, own);
 }
 
 dt_status dt__onnx_new_axis(dt__onnx *g, int64_t axis, int rank, bool seen[DT_MAX_RANK], int *out)
 {
     DT__TRY(dt__onnx_axis(g, axis, rank, out));
-    if (seen[*out]) return dt__onnx_refuse(g, "axis %d is there twice", *out);
+    if (seen[*out]) return dt__onnx_refuse(g, "axis %d occurs twice", *out);
     seen[*out] = true;
     return DT_OK;
 }
@@ -139,7 +140,7 @@ dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MA
         int axis;
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, rank, seen, &axis));
         to[i] = (dt__onnx_range){ axis, starts.v[i], ends.v[i], steps.n > 0 ? steps.v[i] : 1 };
-        if (to[i].step == 0) return dt__onnx_refuse(g, "with steps of 0");
+        if (to[i].step == 0) return dt__onnx_refuse(g, "it has a step of 0; expected another");
     }
     return DT_OK;
 }

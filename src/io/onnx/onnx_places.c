@@ -16,11 +16,12 @@ static dt_status row_of(dt__onnx *g, row *r)
 {
     dt__onnx_layer *x;
     if (g->front == 0) {
-        return dt__onnx_refuse(g, "of a value with a batch; a file without one is read with "
-                                  "--batch none");
+        return dt__onnx_refuse(
+            g, "its input has a batch; a file without one is read with --batch none");
     }
     if (dt__onnx_in(g, 0)->kind != DT__ONNX_COMPUTED) {
-        return dt__onnx_refuse(g, "of a constant at computed places");
+        return dt__onnx_refuse(g,
+                               "it takes computed places of a constant; expected a computed value");
     }
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     *r = (row){ .rank = x->shape.rank, .count = 1 };
@@ -46,7 +47,7 @@ static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
 {
     const dt__onnx_value *v = *out = dt__onnx_in(g, i);
     if (v != NULL && v->kind == DT__ONNX_CONSTANT) return DT_OK;
-    return dt__onnx_refuse(g, "at computed places");
+    return dt__onnx_refuse(g, "its places are computed; expected constants");
 }
 
 /* Index k of a constant into an extent, counted from the front. */
@@ -79,7 +80,7 @@ static dt_status places_along(dt__onnx *g, const row *r, const dt__onnx_value *a
     if (place == NULL) return DT_ERR_NOMEM;
     bool fits = at->rank == r->rank;
     for (int i = 0; fits && i < r->rank; i++) fits = i == axis || at->dims[i] <= r->dims[i];
-    if (!fits) return dt__onnx_refuse(g, "whose indices do not fit the value");
+    if (!fits) return dt__onnx_refuse(g, "its indices do not fit its input");
     for (int64_t k = 0; k < at->count; k++) {
         int64_t rest = k, along = 0;
         DT__TRY(index_at(g, at, k, r->dims[axis], &along));
@@ -114,14 +115,15 @@ static dt_status places_of_tuples(dt__onnx *g, const row *r, const dt__onnx_valu
 {
     const int64_t width = at->rank > 0 ? at->dims[at->rank - 1] : 0;
     if (width < 1 || batch < 0 || batch >= at->rank || width > r->rank - batch) {
-        return dt__onnx_refuse(g, "whose indices do not fit the value");
+        return dt__onnx_refuse(g, "its indices do not fit its input");
     }
     const int64_t n = at->count / width;
     int64_t each = n;
     int64_t *place = *out = dt__onnx_memory(g, n, sizeof *place);
     if (place == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < batch; i++) {
-        if (at->dims[i] != r->dims[i]) return dt__onnx_refuse(g, "whose batches differ");
+        if (at->dims[i] != r->dims[i])
+            return dt__onnx_refuse(g, "the batches of its inputs differ; expected one");
         each /= at->dims[i];
     }
     *block = r->stride[batch + (int)width - 1];
@@ -141,7 +143,8 @@ static dt_status whole_blocks(dt__onnx *g, const int64_t *place, int64_t n, int6
                               int64_t **out)
 {
     int64_t count;
-    if (__builtin_mul_overflow(n, block, &count)) return dt__onnx_refuse(g, "of too many elements");
+    if (__builtin_mul_overflow(n, block, &count))
+        return dt__onnx_refuse(g, "it takes too many elements");
     *out = dt__onnx_memory(g, count, sizeof **out);
     if (*out == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < count; i++) (*out)[i] = place[i / block] + i % block;
@@ -210,18 +213,19 @@ static dt_status scatter(dt__onnx *g, const row *r, const int64_t *place, int64_
 {
     dt__onnx_layer *updates, *l;
     const bool adds = dt__onnx_says(g, "reduction", "add", "none");
-    if (n < 1) return dt__onnx_refuse(g, "without updates");
+    if (n < 1) return dt__onnx_refuse(g, "it has no updates; expected one for each place");
     if (adds || dt__onnx_says(g, "reduction", "mul", "none")) {
         if (dt__onnx_in(g, 2)->kind == DT__ONNX_CONSTANT && dt__onnx_in(g, 2)->count == n) {
             return change(g, r, place, n, adds);
         }
-        return dt__onnx_refuse(g, "with a reduction by computed updates");
+        return dt__onnx_refuse(g, "its updates are computed and reduced; expected constants");
     }
     int64_t *index = dt__onnx_memory(g, r->count, sizeof *index);
     if (index == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < r->count; i++) index[i] = i;
     for (int64_t k = 0; k < n; k++) {
-        if (index[place[k]] >= r->count) return dt__onnx_refuse(g, "twice at one place");
+        if (index[place[k]] >= r->count)
+            return dt__onnx_refuse(g, "a place is updated twice; expected once");
         index[place[k]] = r->count + k;
     }
     DT__TRY(updates_of(g, r, n, &updates));
@@ -276,13 +280,16 @@ dt_status dt__onnx_compress(dt__onnx *g)
         l = r.l;
     } else {
         DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
-        if (v->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
-        if (v->axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+        if (v->kind != DT__ONNX_COMPUTED)
+            return dt__onnx_refuse(g, "its input is a constant; expected a computed value");
+        if (v->axis[axis] == 0)
+            return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
         DT__TRY(dt__onnx_plain(g, v, &l));
     }
     int64_t *index = dt__onnx_memory(g, at->count, sizeof *index);
     if (index == NULL) return DT_ERR_NOMEM;
-    if (at->count > l->shape.dims[axis - 1]) return dt__onnx_refuse(g, "with too many conditions");
+    if (at->count > l->shape.dims[axis - 1])
+        return dt__onnx_refuse(g, "it has too many conditions");
     for (int64_t k = 0; k < at->count; k++) {
         if (dt__onnx_number_at(at, k).value != 0) index[n++] = k;
     }
@@ -300,14 +307,16 @@ dt_status dt__onnx_reverse_sequence(dt__onnx *g)
     DT__TRY(row_of(g, &r));
     DT__TRY(constant_in(g, 1, &at));
     if (r.rank < 2 || time < 0 || time > 1 || batch != 1 - time || at->count != r.dims[batch]) {
-        return dt__onnx_refuse(g, "whose axes are not 0 and 1, or with other lengths");
+        return dt__onnx_refuse(g, "its axes must be 0 and 1, without lengths for examples");
     }
     int64_t *index = dt__onnx_memory(g, r.count, sizeof *index);
     if (index == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < r.count; i++) {
         const int64_t step = i / r.stride[time] % r.dims[time];
         const double n = dt__onnx_number_at(at, i / r.stride[batch] % r.dims[batch]).value;
-        if (!(n >= 0 && n <= (double)r.dims[time])) return dt__onnx_refuse(g, "a length of %g", n);
+        if (!(n >= 0 && n <= (double)r.dims[time]))
+            return dt__onnx_refuse(g, "a length is %g; expected 0 to %lld", n,
+                                   (long long)r.dims[time]);
         const int64_t length = (int64_t)n, to = step < length ? length - 1 - step : step;
         index[i] = i + (to - step) * r.stride[time];
     }

@@ -367,8 +367,9 @@ static dt_status read_node(dt__onnx *g, int64_t i)
             return DT_OK; /* nobody can read it */
         }
         if (read == NULL) {
-            s = dt__onnx_refuse(g, constant ? "of constants is not known"
-                                            : "of a computed value is not known");
+            s = dt__onnx_refuse(
+                g, constant ? "all its inputs are constants; expected one that is computed"
+                            : "it is not read of a computed value, of constants alone");
         } else if (dt__onnx_out(g, 0) == NULL && read != dt__onnx_rnn && read != dt__onnx_gru &&
                    read != dt__onnx_lstm) {
             s = dt__onnx_refuse(g, "its first result has no name");

@@ -23,9 +23,10 @@ static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
     static const int swapped[] = { 1, 0 };
     const dt__onnx_value *b = dt__onnx_in(g, 1);
     if (b->kind != DT__ONNX_CONSTANT) {
-        return dt__onnx_refuse(g, "of two computed values is not known");
+        return dt__onnx_refuse(g, "both its matrices are computed; expected a constant one");
     }
-    if (b->rank != 2) return dt__onnx_refuse(g, "a weight of %d dimensions", b->rank);
+    if (b->rank != 2)
+        return dt__onnx_refuse(g, "its weight has %d dimensions; expected 2", b->rank);
     *w = *b;
     return transposed ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
 }
@@ -35,7 +36,8 @@ static dt_status multiply(dt__onnx *g, dt__onnx_layer *l)
 {
     dt__onnx_value x = *dt__onnx_in(g, 0);
     DT__TRY(dt__onnx_ordered(g, &x));
-    if (x.axis[x.rank - 1] == 0) return dt__onnx_refuse(g, "over the batch");
+    if (x.axis[x.rank - 1] == 0)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, &x)));
     dt__onnx_keep(g, 0, &x, l);
     return DT_OK;
@@ -73,7 +75,8 @@ static dt_status outputs_of(dt__onnx *g, const dt__onnx_value *c, int64_t n, dou
     *out = dt__onnx_memory(g, n, sizeof **out);
     if (*out == NULL) return DT_ERR_NOMEM;
     const bool row = c->count == n && (c->rank == 1 || c->dims[c->rank - 1] == n);
-    if (!row && c->count != 1) return dt__onnx_refuse(g, "C is not a row of %lld", (long long)n);
+    if (!row && c->count != 1)
+        return dt__onnx_refuse(g, "C must be a row of %lld numbers", (long long)n);
     for (int64_t i = 0; i < n; i++) {
         (*out)[i] = (float)((double)data[c->count == 1 ? 0 : i] * factor);
     }
@@ -102,7 +105,7 @@ dt_status dt__onnx_gemm(dt__onnx *g)
     DT__TRY(matrix_of(g, dt__onnx_int(g, "transB", 0) != 0, &w));
     DT__TRY(scale(g, &w, dt__onnx_real(g, "alpha", 1)));
     if (x->kind != DT__ONNX_COMPUTED || x->rank - g->front != 2) {
-        return dt__onnx_refuse(g, "of no computed matrix");
+        return dt__onnx_refuse(g, "none of its matrices is computed; expected one");
     }
     DT__TRY(linear(g, &w, c != NULL, &l));
     if (c != NULL) {

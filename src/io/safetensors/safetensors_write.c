@@ -105,7 +105,8 @@ static dt_status measure(const dt_writer *w, item *i)
     char text[DT__SHOWN];
     const dt__file_dtype *dtype = e->dtype == NULL ? NULL : dt__file_dtype_of(e->dtype);
     if (dtype == NULL) {
-        return dt_fail(w->ctx, DT_ERR_DTYPE, "dt_writer_add: '%s': no dtype of the format: '%s'",
+        return dt_fail(w->ctx, DT_ERR_DTYPE,
+                       "dt_writer_add: '%s': '%s' is not a dtype of the format",
                        dt__shown(e->name, text), e->dtype == NULL ? "" : e->dtype);
     }
     if (e->rank < 0 || (e->rank > 0 && e->dims == NULL) ||

@@ -51,8 +51,8 @@ void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size)
     size_t bytes;
     if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes) ||
         bytes > v->most.bytes - v->used) {
-        dt_fail(v->ctx, DT_ERR_NOMEM, "%s: its values take more than %zu bytes", v->path,
-                v->most.bytes);
+        dt_fail(v->ctx, DT_ERR_NOMEM, "%s: out of memory: its values take more than %zu bytes",
+                v->path, v->most.bytes);
         return NULL;
     }
     v->used += bytes;

@@ -267,7 +267,8 @@ dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)
     dt__onnx_layer *l;
     DT__TRY(dt__lite_value_of(m, o, 0, &p));
     if (o->real != 1 || p->layer->shape.rank != 1 || p->flat[0] > 0) {
-        return dt__onnx_refuse(m->g, "with beta %g, of other than a row; beta 1 of a row is known",
+        return dt__onnx_refuse(m->g,
+                               "its beta is %g, or it is not of a row; beta 1 of a row is read",
                                (double)o->real);
     }
     DT__TRY(dt__onnx_new(m->g, "softmax", &l));
@@ -387,7 +388,7 @@ dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o)
     int64_t axis = (int32_t)o->option[0];
     if (axis < 0) axis += rank;
     if (o->n_in > DT_MAX_IN || axis < 1 || axis >= rank || rank > 4 || first->flat[0] > 0) {
-        return dt__onnx_refuse(m->g, "of %d inputs along dimension %lld; at most %d are read",
+        return dt__onnx_refuse(m->g, "it has %d inputs along dimension %lld; at most %d are read",
                                o->n_in, (long long)axis, DT_MAX_IN);
     }
     DT__TRY(dt__onnx_new(m->g, "concat", &l));

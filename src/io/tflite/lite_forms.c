@@ -238,7 +238,8 @@ static dt_status strided_slice(dt__lite_nodes *b)
     }
     if (o[ELLIPSIS] != 0 || o[NEW] != 0 || o[OFFSET] != 0 || n[0] != n[1] || n[0] != n[2] ||
         n[0] > rank_of(b, 0)) {
-        return dt__form_refuse(b, "with an ellipsis, new dimensions, or offsets as ends");
+        return dt__form_refuse(
+            b, "it has an ellipsis, new dimensions, or offsets as ends, which are not read");
     }
     for (int i = 0; i < n[0]; i++) {
         const bool back = cut[2][i] < 0;
@@ -253,7 +254,8 @@ static dt_status strided_slice(dt__lite_nodes *b)
 
 static dt_status gather(dt__lite_nodes *b)
 {
-    if (b->op->option[1] != 0) return dt__form_refuse(b, "with batch dimensions");
+    if (b->op->option[1] != 0)
+        return dt__form_refuse(b, "it has batch dimensions, which are not read");
     const dt__vlite_tensor *table = dt__form_tensor(b, 0);
     const bool constant = table != NULL && table->constant;
     const char *x = constant ? dt__form_in(b, 0) : dt__form_codes_or_in(b, 0);
@@ -272,7 +274,8 @@ static dt_status pad(dt__lite_nodes *b)
     for (int i = 0; i < n; i++) turned[i % 2 * (n / 2) + i / 2] = pads[i];
     const char *list = dt__form_list(b, n, turned), *y;
     if (b->op->code == DT__VLITE_MIRROR_PAD) {
-        if (b->op->option[0] != 0) return dt__form_refuse(b, "that repeats the edge (SYMMETRIC)");
+        if (b->op->option[0] != 0)
+            return dt__form_refuse(b, "it repeats the edge (SYMMETRIC), which is not read");
         y = DT__LITE_NODE(b, "Pad", x, list);
         dt__form_word(b, "mode", "reflect");
     } else if (b->op->n_in < 3) {
@@ -314,7 +317,7 @@ static bool batch_lists(dt__lite_nodes *b, int64_t block[2], int64_t ends[4])
     }
     bool good = blocks == 2 && n == 4 && x != NULL && y != NULL && x->rank == 4 && y->rank == 4;
     for (int i = 0; good && i < n; i++) good = ends[i] >= 0 && block[i / 2] > 0;
-    if (!good) dt__form_refuse(b, "of other than images, or with other than two numbers");
+    if (!good) dt__form_refuse(b, "it must be of an image, with two numbers");
     return good;
 }
 
@@ -339,7 +342,7 @@ static dt_status batch_to_space(dt__lite_nodes *b)
     if (!batch_lists(b, block, crops)) return b->status;
     const int64_t *own = dt__form_block(b, 0), *dims = dt__form_out(b, 0)->dims;
     if (own == NULL || own[0] != block[0] || own[1] != block[1]) {
-        return dt__form_refuse(b, "of what no SPACE_TO_BATCH_ND made");
+        return dt__form_refuse(b, "its input must come from a SPACE_TO_BATCH_ND");
     }
     const int64_t first[] = { crops[0], crops[2] }, axes[] = { 1, 2 };
     const int64_t end[] = { crops[0] + dims[1], crops[2] + dims[2] };
@@ -357,7 +360,7 @@ static dt_status resize(dt__lite_nodes *b)
     int64_t size[2];
     if (!dt__form_ints_of(b, 1, 2, &n, size)) return b->status;
     if (n != 2 || x == NULL || x->rank != 4)
-        return dt__form_refuse(b, "of values that are not [batch, height, width, channels]");
+        return dt__form_refuse(b, "its input must be [batch, height, width, channels]");
     const int64_t to[] = { x->dims[0], x->dims[3], size[0], size[1] };
     const char *y = DT__LITE_NODE(b, "Resize", dt__form_channels_first(b, dt__form_in(b, 0)), "",
                                   "", dt__form_list(b, 4, to));

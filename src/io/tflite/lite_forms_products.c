@@ -60,7 +60,8 @@ dt_status dt__form_conv(dt__lite_nodes *b)
     const int64_t *block = dt__form_block(b, 0);
     const bool once = stride[0] == 1 && stride[1] == 1 && dilation[0] == 1 && dilation[1] == 1;
     if (block != NULL && (!once || o[0] != VALID)) {
-        return dt__form_refuse(b, "of parts of an image, with padding, strides or dilation");
+        return dt__form_refuse(
+            b, "it reads parts of an image with padding, strides or dilation, which is not read");
     }
     if (block != NULL) memcpy(dilation, block, sizeof dilation);
     const char *first = dt__form_channels_first(b, dt__form_in(b, 0));
@@ -80,7 +81,7 @@ dt_status dt__form_transposed_conv(dt__lite_nodes *b)
     int64_t stride[2], pads[4], more[2];
     if (!sizes_of(b, 1, stride)) return b->status;
     if (x == NULL || y == NULL || x->rank != 4 || y->rank != 4) {
-        return dt__form_refuse(b, "of values that are not [batch, height, width, channels]");
+        return dt__form_refuse(b, "its input must be [batch, height, width, channels]");
     }
     for (int i = 0; i < 2; i++) {
         const int64_t all = (x->dims[1 + i] - 1) * stride[i] + w->dims[1 + i] - y->dims[1 + i];

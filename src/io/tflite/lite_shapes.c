@@ -71,7 +71,7 @@ dt_status dt__form_extents_product(dt__lite_nodes *b)
     const dt__vlite_tensor *x = dt__form_tensor(b, 0), *to = dt__form_out(b, 0);
     const char *y = "";
     if (x == NULL || to == NULL || x->rank != 1 || x->count < 1 || to->count != 1) {
-        return dt__form_refuse(b, "of integers that are not a list");
+        return dt__form_refuse(b, "its integers must be a list");
     }
     for (int64_t i = 0; i < x->count && b->status == DT_OK; i++) {
         const char *one = DT__LITE_NODE(b, "Gather", dt__form_in(b, 0), dt__form_list(b, 1, &i));

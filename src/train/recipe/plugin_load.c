@@ -11,6 +11,7 @@
 
 #define PATH 4096
 #define PIN "@xxh3:"
+#define SYMBOL "dt_this_plugin"
 
 static dt_status hash_of(dt_ctx *ctx, const char *path, char digits[DT_PLUGIN_HASH])
 {
@@ -51,15 +52,36 @@ static dt_status divide(dt_ctx *ctx, const char *text, char path[PATH], char pin
     return DT_OK;
 }
 
+/* What dlopen says of a source file, or of a library that is not a plugin, is a riddle. */
+static dt_status refuse_library(dt_ctx *ctx, const char *path, const char *why)
+{
+    static const char *const endings[] = { ".c", ".cc", ".cpp", ".h" };
+    const char *dot = strrchr(path, '.');
+    for (int i = 0; i < DT__COUNT_OF(endings) && dot != NULL; i++) {
+        if (strcmp(dot, endings[i]) != 0) continue;
+        return dt_fail(
+            ctx, DT_ERR_CONFIG,
+            "plugin %s: expected a shared object; of source code the compiler makes one: "
+            "cc -shared -fPIC -I INCLUDE %s -o NAME.so",
+            path, path);
+    }
+    if (strstr(why, SYMBOL) == NULL) return dt_fail(ctx, DT_ERR_CONFIG, "plugin %s: %s", path, why);
+    return dt_fail(ctx, DT_ERR_CONFIG,
+                   "plugin %s: not a plugin of detent: it has no " SYMBOL
+                   ", which DT_PLUGIN in its "
+                   "source defines",
+                   path);
+}
+
 /* dlopen looks for a name without a slash elsewhere than in the working directory. */
 static dt_status open_library(dt_ctx *ctx, const char *path, const dt_plugin **out)
 {
-    static const dt__function symbol = { "dt_this_plugin", 0 };
+    static const dt__function symbol = { SYMBOL, 0 };
     char here[PATH + 2], why[256];
     void *found = NULL;
     snprintf(here, sizeof here, "%s%s", strchr(path, '/') == NULL ? "./" : "", path);
     if (dt__library_load(here, &symbol, 1, &found, why) == NULL) {
-        return dt_fail(ctx, DT_ERR_CONFIG, "plugin %s: %s", path, why);
+        return refuse_library(ctx, path, why);
     }
     *out = found;
     return DT_OK;

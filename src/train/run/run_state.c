@@ -143,7 +143,7 @@ static dt_status check_origin(dt__run *r, const char *path)
     dt_status status = dt_recipe_read(r->ctx, &source, &its);
     if (status == DT_OK) key = dt__recipe_difference(r->recipe, its, false);
     if (status == DT_ERR_CONFIG) {
-        status = dt_fail(r->ctx, DT_ERR_FORMAT, "%s: no checkpoint of a run: %s", path,
+        status = dt_fail(r->ctx, DT_ERR_FORMAT, "%s: not a checkpoint of a run: %s", path,
                          text == NULL ? "it holds no recipe" : dt_recipe_error_at(its, 0));
     } else if (*key != 0) {
         status = dt_fail(r->ctx, DT_ERR_FORMAT,

@@ -175,9 +175,10 @@ static dt_status link_node(dt__verify *v, int64_t index)
     if (s->op == NULL) {
         char kind[DT__SHOWN], domain[DT__SHOWN];
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: node %lld is a '%s' of domain '%s', which is not known here", v->path,
-                       (long long)index, dt__shown(node->op_type, kind),
-                       dt__shown(node->domain, domain));
+                       "%s: node %lld is a '%s' of %s, which detent's exports do not have and "
+                       "which is not run; detent import makes a model of other files",
+                       v->path, (long long)index, dt__shown(node->op_type, kind),
+                       *node->domain == 0 ? "ai.onnx" : dt__shown(node->domain, domain));
     }
     DT__TRY(check_node(&c));
     s->in = dt__block_list_add(v->ctx, &v->blocks, (node->n_input + 1) * sizeof *s->in);
@@ -227,9 +228,10 @@ static dt_status check_file(dt__verify *v)
             continue;
         }
         return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: operators of domain '%s' in version %lld; %d of ONNX and 1 of "
-                       "com.microsoft are run; detent import makes a model of other files",
-                       v->path, dt__shown(domain, shown), version, OPSET);
+                       "%s: version %lld of the operators of %s (opset_import), and those of "
+                       "detent's exports are run: version %d of ai.onnx, 1 of com.microsoft; of "
+                       "another file detent import makes a model",
+                       v->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
     }
     return DT_OK;
 }

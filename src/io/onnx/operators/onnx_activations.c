@@ -92,7 +92,8 @@ dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
     const double beta = dt__onnx_real(g, "beta", 0.5);
     dt__onnx_layer *l;
     if (alpha == (double)(float)(1.0 / 6) && beta == 0.5) return apply(g, "hardsigmoid");
-    if (!isfinite(alpha) || !isfinite(beta)) return dt__onnx_refuse(g, "alpha or beta is infinite");
+    if (!isfinite(alpha) || !isfinite(beta))
+        return dt__onnx_refuse(g, "alpha or beta is infinite; expected numbers");
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), alpha, beta, &l));
     DT__TRY(clamp(g, l, 0, 1, &l));
     dt__onnx_keep(g, 0, v, l);
@@ -115,8 +116,8 @@ dt_status dt__onnx_clip(dt__onnx *g)
     if (at[0] == 0 && isinf(at[1])) return apply(g, "relu");
     if (at[0] == -INFINITY && at[1] == INFINITY) return apply(g, "identity");
     if (at[0] == INFINITY || at[1] == -INFINITY) {
-        return dt__onnx_refuse(g, "bounds %g and %g, of which one is on the wrong side", at[0],
-                               at[1]);
+        return dt__onnx_refuse(g, "its bounds are %g and %g, between which there is no number",
+                               at[0], at[1]);
     }
     DT__TRY(clamp(g, dt__onnx_maker(g, v), at[0], at[1], &l));
     dt__onnx_keep(g, 0, v, l);
@@ -130,7 +131,8 @@ static dt_status elu(dt__onnx *g, double alpha, double factor)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     dt__onnx_layer *x = dt__onnx_maker(g, v), *above, *below, *l;
-    if (!isfinite(alpha) || !isfinite(factor)) return dt__onnx_refuse(g, "alpha is infinite");
+    if (!isfinite(alpha) || !isfinite(factor))
+        return dt__onnx_refuse(g, "alpha is infinite; expected a number");
     if (alpha == 1) {
         DT__TRY(dt__onnx_simple(g, "elu", x, &l));
     } else {
@@ -289,7 +291,7 @@ dt_status dt__onnx_dropout(dt__onnx *g)
     double trains = 0;
     if (training != NULL) DT__TRY(dt__onnx_real_of(g, training, "training_mode", &trains));
     if (trains != 0)
-        return dt__onnx_refuse(g, "with training_mode; export the model in evaluation");
+        return dt__onnx_refuse(g, "it has training_mode; export the model in evaluation mode");
     DT__TRY(dt__onnx_new(g, "dropout", &l));
     ((dt_dropout_layer *)l->options)->p = p;
     DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));
@@ -307,9 +309,10 @@ dt_status dt__onnx_softmax(dt__onnx *g)
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", old ? 1 : -1), v->rank, &axis));
     for (int i = axis + 1; old && i < v->rank; i++) {
         if (dt__onnx_extent(g, v, i).value == 1 && !dt__onnx_extent(g, v, i).batch) continue;
-        return dt__onnx_refuse(g, "over several dimensions");
+        return dt__onnx_refuse(g, "it is over several dimensions; expected one");
     }
-    if (v->axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
+    if (v->axis[axis] == 0)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     DT__TRY(dt__onnx_new(g, is_log ? "log_softmax" : "softmax", &l));
     ((dt_dim_layer *)l->options)->dim = v->axis[axis];
     DT__TRY(dt__onnx_add_on(g, l, dt__onnx_maker(g, v)));

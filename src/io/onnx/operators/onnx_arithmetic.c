@@ -97,8 +97,9 @@ static dt_status widen(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *c)
             DT__TRY(dt__onnx_repeated(g, v, i + more, c->dims[i]));
             continue;
         }
-        return dt__onnx_refuse(g, "a constant of %lld in dimension %d, where the value has %g",
-                               (long long)c->dims[i], i + more, n.value);
+        return dt__onnx_refuse(
+            g, "its constant has %lld elements in dimension %d, where its input has %g",
+            (long long)c->dims[i], i + more, n.value);
     }
     return DT_OK;
 }
@@ -237,12 +238,12 @@ dt_status dt__onnx_power(dt__onnx *g)
     dt__onnx_layer *l;
     double n;
     if (!is_constant(exponent) || is_constant(v)) {
-        return dt__onnx_refuse(g, "with a computed exponent is not known");
+        return dt__onnx_refuse(g, "its exponent is computed; expected a constant");
     }
     DT__TRY(dt__onnx_real_of(g, exponent, "the exponent", &n));
     if (!(fabs(n) <= MOST_POWER)) {
-        return dt__onnx_refuse(g, "with the exponent %g; those of %d to %d are known", n,
-                               -MOST_POWER, MOST_POWER);
+        return dt__onnx_refuse(g, "its exponent is %g; expected %d to %d", n, -MOST_POWER,
+                               MOST_POWER);
     }
     if (n == 1) return dt__onnx_identity(g);
     DT__TRY(dt__onnx_new(g, n == 2 ? "square" : n == 0.5 ? "sqrt" : "pow", &l));
@@ -269,12 +270,13 @@ dt_status dt__onnx_sum_of(dt__onnx *g)
     dt__onnx_value y;
     dt__onnx_layer *l;
     int n = 0;
-    if (all > DT_MAX_IN - 2) return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN - 2);
+    if (all > DT_MAX_IN - 2) return dt__onnx_refuse(g, "it has more than %d inputs", DT_MAX_IN - 2);
     for (size_t i = 0; i < all; i++) {
         const dt__onnx_value *x = dt__onnx_in(g, (int)i);
         if (!is_constant(x)) v[n++] = x;
     }
-    if (n == 0) return dt__onnx_refuse(g, "of constants is not known");
+    if (n == 0)
+        return dt__onnx_refuse(g, "all its inputs are constants; expected one that is computed");
     y = *v[0];
     if (n > 1) DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "add", false }, v, n, &y));
     dt__onnx_same(g, 0, &y);

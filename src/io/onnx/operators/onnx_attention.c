@@ -113,13 +113,16 @@ dt_status dt__onnx_trilu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
     dt__onnx_value kept, zero, y;
-    if (v->kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant, with a computed k");
+    if (v->kind != DT__ONNX_COMPUTED)
+        return dt__onnx_refuse(
+            g, "its input is a constant and k is computed; expected a computed value");
     if (v->rank - g->front < 2) {
-        return dt__onnx_refuse(g, "of a value of %d dimensions", v->rank - g->front);
+        return dt__onnx_refuse(g, "its input has rank %d, which is not read", v->rank - g->front);
     }
     const dt__onnx_number rows = dt__onnx_extent(g, v, v->rank - 2);
     const dt__onnx_number columns = dt__onnx_extent(g, v, v->rank - 1);
-    if (rows.batch || columns.batch) return dt__onnx_refuse(g, "over the batch");
+    if (rows.batch || columns.batch)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     DT__TRY(triangle(g, (int64_t)rows.value, (int64_t)columns.value, &kept));
     DT__TRY(dt__onnx_numeral(g, 0, &zero));
     const dt__onnx_value *const in[] = { &kept, v, &zero };
@@ -132,7 +135,7 @@ dt_status dt__onnx_fold_trilu(dt__onnx *g)
     dt__onnx_value kept;
     float *f = NULL;
     dt__onnx_number *n = NULL;
-    if (v->rank < 2) return dt__onnx_refuse(g, "of a value of %d dimensions", v->rank);
+    if (v->rank < 2) return dt__onnx_refuse(g, "its input has rank %d, which is not read", v->rank);
     DT__TRY(triangle(g, v->dims[v->rank - 2], v->dims[v->rank - 1], &kept));
     DT__TRY(
         dt__onnx_constant(g, dt__onnx_out(g, 0), v->rank, v->dims, v->f != NULL ? &f : NULL, &n));
@@ -213,7 +216,7 @@ static dt_status read_mask(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_
     if (mask != NULL &&
         (mask->kind != DT__ONNX_CONSTANT || mask->rank < 2 || mask->dims[mask->rank - 2] != rows ||
          mask->dims[mask->rank - 1] != columns)) {
-        return dt__onnx_refuse(g, "whose mask is not a constant of [.., %lld, %lld]",
+        return dt__onnx_refuse(g, "its mask must be a constant of [.., %lld, %lld]",
                                (long long)rows, (long long)columns);
     }
     DT__TRY(dt__onnx_constant(g, &whole, mask == NULL ? 2 : mask->rank,
@@ -236,7 +239,8 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
     const double scale = dt__onnx_real(g, "scale", 0);
     dt__onnx_value y, mask;
     dt__onnx_layer *l;
-    if (width.batch || rows.batch || columns.batch) return dt__onnx_refuse(g, "over the batch");
+    if (width.batch || rows.batch || columns.batch)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     swap_axes(k, 2, 3);
     const dt__onnx_value *const in[] = { q, k };
     DT__TRY(dt__onnx_apply(g, &product, in, 2, &y));
@@ -261,8 +265,10 @@ dt_status dt__onnx_attention(dt__onnx *g)
     dt__onnx_value q, k, v, weights, y, to = { .name = "" };
     dt__onnx_number *n;
     for (int i = 1; i < 4; i++) {
-        if (dt__onnx_out(g, i) != NULL) return dt__onnx_refuse(g, "with %d outputs", i + 1);
-        if (dt__onnx_in(g, i + 3) != NULL) return dt__onnx_refuse(g, "with past keys or lengths");
+        if (dt__onnx_out(g, i) != NULL)
+            return dt__onnx_refuse(g, "it has %d outputs; expected 1", i + 1);
+        if (dt__onnx_in(g, i + 3) != NULL)
+            return dt__onnx_refuse(g, "it has past keys or lengths, which are not read");
     }
     if (heads < 0 || shared < 0 || (heads > 0) != (shared > 0)) {
         return dt__onnx_refuse(g, "q_num_heads is %lld, kv_num_heads %lld", (long long)heads,
@@ -274,7 +280,8 @@ dt_status dt__onnx_attention(dt__onnx *g)
     const double own = dt__onnx_extent(g, &q, 1).value, others = dt__onnx_extent(g, &k, 1).value;
     if (dt__onnx_batch_at(&q) != 0 || others != dt__onnx_extent(g, &v, 1).value ||
         fmod(own, others) != 0) {
-        return dt__onnx_refuse(g, "of %g heads with keys of %g", own, others);
+        return dt__onnx_refuse(g, "it has %g heads of queries and %g of keys; expected the same",
+                               own, others);
     }
     DT__TRY(repeat_heads(g, &k, (int64_t)(own / others)));
     DT__TRY(repeat_heads(g, &v, (int64_t)(own / others)));

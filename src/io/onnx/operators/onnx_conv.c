@@ -27,10 +27,11 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *
 static dt_status read_kernel(dt__onnx *g, const dt__onnx_layer *x, dt__onnx_window *w)
 {
     const dt__onnx_value *weight = dt__onnx_in(g, 1);
-    if (weight->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "with a computed weight");
+    if (weight->kind != DT__ONNX_CONSTANT)
+        return dt__onnx_refuse(g, "its weight is computed; expected a constant");
     w->axes = weight->rank - 2;
     if (w->axes < 1 || w->axes > 2 || x->shape.rank != w->axes + 1) {
-        return dt__onnx_refuse(g, "of %d spatial dimensions; 1 and 2 are known", w->axes);
+        return dt__onnx_refuse(g, "it has %d spatial dimensions; expected 1 or 2", w->axes);
     }
     dt_ints kernel;
     DT__TRY(dt__onnx_list(g, "kernel_shape", &kernel));
@@ -91,7 +92,7 @@ dt_status dt__onnx_conv_transpose(dt__onnx *g)
     DT__TRY(pad_to_shape(g, &x->shape, &w));
     if (__builtin_mul_overflow(dt__onnx_in(g, 1)->dims[1], dt__onnx_int(g, "group", 1),
                                &channels)) {
-        return dt__onnx_refuse(g, "of too many groups");
+        return dt__onnx_refuse(g, "it has too many groups");
     }
     const char *kind = w.axes == 1 ? "conv_transpose1d" : "conv_transpose2d";
     DT__TRY(new_conv(g, kind, &w, channels, &l));
@@ -99,7 +100,7 @@ dt_status dt__onnx_conv_transpose(dt__onnx *g)
     for (int i = 0; i < w.axes; i++) {
         const int64_t least = dt__min_i64(w.before[i], w.after[i]), n = l->shape.dims[1 + i];
         const int64_t range[3] = { w.before[i] - least, n - (w.after[i] - least), 1 };
-        if (range[0] >= range[1]) return dt__onnx_refuse(g, "whose result is empty");
+        if (range[0] >= range[1]) return dt__onnx_refuse(g, "its result would be empty");
         DT__TRY(dt__onnx_sliced(g, l, 2 + i, range, &l));
     }
     return dt__onnx_image_result(g, 0, l);

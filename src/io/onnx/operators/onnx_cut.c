@@ -23,8 +23,9 @@ static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **
         DT__TRY(dt__onnx_ordered(g, &x));
         part[i] = dt__onnx_maker(g, &x);
         if (!first && !dt__onnx_alike(like, &x)) {
-            return dt__onnx_refuse(g, "of values whose batches are dimensions %d and %d",
-                                   dt__onnx_batch_at(like), dt__onnx_batch_at(&x));
+            return dt__onnx_refuse(
+                g, "the batches of its inputs are dimensions %d and %d; expected the same",
+                dt__onnx_batch_at(like), dt__onnx_batch_at(&x));
         }
         *like = x;
         first = false;
@@ -34,7 +35,8 @@ static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **
         dt__onnx_value own = { .name = v->name };
         if (v->kind == DT__ONNX_COMPUTED) continue;
         if (v->rank + g->front != like->rank) {
-            return dt__onnx_refuse(g, "of a constant of %d dimensions", v->rank);
+            return dt__onnx_refuse(g, "its constant has rank %d, too much beside the batch",
+                                   v->rank);
         }
         DT__TRY(dt__onnx_arranged(g, like, v, &own));
         DT__TRY(dt__onnx_given(g, dt__onnx_maker(g, like), &own, &part[i]));
@@ -55,7 +57,8 @@ dt_status dt__onnx_concat(dt__onnx *g)
     if (part == NULL) return DT_ERR_NOMEM;
     DT__TRY(read_parts(g, &like, part));
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like.rank, &axis));
-    if (like.axis[axis] == 0) return dt__onnx_refuse(g, "along the batch");
+    if (like.axis[axis] == 0)
+        return dt__onnx_refuse(g, "it is along the batch dimension; expected another");
     for (int64_t i = 0; i < n && n > 1; i++) {
         if (l == NULL || l->n_from == DT_MAX_IN) {
             const dt__onnx_layer *full = l;
@@ -98,10 +101,11 @@ static dt_status cut(dt__onnx *g, dt__onnx_value *v, dt__onnx_range r)
     const int64_t all = g->batch > 0 ? n * g->batch : INT32_MAX;
     if (v->axis[r.axis] == 0) {
         const bool whole = r.first == 0 && r.end >= all && r.step == 1;
-        return whole ? DT_OK : dt__onnx_refuse(g, "of the batch");
+        return whole ? DT_OK
+                     : dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     }
     const int64_t count = dt__onnx_clamp(&r, n);
-    if (count == 0) return dt__onnx_refuse(g, "whose result is empty");
+    if (count == 0) return dt__onnx_refuse(g, "its result would be empty");
     if (r.step < 0) return cut_back(g, v, &r, count);
     const int64_t range[3] = { r.first, r.end, r.step };
     DT__TRY(dt__onnx_sliced(g, dt__onnx_maker(g, v), v->axis[r.axis], range, &l));
@@ -128,18 +132,21 @@ dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
     if (size == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__onnx_list_or_in(g, "split", 1, &sizes));
     if (sizes.n != 0 && sizes.n != n) {
-        return dt__onnx_refuse(g, "into %lld, with %d sizes", (long long)n, sizes.n);
+        return dt__onnx_refuse(g, "it has %lld outputs and %d sizes; expected a size for each",
+                               (long long)n, sizes.n);
     }
     if (dt__onnx_int(g, "num_outputs", n) != n) {
         return dt__onnx_refuse(g, "num_outputs is %lld, but it has %lld outputs",
                                (long long)dt__onnx_int(g, "num_outputs", n), (long long)n);
     }
     if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
-        return dt__onnx_refuse(g, "of %lld into %lld equal parts", (long long)extent, (long long)n);
+        return dt__onnx_refuse(g, "%lld elements cannot be cut into %lld equal parts",
+                               (long long)extent, (long long)n);
     }
     for (int i = 0; i < n; left -= size[i++]) {
         size[i] = sizes.n > 0 ? sizes.v[i] : dt__min_i64(each, left);
-        if (size[i] == 0) return dt__onnx_refuse(g, "a part is empty");
+        if (size[i] == 0)
+            return dt__onnx_refuse(g, "one of its parts is empty; expected 1 element or more");
         if (size[i] < 0 || size[i] > left) return dt__onnx_refuse(g, "the sizes do not fit");
     }
     return left == 0 ? DT_OK : dt__onnx_refuse(g, "the sizes do not fit");
@@ -151,7 +158,8 @@ dt_status dt__onnx_split(dt__onnx *g)
     dt__onnx_range r = { .step = 1 };
     int64_t *size;
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &r.axis));
-    if (v.axis[r.axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    if (v.axis[r.axis] == 0)
+        return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, r.axis).value, &size));
     for (int i = 0; (size_t)i < g->node->n_output; r.first = r.end, i++) {
         dt__onnx_value part = v;
@@ -184,10 +192,10 @@ static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const d
 {
     dt__onnx_layer *l, *from;
     if (table->rank != 2 || dt__onnx_int(g, "axis", 0) != 0) {
-        return dt__onnx_refuse(g, "of a constant that is not [rows, width], or not of its rows");
+        return dt__onnx_refuse(g, "its constant must be [rows, width], of which it takes rows");
     }
     if (table->dims[0] > 1 << 24) {
-        return dt__onnx_refuse(g, "of a table of more rows than floats can name: %d", 1 << 24);
+        return dt__onnx_refuse(g, "its table has more rows than floats can name: %d", 1 << 24);
     }
     DT__TRY(dt__onnx_plain(g, at, &from));
     DT__TRY(dt__onnx_new(g, "embedding", &l));
@@ -210,10 +218,13 @@ dt_status dt__onnx_gather(dt__onnx *g)
     int64_t *index;
     int axis;
     if (v.kind != DT__ONNX_COMPUTED && at->whole) return rows_of_table(g, dt__onnx_in(g, 0), at);
-    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "with computed indices");
-    if (at->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "with computed indices");
+    if (v.kind != DT__ONNX_COMPUTED)
+        return dt__onnx_refuse(g, "its indices are computed; expected constants");
+    if (at->kind != DT__ONNX_CONSTANT)
+        return dt__onnx_refuse(g, "its indices are computed; expected constants");
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
-    if (v.axis[axis] == 0) return dt__onnx_refuse(g, "of the batch");
+    if (v.axis[axis] == 0)
+        return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     DT__TRY(indices_of(g, at, (int64_t)dt__onnx_extent(g, &v, axis).value, &index));
     if (at->rank > 1) {
         DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &l));
@@ -245,7 +256,8 @@ dt_status dt__onnx_repeated(dt__onnx *g, dt__onnx_value *v, int i, int64_t times
     dt__onnx_layer *l;
     int64_t count;
     if (times == 1) return DT_OK;
-    if (v->axis[i] == 0) return dt__onnx_refuse(g, "of the batch");
+    if (v->axis[i] == 0)
+        return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     const int64_t extent = (int64_t)dt__onnx_extent(g, v, i).value;
     if (times < 1 || __builtin_mul_overflow(extent, times, &count) || count > INT32_MAX) {
         return dt__onnx_refuse(g, "%lld times is not possible", (long long)times);
@@ -277,7 +289,8 @@ dt_status dt__onnx_expand(dt__onnx *g)
     dt__onnx_value v = *dt__onnx_in(g, 0);
     const dt__onnx_value *to = dt__onnx_in(g, 1);
     if (v.kind != DT__ONNX_COMPUTED || to->kind != DT__ONNX_CONSTANT) {
-        return dt__onnx_refuse(g, "to a computed shape");
+        return dt__onnx_refuse(
+            g, "its shape is computed; expected a constant, or the size of an input");
     }
     if (to->count + g->front > DT_MAX_RANK) {
         return dt__onnx_refuse(g, "more than %d dimensions", DT_MAX_RANK);
@@ -291,7 +304,7 @@ dt_status dt__onnx_expand(dt__onnx *g)
         if (!n.batch && (n.value == 1 || (own.batch && n.value == own.value * (double)g->batch)))
             continue;
         if (n.batch || own.batch || own.value != 1) {
-            return dt__onnx_refuse(g, "whose shape does not fit dimension %d", i);
+            return dt__onnx_refuse(g, "its shape does not fit dimension %d of its input", i);
         }
         DT__TRY(dt__onnx_repeated(g, &v, at, (int64_t)n.value));
     }

@@ -59,11 +59,11 @@ dt_status dt__onnx_cumulative(dt__onnx *g)
     const bool reverse = dt__onnx_int(g, "reverse", 0) != 0;
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 1), "the axis", &axes));
-    if (axes.n != 1) return dt__onnx_refuse(g, "along %d axes", axes.n);
+    if (axes.n != 1) return dt__onnx_refuse(g, "it is along %d axes; expected one", axes.n);
     DT__TRY(dt__onnx_axis(g, axes.v[0], x->shape.rank + 1, &axis));
-    if (axis == 0) return dt__onnx_refuse(g, "along the batch");
+    if (axis == 0) return dt__onnx_refuse(g, "it is along the batch dimension; expected another");
     const int64_t n = x->shape.dims[axis - 1];
-    if (n > MOST_SUMMED) return dt__onnx_refuse(g, "of more than %d elements", MOST_SUMMED);
+    if (n > MOST_SUMMED) return dt__onnx_refuse(g, "it is over more than %d elements", MOST_SUMMED);
     float *weight = dt__onnx_memory(g, n * n, sizeof *weight);
     if (weight == NULL) return DT_ERR_NOMEM;
     for (int64_t o = 0; o < n; o++) {

@@ -92,8 +92,8 @@ static dt_status read_equation(dt__onnx *g, equation *e)
     if (whole == NULL) return DT_ERR_NOMEM;
     if (split(text, e) && (size_t)e->operands == g->node->n_input) return DT_OK;
     return dt__onnx_refuse(g,
-                           "of '%.60s'; one or two operands of letters are known, each letter once "
-                           "in an operand",
+                           "its equation is '%.60s'; expected one or two operands of letters, each "
+                           "letter once in an operand",
                            whole);
 }
 
@@ -102,7 +102,9 @@ static dt_status read_term(dt__onnx *g, const equation *e, int i, term *t)
     const dt__onnx_value *v = dt__onnx_in(g, i);
     *t = (term){ .rank = (int)strlen(e->operand[i]), .c = v };
     if (t->rank != v->rank) {
-        return dt__onnx_refuse(g, "whose operand '%s' has %d dimensions", e->operand[i], v->rank);
+        return dt__onnx_refuse(g,
+                               "its operand '%s' has %d dimensions; expected one for each letter",
+                               e->operand[i], v->rank);
     }
     memcpy(t->letter, e->operand[i], (size_t)t->rank);
     if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, &t->l));
@@ -147,7 +149,7 @@ static dt_status sum_rest(dt__onnx *g, term *t, const char *result, const term *
     }
     if (over.n == 0) return DT_OK;
     if (t->l == NULL || over.v[0] == 0) {
-        return dt__onnx_refuse(g, "that sums over the batch, or in a constant");
+        return dt__onnx_refuse(g, "it sums over the batch dimension, or in a constant");
     }
     DT__TRY(dt__onnx_new(g, "sum", &l));
     ((dt_reduce_layer *)l->options)->reduce.dims = over;
@@ -178,7 +180,7 @@ static dt_status find_parts(dt__onnx *g, const term *a, const term *b, const cha
         const char c = a->letter[i];
         const int at = place_in(b->letter, b->rank, c);
         if (at >= 0 && a->extent[i] != b->extent[at]) {
-            return dt__onnx_refuse(g, "whose letter '%c' has two extents", c);
+            return dt__onnx_refuse(g, "its letter '%c' has two extents; expected one", c);
         }
         const bool stays = strchr(result, c) != NULL;
         append(at < 0 ? p->m : stays ? p->batch : p->k, c);
@@ -190,8 +192,8 @@ static dt_status find_parts(dt__onnx *g, const term *a, const term *b, const cha
                      : *p->batch == 0) {
         return DT_OK;
     }
-    return dt__onnx_refuse(g, b->l != NULL ? "that mixes the examples of a batch"
-                                           : "of a constant that has letters of the batch");
+    return dt__onnx_refuse(g, b->l != NULL ? "it mixes the examples of a batch"
+                                           : "its constant has letters of the batch");
 }
 
 /* The product of the extents of letters. */
@@ -211,7 +213,7 @@ static dt_status as_matrix(dt__onnx *g, term *t, const char *batch, const char *
     strcat(strcat(strcat(all, batch), rows), columns);
     DT__TRY(arrange(g, t, all));
     for (int i = 1; batch[i] != 0; i++) shape.dims[shape.rank++] = t->extent[i];
-    if (shape.rank + 3 > DT_MAX_RANK) return dt__onnx_refuse(g, "of too many letters");
+    if (shape.rank + 3 > DT_MAX_RANK) return dt__onnx_refuse(g, "it has too many letters");
     shape.dims[shape.rank++] = extent_of(t, rows);
     shape.dims[shape.rank++] = extent_of(t, columns);
     return dt__onnx_reshaped(g, t->l, &shape, &t->l);
@@ -247,7 +249,7 @@ static dt_status multiply(dt__onnx *g, term *a, term *b, const char *result, ter
     DT__TRY(sum_rest(g, b, result, a));
     DT__TRY(find_parts(g, a, b, result, &p));
     if (b->l == NULL && place_in(p.m, (int)strlen(p.m), a->letter[0]) < 0) {
-        return dt__onnx_refuse(g, "that sums over the batch");
+        return dt__onnx_refuse(g, "it sums over the batch dimension; expected others");
     }
     dt__onnx_layer *l;
     if (b->l == NULL) {
@@ -266,7 +268,7 @@ static dt_status multiply(dt__onnx *g, term *a, term *b, const char *result, ter
     for (int i = 0; i < 3; i++) {
         for (const char *c = order[i]; *c != 0; c++) {
             const term *of = i < 2 ? a : b;
-            if (y->rank == DT_MAX_RANK) return dt__onnx_refuse(g, "of too many letters");
+            if (y->rank == DT_MAX_RANK) return dt__onnx_refuse(g, "it has too many letters");
             y->extent[y->rank] = of->extent[place_in(of->letter, of->rank, *c)];
             if (y->rank > 0) shape.dims[shape.rank++] = y->extent[y->rank];
             y->letter[y->rank++] = *c;
@@ -280,7 +282,9 @@ dt_status dt__onnx_einsum(dt__onnx *g)
     equation e;
     term t[2], y;
     DT__TRY(read_equation(g, &e));
-    if (g->front > 0) return dt__onnx_refuse(g, "in a file that is read without a batch");
+    if (g->front > 0)
+        return dt__onnx_refuse(
+            g, "the file is read without a batch (--batch none); expected one with a batch");
     for (int i = 0; i < e.operands; i++) DT__TRY(read_term(g, &e, i, &t[i]));
     if (e.operands == 1) {
         y = t[0];
@@ -290,12 +294,13 @@ dt_status dt__onnx_einsum(dt__onnx *g)
         DT__TRY(multiply(g, &t[first], &t[1 - first], e.result, &y));
     }
     if ((size_t)y.rank != strlen(e.result))
-        return dt__onnx_refuse(g, "whose result has new letters");
+        return dt__onnx_refuse(g, "its result has letters that no operand has");
     dt__onnx_result(g, 0, y.l);
     dt__onnx_value *out = dt__onnx_out(g, 0);
     for (int i = 0; i < y.rank; i++) {
         out->axis[i] = place_in(y.letter, y.rank, e.result[i]);
-        if (out->axis[i] < 0) return dt__onnx_refuse(g, "whose result has new letters");
+        if (out->axis[i] < 0)
+            return dt__onnx_refuse(g, "its result has letters that no operand has");
         if (out->axis[i] != i) out->plain = -1;
     }
     return DT_OK;

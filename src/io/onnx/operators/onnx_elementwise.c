@@ -31,7 +31,8 @@ static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool i
         if (first == NULL || first->rank < v[i]->rank) c->batch = at;
         if (first == NULL || first->rank < v[i]->rank) first = v[i];
     }
-    if (first == NULL) return dt__onnx_refuse(g, "of constants is not known");
+    if (first == NULL)
+        return dt__onnx_refuse(g, "all its inputs are constants; expected one that is computed");
     for (int i = 0; i < n; i++) {
         c->keep &= is_constant(v[i]) || (v[i]->rank == c->rank && dt__onnx_alike(v[i], first));
     }
@@ -46,7 +47,9 @@ static dt_status move_batch(dt__onnx *g, dt__onnx_value *v, const common *c)
     const int at = dt__onnx_batch_at(v), axis = v->axis[c->batch];
     if (at == c->batch) return DT_OK;
     if (g->batch != 1 || dt__onnx_is_merged(v) || dt__onnx_extent(g, v, c->batch).value != 1) {
-        return dt__onnx_refuse(g, "of values whose batches are dimensions %d and %d", at, c->batch);
+        return dt__onnx_refuse(
+            g, "the batches of its inputs are dimensions %d and %d; expected the same", at,
+            c->batch);
     }
     v->axis[c->batch] = 0;
     v->axis[at] = axis;
@@ -77,7 +80,7 @@ static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, common *c, dt__o
     *out = dt__onnx_maker(g, &x);
     if (first->kind == DT__ONNX_UNSET) *first = x;
     if (!merged_alike(g, first, &x)) {
-        return dt__onnx_refuse(g, "of values whose batches are merged in two ways");
+        return dt__onnx_refuse(g, "the batches of its inputs are merged in two ways");
     }
     if (!c->keep) c->like = x;
     return DT_OK;
@@ -102,7 +105,7 @@ static dt_status put_constant(dt__onnx *g, dt__onnx_layer *l, int place, const d
     static const char *const paths[] = { "first", "second", "third" };
     dt_operands *o = &((dt_operands_layer *)l->options)->operands;
     dt_ints *shape = place == 0 ? &o->first : place == 1 ? &o->second : &o->third;
-    if (place >= DT__COUNT_OF(paths)) return dt__onnx_refuse(g, "of more than 2 constants");
+    if (place >= DT__COUNT_OF(paths)) return dt__onnx_refuse(g, "it has more than 2 constants");
     shape->n = c->rank;
     for (int i = 0; i < c->rank; i++) shape->v[i] = c->dims[i];
     return dt__onnx_weigh(g, l, paths[place], c);
@@ -115,10 +118,11 @@ static dt_status apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_va
     dt__onnx_layer *l, *in;
     dt__onnx_value own, first = { .kind = DT__ONNX_UNSET };
     const bool matrix = strcmp(form->kind, "matmul") == 0;
-    if (n > DT_MAX_IN - 2) return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN - 2);
+    if (n > DT_MAX_IN - 2) return dt__onnx_refuse(g, "it has more than %d inputs", DT_MAX_IN - 2);
     DT__TRY(look(g, v, n, matrix, &c));
     DT__TRY(dt__onnx_new(g, form->kind, &l));
-    if (matrix && c.batch >= c.rank - 2) return dt__onnx_refuse(g, "over the batch");
+    if (matrix && c.batch >= c.rank - 2)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     for (int i = 0; i < n; i++) {
         if (is_constant(v[i])) continue;
         DT__TRY(layer_of(g, v[i], &c, &first, &in));
@@ -157,7 +161,8 @@ dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_
         wide[i] = *v[i];
         in[i] = &wide[i];
         if (!is_constant(v[i])) DT__TRY(dt__onnx_inserted(g, &wide[i], 1));
-        else if (v[i]->count != 1) return dt__onnx_refuse(g, "a constant along the batch");
+        else if (v[i]->count != 1)
+            return dt__onnx_refuse(g, "its constant differs along the batch dimension");
     }
     DT__TRY(apply(g, form, in, n, out));
     return dt__onnx_dropped(g, out, 1);
@@ -255,7 +260,7 @@ dt_status dt__onnx_extreme(dt__onnx *g)
     dt__onnx_value y;
     int n = 0;
     if (g->node->n_input > DT_MAX_IN)
-        return dt__onnx_refuse(g, "of more than %d values", DT_MAX_IN);
+        return dt__onnx_refuse(g, "it has more than %d inputs", DT_MAX_IN);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < g->node->n_input; i++) {
             const dt__onnx_value *x = dt__onnx_in(g, (int)i);
@@ -295,8 +300,10 @@ dt_status dt__onnx_fold_map(dt__onnx *g)
     for (int64_t i = 0; i < v->count; i++) {
         const dt__onnx_number x = dt__onnx_number_at(v, i);
         double y = m->f(x.value);
-        if (x.batch && y != x.value) return dt__onnx_refuse(g, "of the batch size");
-        if (!dt__onnx_round(v->type, &y)) return dt__onnx_refuse(g, "of this number is not known");
+        if (x.batch && y != x.value)
+            return dt__onnx_refuse(g, "it computes with the size of the batch, which is open");
+        if (!dt__onnx_round(v->type, &y))
+            return dt__onnx_refuse(g, "it is not read of this number");
         if (f != NULL) f[i] = (float)y;
         else n[i] = (dt__onnx_number){ y, x.batch };
     }

@@ -31,11 +31,13 @@ dt_status dt__onnx_batch_norm(dt__onnx *g)
     dt__onnx_layer *x, *l;
     for (int i = 1; i < 5; i++) {
         if (dt__onnx_out(g, i) == NULL) continue;
-        return dt__onnx_refuse(g, "with %d outputs, which is its training", i + 1);
+        return dt__onnx_refuse(
+            g, "it has %d outputs, as in training; export the model in evaluation mode", i + 1);
     }
     DT__TRY(dt__onnx_image(g, 0, &x));
     const dt_shape shape = x->shape;
-    if (shape.rank < 1) return dt__onnx_refuse(g, "of a value without channels");
+    if (shape.rank < 1)
+        return dt__onnx_refuse(g, "its input has no channels; expected [batch, channels, ...]");
     if (shape.rank > 3) { /* of a volume, as a signal */
         dt_shape flat = { 2, { shape.dims[0], 1 } };
         for (int i = 1; i < shape.rank; i++) flat.dims[1] *= shape.dims[i];
@@ -50,7 +52,8 @@ dt_status dt__onnx_instance_norm(dt__onnx *g)
 {
     dt__onnx_layer *x, *l;
     DT__TRY(dt__onnx_image(g, 0, &x));
-    if (x->shape.rank < 2) return dt__onnx_refuse(g, "of a value without channels");
+    if (x->shape.rank < 2)
+        return dt__onnx_refuse(g, "its input has no channels; expected [batch, channels, ...]");
     DT__TRY(dt__onnx_new(g, "group_norm", &l));
     ((dt_norm_layer *)l->options)->norms.groups = x->shape.dims[0];
     return finish_norm(g, l, x, &x->shape);
@@ -109,7 +112,7 @@ static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, i
     bool fits = v->kind == DT__ONNX_CONSTANT && v->rank == rank;
     for (int k = 0; k < rank && fits; k++) fits = v->dims[k] == x->dims[axis - 1 + k];
     if (fits) return dt__onnx_weigh(g, l, path, v);
-    return dt__onnx_refuse(g, "whose %s is not a constant of the dimensions that it norms", path);
+    return dt__onnx_refuse(g, "its %s must be a constant of the dimensions that it norms", path);
 }
 
 /* Over several dimensions: as one, and back. */
@@ -121,7 +124,8 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     dt_shape flat = { .rank = 0 };
     DT__TRY(dt__onnx_ordered(g, &v));
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), v.rank, &axis));
-    if (axis <= dt__onnx_batch_at(&v)) return dt__onnx_refuse(g, "over the batch");
+    if (axis <= dt__onnx_batch_at(&v))
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     x = dt__onnx_maker(g, &v);
     axis = v.axis[axis];
     const dt_shape shape = x->shape;
@@ -181,9 +185,10 @@ dt_status dt__onnx_local_norm(dt__onnx *g)
     const double beta = dt__onnx_real(g, "beta", 0.75);
     DT__TRY(dt__onnx_image(g, 0, &x));
     if (x->shape.rank < 2 || size < 1 || size > 2 * x->shape.dims[0]) {
-        return dt__onnx_refuse(g, "of %lld channels around each", (long long)size);
+        return dt__onnx_refuse(g, "its size is %lld channels; expected 1 to %lld", (long long)size,
+                               (long long)(2 * dt__max_i64(x->shape.dims[0], 1)));
     }
-    if (!(fabs(beta) <= 16)) return dt__onnx_refuse(g, "with the exponent %g", beta);
+    if (!(fabs(beta) <= 16)) return dt__onnx_refuse(g, "its beta is %g; expected -16 to 16", beta);
     DT__TRY(dt__onnx_simple(g, "square", x, &l));
     DT__TRY(mean_of_channels(g, size, l, &l));
     DT__TRY(dt__onnx_scaled(g, l, dt__onnx_real(g, "alpha", (double)1e-4f),

@@ -21,7 +21,7 @@ static dt_status read_pad(dt__onnx *g, dt_pad_options *o, dt_ints *pads, dt_ints
         DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 3), "axes", axes));
     }
     if (fabs(o->value) <= (double)FLT_MAX) return DT_OK;
-    return dt__onnx_refuse(g, "by %g, which is not finite", o->value);
+    return dt__onnx_refuse(g, "it pads with %g; expected a finite number", o->value);
 }
 
 /* Pads below 0 cut elements off, before others are added. */
@@ -31,8 +31,9 @@ static dt_status crop(dt__onnx *g, const dt_pad_options *o, int dim, const int64
     const int64_t n = (*l)->shape.dims[dim - 1];
     const int64_t first = pads[0] < 0 ? -pads[0] : 0, last = pads[1] < 0 ? -pads[1] : 0;
     if (first == 0 && last == 0) return DT_OK;
-    if (o->mode != DT_PAD_CONSTANT) return dt__onnx_refuse(g, "with pads below 0");
-    if (first >= n || last >= n - first) return dt__onnx_refuse(g, "whose result is empty");
+    if (o->mode != DT_PAD_CONSTANT)
+        return dt__onnx_refuse(g, "its pads are below 0; expected 0 or more (Slice cuts)");
+    if (first >= n || last >= n - first) return dt__onnx_refuse(g, "its result would be empty");
     return dt__onnx_sliced(g, *l, dim, (const int64_t[]){ first, n - last, 1 }, l);
 }
 
@@ -57,7 +58,8 @@ dt_status dt__onnx_pad(dt__onnx *g)
     dt_ints pads, axes;
     int axis;
     bool seen[DT_MAX_RANK] = { false };
-    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant by computed pads");
+    if (v.kind != DT__ONNX_COMPUTED)
+        return dt__onnx_refuse(g, "it pads a constant by computed pads; expected a computed value");
     dt__onnx_layer *l = dt__onnx_maker(g, &v);
     DT__TRY(read_pad(g, &o, &pads, &axes));
     const int n = axes.n > 0 ? axes.n : v.rank - g->front, rank = l->shape.rank;
@@ -68,7 +70,7 @@ dt_status dt__onnx_pad(dt__onnx *g)
         const int64_t own[2] = { pads.v[i], pads.v[n + i] };
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v.rank, seen, &axis));
         if (v.axis[axis] == 0 && (own[0] != 0 || own[1] != 0)) {
-            return dt__onnx_refuse(g, "of the batch");
+            return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
         }
         if (v.axis[axis] == 0) continue;
         DT__TRY(crop(g, &o, v.axis[axis], own, &l));
@@ -88,7 +90,9 @@ dt_status dt__onnx_center(dt__onnx *g)
     dt_ints size, axes;
     int axis;
     bool seen[DT_MAX_RANK] = { false };
-    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "to a computed shape");
+    if (v.kind != DT__ONNX_COMPUTED)
+        return dt__onnx_refuse(
+            g, "its shape is computed; expected a constant, or the size of an input");
     dt__onnx_layer *l = dt__onnx_maker(g, &v);
     DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 1), "the shape", &size));
     DT__TRY(dt__onnx_list(g, "axes", &axes));
@@ -97,9 +101,12 @@ dt_status dt__onnx_center(dt__onnx *g)
     for (int i = 0; i < n; i++) {
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v.rank, seen, &axis));
         const int64_t own = (int64_t)dt__onnx_extent(g, &v, axis).value, to = size.v[i];
-        if (v.axis[axis] == 0 && to != own * g->batch) return dt__onnx_refuse(g, "of the batch");
+        if (v.axis[axis] == 0 && to != own * g->batch)
+            return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
         if (v.axis[axis] == 0) continue;
-        if (to < 1 || to > INT32_MAX) return dt__onnx_refuse(g, "to %lld", (long long)to);
+        if (to < 1 || to > INT32_MAX)
+            return dt__onnx_refuse(g, "a dimension would have %lld elements; expected 1 or more",
+                                   (long long)to);
         const int64_t less = own > to ? (own - to) / 2 : 0, more = to > own ? to - own : 0;
         const int64_t range[3] = { less, less + dt__min_i64(own, to), 1 };
         DT__TRY(dt__onnx_sliced(g, l, v.axis[axis], range, &l));

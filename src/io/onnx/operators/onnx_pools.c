@@ -79,17 +79,19 @@ static dt_status read_pool(dt__onnx *g, dt__onnx_layer **x, dt__onnx_window *w)
     DT__TRY(dt__onnx_image(g, 0, x));
     w->axes = (*x)->shape.rank - 1;
     if (w->axes < 1 || w->axes > DT__ONNX_AXES) {
-        return dt__onnx_refuse(g, "of %d dimensions; 1 to %d are known", w->axes, DT__ONNX_AXES);
+        return dt__onnx_refuse(g, "it has %d spatial dimensions; expected 1 to %d", w->axes,
+                               DT__ONNX_AXES);
     }
     DT__TRY(dt__onnx_window_list(g, "kernel_shape", w->axes, 0, w->kernel));
     for (int i = 0; i < w->axes; i++) {
-        if (w->kernel[i] < 1) return dt__onnx_refuse(g, "a window without elements");
+        if (w->kernel[i] < 1)
+            return dt__onnx_refuse(g, "a window has no elements; expected 1 or more");
     }
     DT__TRY(dt__onnx_read_window(g, &(*x)->shape, w));
     DT__TRY(check_same(g, &(*x)->shape, w));
     for (int i = 0; i < w->axes; i++) {
         if (dt__onnx_windows(g, &(*x)->shape, w, i) > 0) continue;
-        return dt__onnx_refuse(g, "whose window does not fit dimension %d", 2 + i);
+        return dt__onnx_refuse(g, "its window does not fit dimension %d of its input", 2 + i);
     }
     return DT_OK;
 }
@@ -104,7 +106,7 @@ static dt_status pad_maxima(dt__onnx *g, dt__onnx_window *w, dt__onnx_layer **x)
         const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, n = shape.dims[1 + i];
         const int64_t whole = (dt__onnx_windows(g, &shape, w, i) - 1) * w->stride[i] + reach;
         if (w->before[i] >= reach || whole - reach >= n + w->before[i]) {
-            return dt__onnx_refuse(g, "with a window that has padding alone");
+            return dt__onnx_refuse(g, "a window lies in the padding alone");
         }
         const int64_t after = dt__max_i64(0, whole - n - w->before[i]);
         DT__TRY(dt__onnx_padded(g, *x, 2 + i, w->before[i], after, -(double)FLT_MAX, x));
@@ -146,7 +148,8 @@ dt_status dt__onnx_max_pool(dt__onnx *g)
     dt__onnx_window w = { .axes = 0 };
     dt__onnx_layer *l;
     bool past;
-    if (dt__onnx_out(g, 1) != NULL) return dt__onnx_refuse(g, "with indices as a second result");
+    if (dt__onnx_out(g, 1) != NULL)
+        return dt__onnx_refuse(g, "it has indices as a second result, which is not read");
     DT__TRY(read_pool(g, &l, &w));
     const dt_shape shape = l->shape;
     const dt__onnx_window whole = w;
@@ -170,8 +173,8 @@ static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool c
     const int64_t n = (*x)->shape.dims[1 + i], windows = dt__onnx_windows(g, &(*x)->shape, w, i);
     int64_t count;
     if (__builtin_mul_overflow(n, windows, &count) || count > MOST_WEIGHTS) {
-        return dt__onnx_refuse(g, "over %lld windows of %lld elements", (long long)windows,
-                               (long long)n);
+        return dt__onnx_refuse(g, "it has %lld windows of %lld elements, too many",
+                               (long long)windows, (long long)n);
     }
     float *weight = dt__onnx_memory(g, count, sizeof *weight);
     if (weight == NULL) return DT_ERR_NOMEM;
@@ -185,7 +188,7 @@ static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool c
             if (inside) first = dt__min_i64(first, at);
             if (inside) end = at;
         }
-        if (end < 0) return dt__onnx_refuse(g, "with a window that has padding alone");
+        if (end < 0) return dt__onnx_refuse(g, "a window lies in the padding alone");
         for (; first <= end; first += w->dilation[i]) {
             weight[o * n + first] = (float)(1 / (double)taps);
         }
@@ -228,7 +231,7 @@ dt_status dt__onnx_global_max_pool(dt__onnx *g)
     DT__TRY(dt__onnx_image(g, 0, &l));
     dt_shape result = l->shape, flat = { 2, { l->shape.dims[0], 1 } };
     w.axes = l->shape.rank - 1;
-    if (w.axes < 1) return dt__onnx_refuse(g, "of %d dimensions", w.axes);
+    if (w.axes < 1) return dt__onnx_refuse(g, "its input has rank %d, which is not read", w.axes);
     for (int i = 0; i < w.axes; i++) {
         flat.dims[1] *= result.dims[1 + i];
         result.dims[1 + i] = 1;
@@ -249,7 +252,8 @@ dt_status dt__onnx_global_average_pool(dt__onnx *g)
     dt__onnx_layer *x, *l;
     DT__TRY(dt__onnx_image(g, 0, &x));
     const int axes = x->shape.rank - 1;
-    if (axes < 1) return dt__onnx_refuse(g, "of %d dimensions", x->shape.rank);
+    if (axes < 1)
+        return dt__onnx_refuse(g, "its input has rank %d, which is not read", x->shape.rank);
     DT__TRY(dt__onnx_new(g,
                          axes == 1   ? "global_avg_pool1d"
                          : axes == 2 ? "global_avg_pool2d"

@@ -70,11 +70,11 @@ static dt_status read_attributes(dt__onnx *g, network *n)
     n->late = n->cell == &gru && dt__onnx_int(g, "linear_before_reset", 0) == 0;
     n->cell_read = c != NULL && c->uses > 0;
     if (n->hidden < 1 || n->hidden > MOST_HIDDEN) {
-        return dt__onnx_refuse(g, "with a hidden_size of %lld; expected 1 to %lld",
+        return dt__onnx_refuse(g, "its hidden_size is %lld; expected 1 to %lld",
                                (long long)n->hidden, (long long)MOST_HIDDEN);
     }
     if (read_activations(g, n)) return DT_OK;
-    return dt__onnx_refuse(g, "with activations other than %s in their places",
+    return dt__onnx_refuse(g, "its activations must be %s",
                            n->cell == &rnn ? "Tanh or Relu" : "Sigmoid and Tanh");
 }
 
@@ -91,15 +91,15 @@ static dt_status check_inputs(dt__onnx *g, int64_t steps)
 {
     const dt__onnx_value *lengths = dt__onnx_in(g, 4), *peepholes = dt__onnx_in(g, 7);
     if (lengths != NULL && lengths->kind != DT__ONNX_CONSTANT) {
-        return dt__onnx_refuse(g, "with computed sequence_lens");
+        return dt__onnx_refuse(g, "its sequence_lens are computed; expected none");
     }
     for (int64_t k = 0; lengths != NULL && k < lengths->count; k++) {
         const dt__onnx_number n = dt__onnx_number_at(lengths, k);
         if (n.value == (double)steps && !n.batch) continue;
-        return dt__onnx_refuse(g, "with sequence_lens other than all %lld steps", (long long)steps);
+        return dt__onnx_refuse(g, "its sequence_lens must be all %lld steps", (long long)steps);
     }
     if (peepholes == NULL || is_zero(peepholes)) return DT_OK;
-    return dt__onnx_refuse(g, "with peepholes other than zeros");
+    return dt__onnx_refuse(g, "it has peepholes; expected none, or zeros");
 }
 
 static dt_status check_weights(dt__onnx *g, const network *n)
@@ -111,7 +111,7 @@ static dt_status check_weights(dt__onnx *g, const network *n)
         const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
         if (v->kind != DT__ONNX_CONSTANT || v->rank != 3 ||
             memcmp(v->dims, wanted[i], sizeof wanted[i]) != 0) {
-            return dt__onnx_refuse(g, "whose weight %d is not a constant of [%lld,%lld,%lld]", i,
+            return dt__onnx_refuse(g, "its weight %d must be a constant of [%lld,%lld,%lld]", i,
                                    (long long)wanted[i][0], (long long)wanted[i][1],
                                    (long long)wanted[i][2]);
         }
@@ -120,7 +120,7 @@ static dt_status check_weights(dt__onnx *g, const network *n)
     if (b == NULL || (b->kind == DT__ONNX_CONSTANT && b->count == n->directions * 2 * rows)) {
         return DT_OK;
     }
-    return dt__onnx_refuse(g, "whose B is not a constant of [%lld,%lld]", (long long)n->directions,
+    return dt__onnx_refuse(g, "its B must be a constant of [%lld,%lld]", (long long)n->directions,
                            (long long)(2 * rows));
 }
 
@@ -177,12 +177,13 @@ static dt_status first_state(dt__onnx *g, const network *n, int i, dt__onnx_laye
     const int order[] = { batch, 1 - batch, 2 };
     if (v.kind == DT__ONNX_CONSTANT) {
         dt__onnx_value turned;
-        if (v.rank != 3) return dt__onnx_refuse(g, "whose first state has %d dimensions", v.rank);
+        if (v.rank != 3)
+            return dt__onnx_refuse(g, "its first state has %d dimensions; expected 3", v.rank);
         DT__TRY(dt__onnx_transposed(g, &v, order, &turned));
         return dt__onnx_given(g, x, &turned, out);
     }
     if (v.rank != 3 || v.axis[batch] != 0) {
-        return dt__onnx_refuse(g, "whose first state has not the batch as dimension %d", batch);
+        return dt__onnx_refuse(g, "its first state must have the batch as dimension %d", batch);
     }
     return dt__onnx_permuted(g, dt__onnx_maker(g, &v),
                              (const int[]){ 0, v.axis[1 - batch], v.axis[2] }, out);
@@ -202,7 +203,7 @@ static dt_status read_states(dt__onnx *g, const network *n, dt__onnx_layer *x, d
     if (like == NULL) return DT_OK;
     for (int i = 0; i < n->cell->states; i++) {
         if (dt__onnx_in(g, 5 + i) == NULL)
-            return dt__onnx_refuse(g, "with one of two first states");
+            return dt__onnx_refuse(g, "it has one of two first states; expected both, or none");
         DT__TRY(first_state(g, n, 5 + i, x, &state[i]));
     }
     for (int i = 0; i < n->cell->states; i++) dt__onnx_read_from(l, state[i]);
@@ -290,7 +291,7 @@ static dt_status recurrent(dt__onnx *g, const cell *kind)
     const int batch = n.batch_first ? 0 : 1;
     if (x.kind != DT__ONNX_COMPUTED || x.rank != 3 || x.axis[batch] != 0 ||
         dt__onnx_is_merged(&x)) {
-        return dt__onnx_refuse(g, "whose input has not the batch as dimension %d", batch);
+        return dt__onnx_refuse(g, "its input must have the batch as dimension %d", batch);
     }
     const int order[] = { 0, x.axis[1 - batch], x.axis[2] };
     DT__TRY(dt__onnx_permuted(g, dt__onnx_maker(g, &x), order, &from));

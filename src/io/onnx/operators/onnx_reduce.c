@@ -30,7 +30,8 @@ static dt_status choose(dt__onnx *g, const dt__onnx_value *v, const dt_ints *axe
     memset(over, 0, DT_MAX_RANK * sizeof over[0]);
     for (int i = 0; i < axes->n; i++) {
         DT__TRY(dt__onnx_new_axis(g, axes->v[i], v->rank, seen, &axis));
-        if (v->axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
+        if (v->axis[axis] == 0)
+            return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
         over[v->axis[axis]] = true;
     }
     return DT_OK;
@@ -110,7 +111,8 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     if (axes.n == 0 && g->front > 0) {
         for (; axes.n < v.rank - 1; axes.n++) axes.v[axes.n] = axes.n;
     }
-    if (axes.n == 0) return dt__onnx_refuse(g, "over all dimensions, the batch among them");
+    if (axes.n == 0)
+        return dt__onnx_refuse(g, "it is over all dimensions, the batch among them; expected axes");
     DT__TRY(choose(g, &v, &axes, over));
     DT__TRY(behind(g, r->before, &v));
     DT__TRY(reduce(g, r->kind, over, dt__onnx_int(g, "keepdims", 1) != 0, &v));
@@ -127,9 +129,11 @@ dt_status dt__onnx_arg_max(dt__onnx *g)
     for (size_t i = 0; i < g->graph->n_output; i++) {
         outputs += strcmp(g->graph->output[i]->name, out->name) == 0;
     }
-    if (out->uses != outputs) return dt__onnx_refuse(g, "before the end of the graph");
+    if (out->uses != outputs)
+        return dt__onnx_refuse(g, "it is known at the end of the graph alone");
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), x->rank, &axis));
-    if (x->axis[axis] == 0) return dt__onnx_refuse(g, "over the batch");
+    if (x->axis[axis] == 0)
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     dt__say(g->ctx,
             "%s: ArgMax '%.60s' is left out: the output is what it reads, %d numbers of which the "
             "largest is its choice",
@@ -181,7 +185,8 @@ static dt_status read_norm(dt__onnx *g, dt__onnx_value *x, bool over[DT_MAX_RANK
     DT__TRY(dt__onnx_ordered(g, x));
     x->name = dt__onnx_out(g, 0)->name;
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->rank, &axis));
-    if (axis <= dt__onnx_batch_at(x)) return dt__onnx_refuse(g, "over the batch");
+    if (axis <= dt__onnx_batch_at(x))
+        return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     for (int i = axis; i < x->rank; i++) over[x->axis[i]] = true;
     return DT_OK;
 }
@@ -194,7 +199,7 @@ static dt_status scale_norm(dt__onnx *g, const dt__onnx_value *x, const dt__onnx
     dt__onnx_value y;
     DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "mul", false }, v, 2, &y));
     if (scale->kind == DT__ONNX_CONSTANT) DT__TRY(dt__onnx_times(g, &y, scale));
-    else return dt__onnx_refuse(g, "with a computed scale");
+    else return dt__onnx_refuse(g, "its scale is computed; expected a constant");
     if (bias == NULL) return DT_OK;
     y = *dt__onnx_out(g, 0);
     return dt__onnx_plus(g, &y, bias);

@@ -59,7 +59,7 @@ static dt_status read_attributes(dt__onnx *g, resizing *r)
     r->cubic = dt__onnx_real(g, "cubic_coeff_a", -0.75);
     r->extrapolation = dt__onnx_real(g, "extrapolation_value", 0);
     if (r->antialias && r->mode == NEAREST)
-        return dt__onnx_refuse(g, "to the nearest, antialiased");
+        return dt__onnx_refuse(g, "it is antialiased with mode nearest; expected linear or cubic");
     if (r->exclude && r->mode != CUBIC) {
         return dt__onnx_refuse(g, "exclude_outside is known with mode cubic alone");
     }
@@ -93,7 +93,8 @@ static dt_status by_scale(dt__onnx *g, const dt__onnx_number *n, resized_axis *a
 static dt_status by_size(dt__onnx *g, const dt__onnx_number *n, resized_axis *a)
 {
     if (n->batch || n->value != floor(n->value) || !(n->value >= 1 && n->value <= MOST_SIZE)) {
-        return dt__onnx_refuse(g, "to %g elements; 1 to %d are read", n->value, MOST_SIZE);
+        return dt__onnx_refuse(g, "a dimension would have %g elements; expected 1 to %d", n->value,
+                               MOST_SIZE);
     }
     a->n_out = (int64_t)n->value;
     a->scale = (double)a->n_out / (double)a->n_in;
@@ -108,13 +109,17 @@ static dt_status keep_aspect(dt__onnx *g, const int *axis, int n, resized_axis *
     double scale = larger ? INFINITY : 0;
     for (int i = 0; i < n; i++) {
         const double own = all[axis[i]].scale;
-        if (axis[i] == 0) return dt__onnx_refuse(g, "keeps the ratio of the batch and others");
+        if (axis[i] == 0)
+            return dt__onnx_refuse(
+                g, "it keeps the ratio of the batch and other dimensions; expected others alone");
         scale = larger ? fmin(scale, own) : fmax(scale, own);
     }
     for (int i = 0; i < n; i++) {
         resized_axis *a = &all[axis[i]];
         const double size = floor(scale * (double)a->n_in + 0.5);
-        if (!(size >= 1 && size <= MOST_SIZE)) return dt__onnx_refuse(g, "to %g elements", size);
+        if (!(size >= 1 && size <= MOST_SIZE))
+            return dt__onnx_refuse(g, "a dimension would have %g elements; expected 1 or more",
+                                   size);
         a->n_out = (int64_t)size;
         a->scale = scale;
     }
@@ -143,7 +148,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
         resized_axis *a = &all[axis[i]];
         if (v->axis[axis[i]] == 0) {
             const bool own = sizes == NULL ? x.value == 1 : x.batch || x.value == (double)g->batch;
-            if (!own) return dt__onnx_refuse(g, "of the batch");
+            if (!own) return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
             continue;
         }
         DT__TRY(sizes != NULL ? by_size(g, &x, a) : by_scale(g, &x, a));
@@ -219,7 +224,7 @@ static dt_status weigh(dt__onnx *g, const resizing *r, const resized_axis *a, do
     const double scale = r->antialias ? fmin(a->scale, 1) : 1, reach = r->mode == CUBIC ? 2 : 1;
     const double first = floor(x) + floor(-reach / scale) + 1, last = floor(x) + reach / scale + 1;
     double sum = 0;
-    if (!(last - first <= MOST_TAPS)) return dt__onnx_refuse(g, "shrinks by more than is known");
+    if (!(last - first <= MOST_TAPS)) return dt__onnx_refuse(g, "it shrinks by more than is read");
     for (int pass = 0; pass < 2; pass++) {
         for (double i = first; i <= last; i++) {
             const bool outside = i < 0 || i >= (double)a->n_in;
@@ -227,7 +232,7 @@ static dt_status weigh(dt__onnx *g, const resizing *r, const resized_axis *a, do
             if (pass == 0) sum += k;
             else row[clamped(a, i)] += (float)(k / sum);
         }
-        if (!(fabs(sum) > 1e-3)) return dt__onnx_refuse(g, "whose weights cancel out");
+        if (!(fabs(sum) > 1e-3)) return dt__onnx_refuse(g, "its weights cancel out");
     }
     return DT_OK;
 }
@@ -328,8 +333,9 @@ dt_status dt__onnx_resize(dt__onnx *g)
     DT__TRY(read_extents(g, &v, r.way == CROP, all));
     for (int i = 1; i <= l->shape.rank; i++) {
         if (!is_clear(&r, &all[i]) || (old && r.mode == NEAREST && all[i].scale < 1)) {
-            return dt__onnx_refuse(g, "dimension %d by %g, which programs compute in several ways",
-                                   i, all[i].scale);
+            return dt__onnx_refuse(
+                g, "dimension %d is scaled by %g, which programs compute in several ways", i,
+                all[i].scale);
         }
     }
     if (r.mode == NEAREST && r.way != CROP) {
@@ -341,7 +347,8 @@ dt_status dt__onnx_resize(dt__onnx *g)
         const resized_axis *a = &all[i];
         const bool whole = a->roi[0] == 0 && a->roi[1] == 1;
         if (a->n_in == a->n_out && fabs(a->scale - 1) < 1e-9 && whole) continue;
-        if (a->n_in > MOST_SIZE) return dt__onnx_refuse(g, "of more than %d elements", MOST_SIZE);
+        if (a->n_in > MOST_SIZE)
+            return dt__onnx_refuse(g, "it is over more than %d elements", MOST_SIZE);
         DT__TRY(mix(g, &r, a, i, &l));
     }
     dt__onnx_result(g, 0, l);

@@ -29,7 +29,7 @@ static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
         if (to == DT__ONNX_BOOL) y.value = y.value != 0;
         else if (!dt__onnx_is_real(to) && !y.batch) y.value = trunc(y.value);
         if ((to == DT__ONNX_BOOL && y.batch) || !dt__onnx_round(to, &y.value)) {
-            return dt__onnx_refuse(g, "a number that the type does not hold");
+            return dt__onnx_refuse(g, "a number is beyond the range of its type");
         }
         if (f != NULL) f[i] = (float)y.value;
         else n[i] = y;
@@ -60,8 +60,8 @@ static bool chooses_rows(const dt__onnx *g)
 static dt_status cast_indices(dt__onnx *g, const dt__onnx_value *x)
 {
     if (!chooses_rows(g)) {
-        return dt__onnx_refuse(g, "of computed values to integers, which Gather alone may read, to "
-                                  "choose rows of a constant");
+        return dt__onnx_refuse(g, "it casts computed values to integers, which Gather alone may "
+                                  "read, to choose rows of a constant");
     }
     dt__onnx_same(g, 0, x);
     dt__onnx_out(g, 0)->whole = true;
@@ -79,8 +79,8 @@ static dt_status cast(dt__onnx *g, int64_t to)
     }
     if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
         return dt__onnx_refuse(g,
-                               "to %s, which rounds; values are computed in float: export the "
-                               "model in float32",
+                               "it casts to %s, which rounds; values are computed in float: export "
+                               "the model in float32",
                                to == DT__ONNX_F16 ? "float16" : "bfloat16");
     }
     if (x.kind == DT__ONNX_COMPUTED && to == DT__ONNX_BOOL) return dt__onnx_truth(g, &x);
@@ -94,7 +94,8 @@ static dt_status cast(dt__onnx *g, int64_t to)
     if (!wide && (x.kind == DT__ONNX_COMPUTED ||
                   (to != DT__ONNX_I32 && to != DT__ONNX_I64 && to != DT__ONNX_BOOL &&
                    to != DT__ONNX_F16 && to != DT__ONNX_BF16))) {
-        return dt__onnx_refuse(g, "to the data type %lld", (long long)to);
+        return dt__onnx_refuse(g, "it casts to the data type %lld, which is not read",
+                               (long long)to);
     }
     if (x.kind != DT__ONNX_COMPUTED && x.type != to) return cast_constant(g, &x, (int)to);
     dt__onnx_same(g, 0, &x);
@@ -113,7 +114,7 @@ dt_status dt__onnx_shape(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int rank = x.rank - g->front;
-    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
+    if (x.spread < 0) return dt__onnx_refuse(g, "it changes a constant along the batch dimension");
     int64_t start = dt__onnx_int(g, "start", 0), end = dt__onnx_int(g, "end", rank);
     dt__onnx_number *n;
     if (start < 0) start += rank;
@@ -134,7 +135,7 @@ dt_status dt__onnx_size(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     dt__onnx_number *n, size = { 1, false };
-    if (x.spread < 0) return dt__onnx_refuse(g, "of a constant of the batch");
+    if (x.spread < 0) return dt__onnx_refuse(g, "it changes a constant along the batch dimension");
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), 0, NULL, NULL, &n));
     for (int i = g->front; i < x.rank; i++) {
         dt__onnx_number own = { 1, false };
@@ -165,8 +166,11 @@ dt_status dt__onnx_reshape(dt__onnx *g)
 {
     const dt__onnx_value *to = dt__onnx_in(g, 1);
     dt__onnx_value v = *dt__onnx_in(g, 0), whole;
-    if (to->kind != DT__ONNX_CONSTANT) return dt__onnx_refuse(g, "to a computed shape");
-    if (v.kind != DT__ONNX_COMPUTED) return dt__onnx_refuse(g, "of a constant");
+    if (to->kind != DT__ONNX_CONSTANT)
+        return dt__onnx_refuse(
+            g, "its shape is computed; expected a constant, or the size of an input");
+    if (v.kind != DT__ONNX_COMPUTED)
+        return dt__onnx_refuse(g, "its input is a constant; expected a computed value");
     if (g->front > 0) {
         DT__TRY(with_batch(g, to, &whole));
         to = &whole;
@@ -185,7 +189,8 @@ dt_status dt__onnx_flatten(dt__onnx *g)
     int64_t axis = dt__onnx_int(g, "axis", 1);
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank) {
-        return dt__onnx_refuse(g, "from axis %lld of %d dimensions", (long long)axis, rank);
+        return dt__onnx_refuse(g, "axis %lld does not exist: its input has %d dimensions",
+                               (long long)axis, rank);
     }
     if (g->front == 0 && axis == 1 && rank > 2 && v->axis[0] == 0 && !dt__onnx_is_merged(v)) {
         DT__TRY(dt__onnx_plain(g, v, &l));
@@ -211,7 +216,8 @@ dt_status dt__onnx_dropped(dt__onnx *g, dt__onnx_value *v, int i)
     const int axis = v->axis[i];
     const dt__onnx_number extent = dt__onnx_extent(g, v, i);
     if (extent.batch || extent.value != 1) {
-        return dt__onnx_refuse(g, "of dimension %d, whose extent is not 1", i);
+        return dt__onnx_refuse(g, "dimension %d does not have extent 1, so it cannot be left out",
+                               i);
     }
     dt_shape shape = l->shape;
     shape.rank--;
@@ -258,7 +264,8 @@ dt_status dt__onnx_squeeze(dt__onnx *g)
     dt_ints axes;
     int axis;
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
-    if (axes.n == 0 && g->batch == 1) return dt__onnx_refuse(g, "of a batch of 1, without axes");
+    if (axes.n == 0 && g->batch == 1)
+        return dt__onnx_refuse(g, "it has no axes, and the batch is 1; expected axes");
     for (int i = 0; i < v.rank; i++) {
         const dt__onnx_number n = dt__onnx_extent(g, &v, i);
         gone[i] = axes.n == 0 && !n.batch && n.value == 1;

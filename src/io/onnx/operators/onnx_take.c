@@ -55,7 +55,7 @@ dt_status dt__onnx_taken(dt__onnx *g, dt__onnx_layer *from, int dim, const int64
     const int64_t extent = from->shape.dims[dim - 1];
     int parts = extent == 1 ? DT_MAX_IN + 1 : 0; /* repetition of one element is a product with 1 */
     int64_t count;
-    if (n < 1) return dt__onnx_refuse(g, "whose result is empty");
+    if (n < 1) return dt__onnx_refuse(g, "its result would be empty");
     *out = from;
     if (extent == 1 && n == 1) return DT_OK;
     for (int64_t at = 0; parts <= DT_MAX_IN && at < n; at += run_of(index, at, n)) parts++;
@@ -108,7 +108,7 @@ dt_status dt__onnx_given(dt__onnx *g, dt__onnx_layer *like, const dt__onnx_value
     dt__onnx_layer *l;
     dt_shape shape = { .rank = c->rank };
     if (c->count < 1 || c->rank >= DT_MAX_RANK) {
-        return dt__onnx_refuse(g, "the constant '%.60s' where a computed value is expected",
+        return dt__onnx_refuse(g, "its input '%.60s' is a constant; expected a computed value",
                                c->name);
     }
     memcpy(shape.dims, c->dims, (size_t)c->rank * sizeof c->dims[0]);
@@ -135,7 +135,8 @@ dt_status dt__onnx_image(dt__onnx *g, int i, dt__onnx_layer **out)
     if (g->front == 0) return DT_OK;
     shape = (*out)->shape;
     if (shape.rank < 2 || shape.dims[0] != 1) {
-        return dt__onnx_refuse(g, "of a batch, in a file that is read without one");
+        return dt__onnx_refuse(g,
+                               "it reads a batch, and the file is read without one (--batch none)");
     }
     shape.rank--;
     memmove(shape.dims, shape.dims + 1, (size_t)shape.rank * sizeof shape.dims[0]);

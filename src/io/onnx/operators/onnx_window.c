@@ -49,7 +49,7 @@ dt_status dt__onnx_read_window(dt__onnx *g, const dt_shape *x, dt__onnx_window *
     const bool upper = dt__onnx_says(g, "auto_pad", "SAME_UPPER", "NOTSET");
     const bool lower = dt__onnx_says(g, "auto_pad", "SAME_LOWER", "NOTSET");
     if (pads.n != 0 && !dt__onnx_says(g, "auto_pad", "NOTSET", "NOTSET")) {
-        return dt__onnx_refuse(g, "with pads and auto_pad");
+        return dt__onnx_refuse(g, "it has pads and auto_pad; expected one of them");
     }
     if (upper || lower) pad_same(w, x, upper);
     return DT_OK;
@@ -72,11 +72,10 @@ dt_status dt__onnx_check_extents(dt__onnx *g, const dt_shape *x, const dt__onnx_
     for (int i = 0; i < w->axes; i++) {
         const int64_t n = dt__onnx_windows(g, x, w, i);
         if (n > 0 && y->dims[1 + i] == n) continue;
-        return dt__onnx_refuse(g,
-                               "whose windows are not those of the layer %s: %lld in "
-                               "dimension %d, expected %lld",
-                               g->layer[g->n_layers - 1]->type->item.name,
-                               (long long)y->dims[1 + i], 2 + i, (long long)n);
+        return dt__onnx_refuse(
+            g, "its windows are not those of the layer %s: %lld in dimension %d, expected %lld",
+            g->layer[g->n_layers - 1]->type->item.name, (long long)y->dims[1 + i], 2 + i,
+            (long long)n);
     }
     return DT_OK;
 }

@@ -37,7 +37,7 @@ static dt_status read_layout(dt__onnx *g, const dt__onnx_value *x, const dt__onn
     if (scale->count == 1 && q->block == 0) return DT_OK;
     DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), x->rank, &q->axis));
     if (x->kind != DT__ONNX_CONSTANT) {
-        return dt__onnx_refuse(g, "with %lld scales of a computed value; one is known",
+        return dt__onnx_refuse(g, "it has %lld scales of a computed value; expected one",
                                (long long)scale->count);
     }
     bool fits = q->block >= 0 && scale->rank == (q->block > 0 ? x->rank : 1);
@@ -47,8 +47,7 @@ static dt_status read_layout(dt__onnx *g, const dt__onnx_value *x, const dt__onn
             of == q->axis && q->block > 0 ? dt__ceil_div(x->dims[of], q->block) : x->dims[of];
         fits = scale->dims[i] == n;
     }
-    return fits ? DT_OK
-                : dt__onnx_refuse(g, "whose scales do not fit axis %d of its input", q->axis);
+    return fits ? DT_OK : dt__onnx_refuse(g, "its scales do not fit axis %d of its input", q->axis);
 }
 
 static dt_status read_zeros(dt__onnx *g, int type, dt__onnx_codes *q)
@@ -58,13 +57,14 @@ static dt_status read_zeros(dt__onnx *g, int type, dt__onnx_codes *q)
     if (to == NULL) return DT_ERR_NOMEM;
     q->zero = to;
     if (zero != NULL && (zero->kind != DT__ONNX_CONSTANT || zero->count != q->scales)) {
-        return dt__onnx_refuse(g, "whose zero point must be constant, and as many as scales");
+        return dt__onnx_refuse(g, "its zero point must be constant, and as many as scales");
     }
     for (int64_t i = 0; i < q->scales; i++) {
         const double z = zero == NULL ? 0 : dt__onnx_number_at(zero, i).value;
-        if (q->bits == 32 && z != 0) return dt__onnx_refuse(g, "of int32 with a zero point");
+        if (q->bits == 32 && z != 0)
+            return dt__onnx_refuse(g, "it is of int32 with a zero point; expected none");
         if (q->bits < 32 && !dt__onnx_round(type, &(double){ z })) {
-            return dt__onnx_refuse(g, "whose zero point is not a code");
+            return dt__onnx_refuse(g, "its zero point is not a code");
         }
         to[i] = (int8_t)((int)z - offset_of(type));
     }
@@ -79,16 +79,15 @@ static dt_status read_codes(dt__onnx *g, const dt__onnx_value *x, int type, dt__
     if (q == NULL) return DT_ERR_NOMEM;
     q->bits = bits_of(type);
     if (q->bits == 0) {
-        return dt__onnx_refuse(g,
-                               "of the data type %d; int8, uint8, int4, uint4, and int32 of "
-                               "constants are known",
-                               type);
+        return dt__onnx_refuse(
+            g, "its data type is %d; expected int8, uint8, int4, uint4, or int32 of constants",
+            type);
     }
     DT__TRY(dt__onnx_floats_of(g, scale, "the scale", &q->scale));
     DT__TRY(read_layout(g, x, scale, q));
     for (int64_t i = 0; i < q->scales; i++) {
         if (isnormal(q->scale[i]) && q->scale[i] > 0) continue;
-        return dt__onnx_refuse(g, "whose scale %g is not a positive normal number",
+        return dt__onnx_refuse(g, "its scale is %g; it must be a positive normal number",
                                (double)q->scale[i]);
     }
     return read_zeros(g, type, q);
@@ -123,7 +122,8 @@ dt_status dt__onnx_fold_quantize(dt__onnx *g)
     dt__onnx_codes *q;
     dt__onnx_number *to;
     DT__TRY(read_codes(g, &x, type, &q));
-    if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
+    if (q->bits == 32)
+        return dt__onnx_refuse(g, "it rounds to int32; expected int8, uint8, int4 or uint4");
     DT__TRY(dt__onnx_floats_of(g, &x, "a weight", &from));
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), x.rank, x.dims, NULL, &to));
     dt__onnx_out(g, 0)->type = type;
@@ -132,7 +132,7 @@ dt_status dt__onnx_fold_quantize(dt__onnx *g)
     for (int64_t i = 0; i < x.count; i++) {
         const int64_t k = place_of(q, &x, i);
         const double code = rint((double)(from[i] / q->scale[k])) + q->zero[k];
-        if (isnan(code)) return dt__onnx_refuse(g, "of a value that is not a number");
+        if (isnan(code)) return dt__onnx_refuse(g, "its input is not a number");
         to[i].value = fmin(fmax(code, least), most) + offset_of(type);
     }
     return DT_OK;
@@ -165,7 +165,8 @@ dt_status dt__onnx_quantize(dt__onnx *g)
     dt__onnx_value *out = dt__onnx_out(g, 0);
     dt__onnx_codes *q;
     DT__TRY(read_codes(g, &x, type_of(g), &q));
-    if (q->bits == 32) return dt__onnx_refuse(g, "to int32");
+    if (q->bits == 32)
+        return dt__onnx_refuse(g, "it rounds to int32; expected int8, uint8, int4 or uint4");
     dt__onnx_same(g, 0, &x);
     out->codes = q;
     out->type = type_of(g);
@@ -179,12 +180,12 @@ dt_status dt__onnx_dequantize(dt__onnx *g)
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const dt__onnx_value *zero = dt__onnx_in(g, 2);
     dt__onnx_codes *q;
-    if (!x.integers) return dt__onnx_refuse(g, "of a value that no QuantizeLinear made");
+    if (!x.integers) return dt__onnx_refuse(g, "its input must come from a QuantizeLinear");
     DT__TRY(read_codes(g, &x, zero != NULL ? zero->type : DT__ONNX_U8, &q));
     if (q->bits != x.codes->bits || q->scale[0] != x.codes->scale[0] ||
         q->zero[0] != x.codes->zero[0]) {
-        return dt__onnx_refuse(g, "whose scale or zero point is not that of the QuantizeLinear "
-                                  "before it");
+        return dt__onnx_refuse(
+            g, "its scale and zero point must be those of the QuantizeLinear before it");
     }
     dt__onnx_same(g, 0, &x);
     dt__onnx_out(g, 0)->integers = false;
@@ -232,14 +233,16 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
     const dt__onnx_codes *q = v->codes;
     if (q == NULL || v->rounded || g->options->floats) return DT_OK;
     if (q->scale == NULL) {
-        return dt__onnx_refuse(g, "reads codes of a DynamicQuantizeLinear; only MatMulInteger and "
-                                  "ConvInteger are known to");
+        return dt__onnx_refuse(g, "it reads codes of a DynamicQuantizeLinear; only MatMulInteger "
+                                  "and ConvInteger are known to");
     }
     if (v->integers) {
-        return dt__onnx_refuse(g, "reads codes; a DequantizeLinear must come before it");
+        return dt__onnx_refuse(g, "it reads codes; a DequantizeLinear must come before it");
     }
     if (q->bits != 8)
-        return dt__onnx_refuse(g, "reads values that are rounded to %d bits", q->bits);
+        return dt__onnx_refuse(
+            g, "it reads values that are rounded to %d bits; expected the floats before, or codes",
+            q->bits);
     DT__TRY(dt__onnx_new(g, "fake_quant", &l));
     dt_fake_quant_layer *o = l->options;
     o->scale = (double)q->scale[0];
@@ -259,8 +262,8 @@ static dt_status check_whole(dt__onnx *g, int i)
     bool fits = strcmp(op, "Gather") == 0 ? i == 1 : keeps_codes(op);
     for (int k = 0; k < DT__COUNT_OF(ops); k++) fits |= strcmp(ops[k], op) == 0;
     if (fits) return DT_OK;
-    return dt__onnx_refuse(g, "computes with integers of an input; Gather, Equal and Cast to float "
-                              "can read them");
+    return dt__onnx_refuse(
+        g, "it computes with integers of an input; Gather, Equal and Cast to float can read them");
 }
 
 dt_status dt__onnx_round_inputs(dt__onnx *g)
