@@ -136,13 +136,6 @@ static void put_linear(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, y);
 }
 
-static void put_linears(dt__put_model *m, const dt_trace_call *c)
-{
-    for (int i = 0; i < c->n_out; i++) {
-        if (c->out[i] >= 0) dt__put_out(m, c, i, product(m, c, 1 + 2 * i));
-    }
-}
-
 static void put_matmul(dt__put_model *m, const dt_trace_call *c)
 {
     m->near = true;
@@ -219,7 +212,6 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
 
 const dt__put_emitter dt__put_products[] = {
     { "linear", "MatMulInteger, Cast, Mul, Add; MatMul", takes_linear, put_linear },
-    { "linears", "as linear", NULL, put_linears },
     { "matmul", "MatMul", NULL, put_matmul },
     { "conv2d", CONV, NULL, put_conv },
     { "conv1d", CONV, NULL, put_conv },

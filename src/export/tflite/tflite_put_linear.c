@@ -113,21 +113,6 @@ static void put_linear(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
-static bool takes_linears(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    for (int i = 0; i < c->n_out; i++) {
-        if (c->out[i] >= 0 && !dt__lite_takes_product(t, c, 1 + 2 * i, why, size)) return false;
-    }
-    return true;
-}
-
-static void put_linears(dt__lite_model *m, const dt_trace_call *c)
-{
-    for (int i = 0; i < c->n_out; i++) {
-        if (c->out[i] >= 0) dt__lite_out(m, c, i, linear(m, c, 1 + 2 * i), DT__LITE_PLAIN);
-    }
-}
-
 /* int8: FULLY_CONNECTED has 4 bits with one scale alone. */
 static int product_of_codes(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l)
 {
@@ -184,7 +169,6 @@ static void put_matmul(dt__lite_model *m, const dt_trace_call *c)
 
 const dt__lite_emitter dt__lite_linear[] = {
     { "linear", "FULLY_CONNECTED, ADD", false, takes_linear, put_linear },
-    { "linears", "FULLY_CONNECTED", false, takes_linears, put_linears },
     { "matmul", "BATCH_MATMUL", false, NULL, put_matmul },
     { NULL, NULL, false, NULL, NULL },
 };

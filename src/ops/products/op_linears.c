@@ -87,6 +87,14 @@ static void forward_codes(const dt_call *c)
     }
 }
 
+static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
+{
+    (void)given;
+    for (int i = 0; i < DT_MAX_OUT && in[weight_of(i)] != NULL; i++) {
+        out[i] = dt_linear(t, in[X], in[weight_of(i)], in[weight_of(i) + 1]);
+    }
+}
+
 const dt_op dt__op_linears = {
     .name = "linears",
     .text = "y_i = x W_i^T + bias_i",
@@ -101,6 +109,7 @@ const dt_op dt__op_linears = {
     .forward = forward,
     .forward_codes = forward_codes,
     .takes_codes = takes_codes,
+    .lower = lower,
 };
 
 static dt_status check(dt_tape *t, const dt_tensor *x, const dt_linear_part *part, int n)
