@@ -112,6 +112,22 @@ START_TEST(resuming_sees_other_data)
 }
 END_TEST
 
+/* Test data change no weight: a line says that they are others. */
+START_TEST(resuming_says_that_test_data_are_others)
+{
+    test_folder(folder);
+    write_rows(40);
+    shell(0, "cp d.csv t.csv");
+    write_text("r.yaml",
+               "run: {dir: r}\nmodel: {family: mlp, sizes: [2, 4, 3]}\ndata: {format: tensors, "
+               "train: {x: [d.csv]}, test: {x: [t.csv]}, columns: {target: kind}, standardize: "
+               "true}\ntrain: {epochs: 1}\n");
+    shell(0, "rm -rf r; $D train r.yaml --quiet");
+    ck_assert_ptr_null(strstr(shell(0, "$D train r --resume"), "test data have changed"));
+    has(shell(0, "sed 9d t.csv > z; mv z t.csv; $D train r --resume"), "test data have changed");
+}
+END_TEST
+
 /* ---- what a table is ------------------------------------------------------------------------- */
 
 static const test_draws drawn = { .usual = 12, .sanitized = 2, .quick = 6 };
@@ -345,6 +361,7 @@ Suite *test_tables_suite(void)
     TCase *cases = tcase_create("tables");
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, resuming_sees_other_data);
+    tcase_add_test(cases, resuming_says_that_test_data_are_others);
     tcase_add_test(cases, an_index_is_no_input);
     tcase_add_test(cases, a_first_row_of_numbers_is_data);
     tcase_add_test(cases, targets_that_are_the_same_are_said);

@@ -1,6 +1,6 @@
 /* Finds one tensor in a safetensors file: 8 bytes, the length of the header, then the header in
- * JSON, then the bytes of all tensors. Models are read by src/io, which also checks that tensors
- * neither overlap nor leave gaps; here the others are skipped. */
+ * JSON, then the bytes of all tensors, which neither overlap nor leave gaps. Models are read by
+ * src/io; here the other tensors are skipped. */
 #include "core/text/json.h"
 #include "data/files/array_file.h"
 
@@ -89,17 +89,26 @@ static int by_begin(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-static dt_status check_apart(const dt__array_file *a, const spans *all)
+/* Whether tensors cover the data from first to last byte, each alone. */
+static dt_status check_spans(const dt__array_file *a, const spans *all, size_t data_at)
 {
+    int64_t at = 0;
     if (all->n > 0) qsort(all->v, (size_t)all->n, sizeof *all->v, by_begin);
-    for (int64_t i = 1; i < all->n; i++) {
-        if (all->v[i].begin >= all->v[i - 1].end) continue;
-        return dt__array_fail(a, DT_ERR_FORMAT,
-                              "two tensors overlap: bytes %lld to %lld, and %lld to %lld",
-                              (long long)all->v[i - 1].begin, (long long)all->v[i - 1].end,
-                              (long long)all->v[i].begin, (long long)all->v[i].end);
+    for (int64_t i = 0; i < all->n; at = all->v[i++].end) {
+        const span *s = &all->v[i];
+        if (s->begin == at) continue;
+        if (s->begin > at) {
+            return dt__array_fail(a, DT_ERR_FORMAT, "bytes %lld to %lld belong to no tensor",
+                                  (long long)at, (long long)s->begin);
+        }
+        return dt__array_fail(
+            a, DT_ERR_FORMAT, "two tensors overlap: bytes %lld to %lld, and %lld to %lld",
+            (long long)all->v[i - 1].begin, (long long)at, (long long)s->begin, (long long)s->end);
     }
-    return DT_OK;
+    const int64_t size = (int64_t)(a->size - data_at);
+    if (at == size) return DT_OK;
+    return dt__array_fail(a, DT_ERR_FORMAT, "its tensors take %lld bytes, but %lld are there",
+                          (long long)at, (long long)size);
 }
 
 /* The tensors that the wanted one could be, and the names of all. */
@@ -189,7 +198,7 @@ dt_status dt__safetensors_open(dt__array_file *a)
     dt_status status = find_entry(a, &j, &e, &n, &all);
     if (status == DT_OK && n.found != 1) status = dt__array_refuse_name(a, n.found, n.list);
     if (status == DT_OK) status = take_entry(a, &e, 8 + (size_t)length);
-    if (status == DT_OK) status = check_apart(a, &all);
+    if (status == DT_OK) status = check_spans(a, &all, 8 + (size_t)length);
     DT__RELEASE(a->ctx, all.v, strings);
     return status;
 }

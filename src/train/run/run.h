@@ -75,10 +75,11 @@ typedef enum dt__counter {
     DT__COUNT_SPIKES_SEEN, /* losses in mean and variance */
     DT__COUNT_LOWERED,     /* times that a spike lowered the rate */
     DT__COUNT_AVERAGED,    /* parameters' values in their averages */
-    /* what it is trained and validated on; older checkpoints lack these */
+    /* what it is trained, validated and tested on; older checkpoints lack these */
     DT__COUNT_EXAMPLES,
     DT__COUNT_TRAIN_HASH,
     DT__COUNT_VALIDATION_HASH,
+    DT__COUNT_TEST_HASH,
     DT__COUNTS
 } dt__counter;
 

@@ -1,12 +1,12 @@
 /* What a run is trained on, by the number of examples and hashes of their content. A checkpoint
  * keeps them, so that a run does not go on with other data under the same names: the split, the
  * order of examples, means and deviations would be those of the new data, the weights those of the
- * old. */
+ * old. Test data change no weight: there a line says that they are others. */
 #include "data/content_hash.h"
 #include "io/safetensors/safetensors.h"
 #include "train/run/run.h"
 
-enum { EXAMPLES, TRAIN_HASH, VALIDATION_HASH, CONTENTS };
+enum { EXAMPLES, TRAIN_HASH, VALIDATION_HASH, TEST_HASH, CONTENTS };
 
 /* Positive, as every counter is. */
 static int64_t hash_of(const dt_dataset *d)
@@ -20,6 +20,7 @@ static void compute(dt__run *r)
     r->data.content[EXAMPLES] = dt_dataset_count(r->data.train);
     r->data.content[TRAIN_HASH] = hash_of(r->data.train);
     r->data.content[VALIDATION_HASH] = hash_of(r->data.validation);
+    r->data.content[TEST_HASH] = hash_of(r->data.test);
 }
 
 void dt__run_set_content(dt__run *r)
@@ -54,6 +55,11 @@ dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
                        "other content, or in another order%s",
                        checkpoint->path, (long long)was[EXAMPLES],
                        dt__dataset_examples(r->data.train), go_on);
+    }
+    if (was[TEST_HASH] != 0 && was[TEST_HASH] != r->data.content[TEST_HASH]) {
+        dt__say(r->ctx,
+                "the test data have changed since this run began: what it said of them before is "
+                "of the old ones");
     }
     if (was[VALIDATION_HASH] == r->data.content[VALIDATION_HASH]) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_FORMAT,

@@ -33,6 +33,7 @@ static const char *const counters[] = {
     [DT__COUNT_EXAMPLES] = "train_examples",
     [DT__COUNT_TRAIN_HASH] = "train_hash",
     [DT__COUNT_VALIDATION_HASH] = "validation_hash",
+    [DT__COUNT_TEST_HASH] = "test_hash",
 };
 
 static const char *const values[] = {
