@@ -1,9 +1,10 @@
 """Trains the same networks in torchao, Brevitas and detent; see scripts/compare-qat.
 
 Float weights are trained by detent. Each tool then starts from them, without a norm's help from
-outside: AdamW without weight decay, a cosine from the same rate, the same batches in the same order
-(detent's, whose shuffle is computed here once more). Weights have a scale for each output channel,
-inputs 8 bits for each row or sample (torchao, detent) or a learned range (Brevitas).
+outside: AdamW without weight decay, a cosine from the same rate, but where `best` has another, the
+same batches in the same order (detent's, whose shuffle is computed here once more). Weights have a
+scale for each output channel, inputs 8 bits for each row or sample (torchao, detent) or a learned
+range (Brevitas).
 """
 
 import argparse
@@ -21,7 +22,7 @@ import wave
 
 import numpy as np
 
-EPOCHS, BATCH, RATE = 6, 64, 2e-3
+EPOCHS, BATCH, RATE = 6, 64, 2e-3  # of float weights, which have three times as many epochs
 FLOAT, TERNARY = 32, 1.58  # among numbers of bits
 MASK = (1 << 64) - 1
 
@@ -123,8 +124,8 @@ def order(seed, epoch, n):
 # ---- detent --------------------------------------------------------------------------------------
 
 class Detent:
-    def __init__(self, program, work, network, data, seed):
-        self.program, self.seed = program, seed
+    def __init__(self, o, network, data, seed):
+        self.program, self.seed, self.o, work = o.program, seed, o, o.work
         self.folder = os.path.join(work, f"{network}-{seed}")
         shutil.rmtree(self.folder, ignore_errors=True)
         os.makedirs(self.folder)
@@ -168,7 +169,8 @@ train:
         return os.path.join(folder, "float.safetensors"), summary["float"]["accuracy"]
 
     def qat(self, weights, bits, activations, settings):
-        common = [f"model.init={weights}"]
+        common = [f"model.init={weights}", f"train.epochs={self.o.epochs}",
+                  f"train.optimizer.lr={self.o.rate * RATE}"]
         if bits == FLOAT:
             common.append("~train.float_baseline")
         else:
@@ -180,7 +182,7 @@ train:
         converted = summary["float" if bits == FLOAT else "converted"]
         seconds = used.ru_utime + used.ru_stime - short.ru_utime - short.ru_stime
         return dict(accuracy=converted["accuracy"],
-                    ms=1e3 * seconds / (self.steps * (EPOCHS - 1)), mb=used.ru_maxrss / 1024,
+                    ms=1e3 * seconds / (self.steps * (self.o.epochs - 1)), mb=used.ru_maxrss / 1024,
                     same="yes" if converted.get("same_bits_as_qat") else "")
 
 
@@ -266,18 +268,20 @@ def rank(name):
     return ("norm" in name, ".hh" in name or "hidden" in name, places.index(last(name)))
 
 
-def train(module, data, orders, extra=()):
+def train(module, data, plan):
+    """plan: the learning rate at first, and the order of the examples in each epoch."""
     import torch
+    rate, orders = plan
     x, y = torch.tensor(data[0]), torch.tensor(data[1])
-    optimizer = torch.optim.AdamW(module.parameters(), lr=RATE, weight_decay=0)
-    total, at = EPOCHS * math.ceil(len(y) / BATCH), 0
+    optimizer = torch.optim.AdamW(module.parameters(), lr=rate, weight_decay=0)
+    total, at = len(orders) * math.ceil(len(y) / BATCH), 0
     module.train()
     began = time.process_time()
-    for epoch in range(EPOCHS):
+    for in_epoch in orders:
         for i in range(0, len(y), BATCH):
-            rows = orders[epoch][i:i + BATCH]
+            rows = in_epoch[i:i + BATCH]
             for g in optimizer.param_groups:
-                g["lr"] = RATE * 0.5 * (1 + math.cos(math.pi * at / total))
+                g["lr"] = rate * 0.5 * (1 + math.cos(math.pi * at / total))
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(module(x[rows]), y[rows])
             loss.backward()
@@ -297,15 +301,15 @@ def accuracy(y, data):
     return float((y.argmax(1).numpy() == data[3]).mean())
 
 
-def with_pytorch(network, weights, data, orders):
+def with_pytorch(network, weights, data, plan):
     from torch import nn
     module = network_of(network, nn.Linear, nn.Conv1d, nn.Conv2d)
     load(module, weights, network)
-    return dict(ms=train(module, data, orders), accuracy=accuracy(answers(module, data), data),
+    return dict(ms=train(module, data, plan), accuracy=accuracy(answers(module, data), data),
                 same="")
 
 
-def with_torchao(network, weights, data, orders, bits, activations):
+def with_torchao(network, weights, data, plan, bits, activations):
     import torch
     from torch import nn
     from torch.nn.utils import parametrize
@@ -338,7 +342,7 @@ def with_torchao(network, weights, data, orders, bits, activations):
         if activations:
             rows = Rows(IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False))
             m.register_forward_pre_hook(lambda _, a, rows=rows: (rows(a[0]),))
-    ms = train(module, data, orders)
+    ms = train(module, data, plan)
     trained = answers(module, data)
     same = "no convolutions"
     if not convs:
@@ -350,7 +354,7 @@ def with_torchao(network, weights, data, orders, bits, activations):
     return dict(accuracy=accuracy(trained, data), ms=ms, same=same)
 
 
-def with_brevitas(network, weights, data, orders, bits, activations, learned):
+def with_brevitas(network, weights, data, plan, bits, activations, learned):
     import functools
 
     import brevitas.nn as qnn
@@ -373,7 +377,7 @@ def with_brevitas(network, weights, data, orders, bits, activations, learned):
     for m in module.modules():  # learned scales begin with the float weights'
         if hasattr(m, "weight_quant") and hasattr(m.weight_quant, "init_tensor_quant"):
             m.weight_quant.init_tensor_quant()
-    ms = train(module, data, orders)
+    ms = train(module, data, plan)
     y = answers(module, data)
     return dict(accuracy=accuracy(getattr(y, "value", y), data), ms=ms, same="by its exports alone")
 
@@ -416,7 +420,7 @@ DETENT = {
     "detent, asymmetric": (["qat.weight.granularity=channel", "qat.weight.scheme=asymmetric"],
                            (4, 3, 2)),
     "detent, half levels": (["qat.weight.range=learned", "qat.weight.scheme=half_levels"], (2,)),
-    "detent, `best`": (["qat.recipe=best"], (3, 2)),
+    "detent, `best`": (["qat.recipe=best"], (4, 3, 2)),
 }
 TOOLS = ("detent", "pytorch", "torchao", "brevitas")
 
@@ -431,6 +435,8 @@ def arguments():
     p.add_argument("--bits", default="8,4,3,2,ternary")
     p.add_argument("--activations", default="no,yes", help="of 8 bits: no, yes, or both")
     p.add_argument("--tools", default=",".join(TOOLS))
+    p.add_argument("--epochs", type=int, default=EPOCHS)
+    p.add_argument("--rate", type=float, default=1, help="factor on the learning rate, of all")
     p.add_argument("--detent", action="append", default=[],
                    help="NAME: key=value ...: a further row")
     p.add_argument("--show", action="store_true",
@@ -446,10 +452,13 @@ def arguments():
 
 
 class Rows:
-    """Results by row and seed, kept in a file from which a later call shows them."""
+    """Results by row and seed, kept in a file from which a later call shows them. Names say what
+    is not as usual."""
 
-    def __init__(self, path):
-        self.path, self.found = path, {}
+    def __init__(self, o):
+        self.path, self.found = os.path.join(o.work, "rows.csv"), {}
+        self.unusual = (f", {o.epochs} epochs" if o.epochs != EPOCHS else "") + (
+            f", rate × {o.rate:g}" if o.rate != 1 else "")
 
     def read(self):
         with open(self.path) as f:
@@ -459,6 +468,7 @@ class Rows:
                     accuracy=float(accuracy), ms=float(ms), mb=float(mb), same=same)
 
     def keep(self, key, seed, r):
+        key = *key[:3], key[3] + self.unusual
         self.found.setdefault(key, {})[seed] = r
         with open(self.path, "a") as f:
             csv.writer(f).writerow([*key, seed, r["accuracy"], r["ms"], r["mb"], r["same"]])
@@ -467,23 +477,23 @@ class Rows:
 
 
 def compare(o, rows, network, data, seed):
-    detent = Detent(o.program, o.work, network, data, seed)
+    detent = Detent(o, network, data, seed)
     weights, floats = detent.float_weights()
-    orders = [order(seed, e, len(data[1])) for e in range(EPOCHS)]
+    plan = o.rate * RATE, [order(seed, e, len(data[1])) for e in range(o.epochs)]
     of_float = network, FLOAT, False
     rows.keep((*of_float, "the start"), seed, dict(accuracy=floats, ms=0, mb=0, same=""))
     if "detent" in o.tools:
         rows.keep((*of_float, "detent"), seed, detent.qat(weights, FLOAT, False, []))
     if "pytorch" in o.tools:
         rows.keep((*of_float, "PyTorch"), seed,
-                  in_child(with_pytorch, network, weights, data, orders))
+                  in_child(with_pytorch, network, weights, data, plan))
     for activations in o.activations:
         for bits in o.bits:
             of = network, bits, activations
             for name, (keys, widths) in DETENT.items():
                 if "detent" in o.tools and bits in widths:
                     rows.keep((*of, name), seed, detent.qat(weights, bits, activations, keys))
-            given = network, weights, data, orders, bits, activations
+            given = network, weights, data, plan, bits, activations
             if "torchao" in o.tools and bits != TERNARY:
                 rows.keep((*of, "torchao"), seed, in_child(with_torchao, *given))
             for name in ("Brevitas", "Brevitas, learned scales"):
@@ -494,7 +504,7 @@ def compare(o, rows, network, data, seed):
 
 def main():
     o = arguments()
-    rows = Rows(os.path.join(o.work, "rows.csv"))
+    rows = Rows(o)
     data_of = {}
     for network in () if o.show else o.networks.split(","):
         kind, shape, _ = NETWORKS[network]
@@ -528,7 +538,7 @@ def show(found):
         a = [100 * r["accuracy"] for r in rows]
         ms = statistics.median(r["ms"] for r in rows)
         mb = statistics.median(r["mb"] for r in rows)
-        cost = "| | " if name == "the start" else f"| {ms:.2f} | {mb:.1f}"
+        cost = "| | " if name.startswith("the start") else f"| {ms:.2f} | {mb:.1f}"
         print(f"| {network} | {width_of(bits, activations)} | {name} "
               f"| {statistics.median(a):.1f} ({min(a):.1f} to {max(a):.1f}) "
               f"{cost} | {rows[0]['same']} |")

@@ -1,6 +1,6 @@
 /* Static and learned ranges of weights behind a folded norm: gradients are those of the network
- * with its norm apart, and those of double precision; codes stay when the norm changes; files of
- * older versions; bits on threads. */
+ * with its norm apart, and those of double precision; codes stay when the norm changes; one scale
+ * for all channels; files of older versions; bits on threads. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -289,6 +289,52 @@ START_TEST(codes_stay_when_the_norm_changes)
 }
 END_TEST
 
+/* ---- one scale for all channels -------------------------------------------------------------- */
+
+/* Fewer than 6 bits: the norm stays apart, so a channel keeps its share of the codes whatever its
+ * norm; from 6 on it is folded. Either way conversion keeps all bits, and `fold_norm: false` gives
+ * the same as fewer bits do. */
+static void check_one_scale(int bits, int range, bool fold)
+{
+    dt_module *m = model(ctx, 3, true);
+    dt_qat_options o = settings(&(kind){ DT_SCHEME_SYMMETRIC, bits, DT_PER_TENSOR, range });
+    o.fold_norm = fold;
+    dt_tape *t;
+    const batch b = batch_of(ctx);
+    TEST_OK(ctx, dt_prepare(m, &o));
+    const bool folded = fold && bits >= 6;
+    ck_assert_int_eq(m->children[0]->folding, folded ? DT__FOLDED : DT__APART);
+    dt_tensor_free(train_once(m, &b));
+    dt_train(m, false);
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    dt_tensor *y = dt_forward(t, m, b.x), *trained;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F32, y->rank, y->dims, dt_data(y), &trained));
+    dt_tape_reset(t);
+    dt_convert_report report;
+    TEST_OK(ctx, dt_convert(m, NULL, &report));
+    ck_assert_int_eq(report.folded, folded);
+    y = dt_forward(t, m, b.x);
+    ck_assert_mem_eq(dt_data(y), dt_data(trained), (size_t)y->count * sizeof(float));
+    dt_tensor_free(trained);
+    dt_tape_free(t);
+    discard(&b);
+    dt_module_free(m);
+}
+
+START_TEST(few_bits_of_one_scale_leave_the_norm_apart)
+{
+    static const int ranges[] = { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
+    for (int bits = 2; bits <= 8; bits++) {
+        dt_seed(ctx, 60 + (uint64_t)bits);
+        for (int i = 0; i < DT__COUNT_OF(ranges); i++) {
+            check_one_scale(bits, ranges[i], true);
+            check_one_scale(bits, ranges[i], false);
+        }
+    }
+}
+END_TEST
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* The file of an older version: without `range_of`; its scales are those of the folded weight. */
@@ -393,6 +439,7 @@ Suite *test_folded_range_suite(void)
     tcase_add_test(c, gradients_are_those_of_a_norm_apart);
     tcase_add_test(c, gradients_are_those_of_double_precision);
     tcase_add_test(c, codes_stay_when_the_norm_changes);
+    tcase_add_test(c, few_bits_of_one_scale_leave_the_norm_apart);
     tcase_add_test(c, files_of_older_versions_have_scales_of_the_folded_weight);
     tcase_add_test(c, bits_do_not_depend_on_threads);
     suite_add_tcase(s, c);

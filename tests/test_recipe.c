@@ -392,78 +392,67 @@ START_TEST(a_target_chooses_the_rest)
 }
 END_TEST
 
-/* By the bits of weights; never over a key that is given, nor a scheme that the arithmetic has. */
-START_TEST(the_best_is_chosen_by_bits)
-{
-    static const struct {
-        const char *keys;
-        int scheme;
-        bool damped;
-    } ways[] = {
-        { "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, true },
-        { "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, true },
-        { "weight: {bits: 2}, damping: 0", DT_SCHEME_ASYMMETRIC, false },
-        { "weight: {bits: 2, range: learned}", -1, true },
-        { "weight: {bits: 2}, preset: int4-int4", -1, true },
-        { "weight: {bits: 2}, target: onnxruntime", -1, true },
-        { "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, false },
-        { "weight: {bits: 4}", -1, false },
-        { "preset: device-int8", -1, false },
-    };
-    dt_ctx *ctx = create_ctx();
-    for (int i = 0; i < (int)(sizeof ways / sizeof ways[0]); i++) {
-        char text[512];
-        dt_recipe *r = NULL;
-        snprintf(text, sizeof text, HEAD "qat: {recipe: best, %s}\n", ways[i].keys);
-        const dt_recipe_source source = source_of(text);
-        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
-        const dt_recipe_options *o = dt_recipe_get(r);
-        const dt_quant_patch *w = &o->qat.weight;
-        ck_assert_int_eq(w->has_scheme ? w->quant.scheme : -1, ways[i].scheme);
-        ck_assert_int_eq(o->qat_schedule.damping > 0, ways[i].damped);
-        dt_recipe_free(r);
-    }
-    dt_ctx_free(ctx);
-}
-END_TEST
+/* By the bits of weights; never over a key that is given, nor a scheme that the arithmetic has. -1:
+ * not chosen. */
+typedef struct best_choice {
+    const char *layer, *keys;
+    int scheme, range, granularity;
+    double damping, rate;
+} best_choice;
 
-/* Convolutions get learned ranges, of two bits on half levels, where given keys allow both. */
-START_TEST(the_best_of_convolutions_is_learned)
+#define LINEAR "{linear: l, out: 4}"
+#define CONV "{conv2d: c, out: 4}"
+static const best_choice best_choices[] = {
+    { LINEAR, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, -1, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 2}, damping: 0, rate: 2", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 2 },
+    { LINEAR, "weight: {bits: 2, range: learned}", -1, DT_RANGE_LEARNED, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 2}, preset: int4-int4", -1, -1, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1 },
+    { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 1 },
+    { LINEAR, "preset: device-int8", -1, -1, -1, 0, 1 },
+    { CONV, "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { "{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}", "weight: {bits: 2}",
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { CONV, "weight: {bits: 2, range: learned}", DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED,
+      DT_PER_CHANNEL, 0, 6 },
+    { CONV, "weight: {bits: 2, granularity: tensor, scale_dtype: f16}", DT_SCHEME_HALF_LEVELS,
+      DT_RANGE_STATIC, DT_PER_TENSOR, 0, 6 },
+    { CONV, "weight: {bits: 2, group_size: 16}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 6 },
+    { CONV, "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1, DT_RANGE_STATIC,
+      DT_PER_CHANNEL, 0, 6 },
+    { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 6 },
+    { CONV, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 0, 6 },
+    { CONV, "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+    { CONV, "weight: {bits: 4}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+    { CONV, "preset: int4-weight", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+    { CONV, "forward: integer", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+    { CONV, "preset: int8-block-int4-weight", -1, -1, -1, 0, 4 },
+    { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1 },
+    { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1 },
+};
+
+START_TEST(the_best_is_chosen_by_bits_and_layers)
 {
-    static const struct {
-        const char *layers, *keys;
-        int scheme, range;
-    } ways[] = {
-        { "{conv2d: c, out: 4}", "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED },
-        { "{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}", "weight: {bits: 2}",
-          DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED },
-        { "{linear: l, out: 4}", "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1 },
-        { "{conv2d: c, out: 4}", "weight: {bits: 3}", -1, DT_RANGE_LEARNED },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1,
-          DT_RANGE_LEARNED },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2, granularity: tensor}", DT_SCHEME_ASYMMETRIC,
-          -1 },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2, scale_dtype: f16}", DT_SCHEME_ASYMMETRIC, -1 },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2, range: static}", DT_SCHEME_ASYMMETRIC,
-          DT_RANGE_STATIC },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1 },
-        { "{conv2d: c, out: 4}", "weight: {bits: 2}, target: onnxruntime", -1, -1 },
-    };
+    const best_choice *of = &best_choices[_i];
     dt_ctx *ctx = create_ctx();
-    for (int i = 0; i < (int)(sizeof ways / sizeof ways[0]); i++) {
-        char text[1024];
-        dt_recipe *r = NULL;
-        snprintf(text, sizeof text,
-                 "run: {dir: r}\nmodel: {family: layers, input: [1, 28, 28], layers: [%s, flatten, "
-                 "{linear: head, out: 10}]}\n" DATA "qat: {recipe: best, %s}\n",
-                 ways[i].layers, ways[i].keys);
-        const dt_recipe_source source = source_of(text);
-        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
-        const dt_quant_patch *w = &dt_recipe_get(r)->qat.weight;
-        ck_assert_msg((w->has_scheme ? w->quant.scheme : -1) == ways[i].scheme, "scheme of %d", i);
-        ck_assert_msg((w->has_range ? w->quant.range : -1) == ways[i].range, "range of %d", i);
-        dt_recipe_free(r);
-    }
+    char text[1024];
+    dt_recipe *r = NULL;
+    snprintf(text, sizeof text,
+             "run: {dir: r}\nmodel: {family: layers, input: [1, 28, 28], layers: [%s, flatten, "
+             "{linear: head, out: 10}]}\n" DATA "qat: {recipe: best, %s}\n",
+             of->layer, of->keys);
+    const dt_recipe_source source = source_of(text);
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+    const dt_recipe_options *o = dt_recipe_get(r);
+    const dt_quant_patch *w = &o->qat.weight;
+    ck_assert_int_eq(w->has_scheme ? w->quant.scheme : -1, of->scheme);
+    ck_assert_int_eq(w->has_range ? w->quant.range : -1, of->range);
+    ck_assert_int_eq(w->has_granularity ? w->quant.granularity : -1, of->granularity);
+    ck_assert_double_eq(o->qat_schedule.damping, of->damping);
+    ck_assert_double_eq(o->qat_schedule.rate, of->rate);
+    dt_recipe_free(r);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -1022,8 +1011,8 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, the_shortest_recipe);
     tcase_add_test(values, strings_may_look_like_anything);
     tcase_add_test(values, a_target_chooses_the_rest);
-    tcase_add_test(values, the_best_is_chosen_by_bits);
-    tcase_add_test(values, the_best_of_convolutions_is_learned);
+    tcase_add_loop_test(values, the_best_is_chosen_by_bits_and_layers, 0,
+                        sizeof best_choices / sizeof best_choices[0]);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);

@@ -316,6 +316,31 @@ START_TEST(clipped_updates_are_counted)
 }
 END_TEST
 
+/* qat.rate is reached after a tenth of the updates behind start_step, in equal steps from 1; rates
+ * of groups are factors on it. */
+START_TEST(the_rate_of_qat_is_a_factor)
+{
+    static const double rates[] = { 6, 0.25 };
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 2; i++) {
+        char rate[40];
+        double lr[64];
+        snprintf(rate, sizeof rate, "qat.rate=%g", rates[i]);
+        job j = { .dir = job_path(folder, i == 0 ? "more" : "less"),
+                  .overrides = { "train.log.every_steps=1", "train.steps=60", "qat.start_step=20",
+                                 "train.schedule={name: constant}", "train.optimizer.lr=1e-3",
+                                 rate } };
+        job_run(&j);
+        ck_assert_int_eq(numbers_of(j.dir, "lr", lr, 64), 60);
+        for (int u = 0; u < 60; u++) {
+            const double share = u < 20 ? 0 : fmin(1, (u - 20) / 3.9);
+            TEST_NEAR(lr[u], 1e-3 * (1 + (rates[i] - 1) * share), 1e-12, 1e-9);
+        }
+    }
+}
+END_TEST
+
 /* Frozen parameters keep their first bits. */
 START_TEST(frozen_parameters_do_not_change)
 {
@@ -520,6 +545,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, disabled_qat_trains_as_float_does);
     tcase_add_test(all, validation_is_reported_every_epoch);
     tcase_add_test(all, clipped_updates_are_counted);
+    tcase_add_test(all, the_rate_of_qat_is_a_factor);
     tcase_add_test(all, frozen_parameters_do_not_change);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, threads_change_no_bit);

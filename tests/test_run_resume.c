@@ -37,7 +37,8 @@ static const interruption interruptions[] = {
     { { 12 }, { "train.backward=int8-all" } },
     { { 8 }, { "train.backward=int8" } },
     { { 11 },
-      { "qat={start_step: 4, damping: 1e-3, estimator: dsq, estimator_end: 6, layer_steps: 3, "
+      { "qat={start_step: 4, rate: 3, damping: 1e-3, estimator: dsq, estimator_end: 6, "
+        "layer_steps: 3, "
         "norm_batches: 2, weight: {bits: 2}}",
         "model.norm=batch" } },
     { { 5, 12 }, { "train.float=bf16" } },

@@ -121,10 +121,22 @@ static dt_status check_tie(dt__plan *p, const dt__plan_line *a, const dt__plan_l
     return DT_OK;
 }
 
+#define FOLDED_BITS 6 /* the fewest of a folded weight with one scale */
+
+/* One scale for all channels suits the weight behind a norm, but not the folded one, whose channels
+ * differ in size by the norm: of few bits the small ones are rounded to 0, and what training
+ * normalizes by their batch's statistics, evaluation does not. Networks of integers have no norm.
+ */
+static bool has_levels(const dt__plan *p, const dt_quant_spec *q)
+{
+    return q->granularity != DT_PER_TENSOR || q->bits >= FOLDED_BITS || p->device != NULL;
+}
+
 /* A norm can be folded if no other layer shares the weight or the norm. */
 static bool folds(const dt__plan *p, const dt__plan_line *l)
 {
-    bool alone = p->options->fold_norm && dt__can_fold(l->module);
+    bool alone =
+        p->options->fold_norm && dt__can_fold(l->module) && has_levels(p, &l->weight_quant);
     for (int64_t i = 0; i < p->n && alone; i++) {
         const dt__plan_line *other = &p->line[i];
         alone =

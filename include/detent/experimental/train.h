@@ -229,6 +229,7 @@ typedef struct dt_qat_schedule {
     int64_t refresh_steps; /* updates between computations of a weight's static range; 0: once */
     int64_t freeze_observer_step; /* update at which activations' static ranges freeze; 0: never */
     int64_t freeze_norm_step;     /* update at which folded norms' statistics freeze; 0: never */
+    double rate;                  /* factor on the learning rate while the model is prepared */
     int64_t layer_steps;  /* updates after which the next layer is quantized; 0: all at once */
     int64_t norm_batches; /* batches of the finished model for its norms' statistics; 0: none */
     int estimator;        /* DT_ESTIMATOR_..., for the gradients of weights */

@@ -340,7 +340,7 @@ const dt_key dt__qat_block_keys[] = {
 
 dt_qat_schedule dt_qat_schedule_defaults(void)
 {
-    return (dt_qat_schedule){ .calibrate_batches = 16 };
+    return (dt_qat_schedule){ .calibrate_batches = 16, .rate = 1 };
 }
 
 #undef AT

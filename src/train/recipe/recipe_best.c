@@ -12,18 +12,26 @@ typedef struct choice {
 } choice;
 
 enum { DENSE, CONVOLUTIONAL, KINDS };
-enum { MOST_BITS = 3, CHOICES = 4 };
+enum { MOST_BITS = 4, CHOICES = 5 };
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
-                { "qat.damping", "1e-3" } },
+                { "qat.damping", "1e-3" },
+                { "qat.rate", "4" } },
         [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
     },
     [CONVOLUTIONAL] = {
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
-                { "qat.weight.range", "learned", .is_scheme = true } },
-        [3] = { { "qat.weight.range", "learned", .is_scheme = true } },
+                { "qat.weight.range", "static", .is_scheme = true },
+                { "qat.weight.granularity", "channel", .is_scheme = true },
+                { "qat.rate", "6" } },
+        [3] = { { "qat.weight.range", "static", .is_scheme = true },
+                { "qat.weight.granularity", "channel", .is_scheme = true },
+                { "qat.rate", "4" } },
+        [4] = { { "qat.weight.range", "static", .is_scheme = true },
+                { "qat.weight.granularity", "channel", .is_scheme = true },
+                { "qat.rate", "4" } },
     },
 };
 
@@ -35,15 +43,14 @@ static const char *text_at(dt_recipe *r, const char *path, const char *otherwise
     return node != NULL && node->kind == DT__SCALAR ? node->text : otherwise;
 }
 
-/* Whether another arithmetic than detent's, or a range that is learned, fixes the scheme. */
-static bool has_scheme(dt_recipe *r, int kind)
+/* Whether a preset or runtime has its own arithmetic, or the recipe gives a scheme. */
+static bool has_scheme(dt_recipe *r)
 {
     static const char *const free[] = { "int8-dynamic-int4-weight", "int4-weight",
                                         "int8-dynamic-int8-weight", "int8-static-int8-weight" };
     const char *preset = text_at(r, "qat.preset", free[0]);
     if (strcmp(text_at(r, "qat.target", "detent"), "detent") != 0) return true;
-    const char *range = text_at(r, "qat.weight.range", "dynamic");
-    if (kind == DENSE && strcmp(range, "learned") == 0) return true;
+    if (dt__node_at(r, "qat.weight.scheme", NULL) != NULL) return true;
     for (int i = 0; i < DT__COUNT_OF(free); i++) {
         if (strcmp(preset, free[i]) == 0) return false;
     }
@@ -60,39 +67,43 @@ static bool has_convolutions(const dt__node *n)
     return false;
 }
 
-/* Convolutional, where ranges of weights can be learned as the settings that are given are. */
 static int kind_of(dt_recipe *r)
 {
     static const char *const families[] = { "cnn", "resnet", "unet" };
     const char *family = text_at(r, "model.family", "");
-    bool convolutional = has_convolutions(dt__node_at(r, "model.layers", NULL));
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
-        convolutional = convolutional || strcmp(family, families[i]) == 0;
+        if (strcmp(family, families[i]) == 0) return CONVOLUTIONAL;
     }
-    const bool learns = dt__node_at(r, "qat.weight.scheme", NULL) == NULL &&
-                        strcmp(text_at(r, "qat.weight.range", "learned"), "learned") == 0 &&
-                        strcmp(text_at(r, "qat.weight.granularity", ""), "tensor") != 0 &&
-                        strcmp(text_at(r, "qat.weight.scale_dtype", "f32"), "f32") == 0;
-    return convolutional && learns ? CONVOLUTIONAL : DENSE;
+    return has_convolutions(dt__node_at(r, "model.layers", NULL)) ? CONVOLUTIONAL : DENSE;
 }
 
-/* The bits of all weights that no rule changes, of which 2 to 3 have choices. */
+/* The bits of all weights that no rule changes, of which 2 to 4 have choices; else 0. */
 static int bits_of(dt_recipe *r)
 {
-    const char *bits = text_at(r, "qat.weight.bits", "");
-    return bits[0] >= '2' && bits[0] <= '3' && bits[1] == 0 ? bits[0] - '0' : 0;
+    const char *preset = text_at(r, "qat.preset", "int8-dynamic-int4-weight");
+    const char *bits = text_at(r, "qat.weight.bits", strstr(preset, "int4-weight") ? "4" : "");
+    return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
+}
+
+/* Whether a choice does not go with what the recipe gives. */
+static bool is_excluded(dt_recipe *r, const choice *c)
+{
+    const bool learned = strcmp(text_at(r, "qat.weight.range", ""), "learned") == 0;
+    const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
+    return (c->is_alone && dt__node_at(r, "qat.rules", NULL) != NULL) ||
+           (learned && strcmp(c->value, "asymmetric") == 0) ||
+           (groups && strcmp(c->path, "qat.weight.granularity") == 0);
 }
 
 void dt__recipe_take_best(dt_recipe *r)
 {
     const dt__node *node = dt__node_at(r, "qat.recipe", NULL);
     if (strcmp(text_at(r, "qat.recipe", dt__best_names[0]), "best") != 0) return;
-    const int kind = kind_of(r);
-    const choice *of = choices[kind][bits_of(r)];
-    const bool fixed = has_scheme(r, kind), ruled = dt__node_at(r, "qat.rules", NULL) != NULL;
+    const choice *of = choices[kind_of(r)][bits_of(r)];
+    const bool fixed = has_scheme(r);
     for (int i = 0; i < CHOICES && of[i].path != NULL; i++) {
         if (dt__node_at(r, of[i].path, NULL) != NULL || (fixed && of[i].is_scheme)) continue;
-        if (ruled && of[i].is_alone) continue;
+        if (is_excluded(r, &of[i])) continue;
         dt__node *value = dt__yaml_parse(r, of[i].value, strlen(of[i].value), DT__FROM_BEST);
         const dt__graft graft = { of[i].path, node, value };
         if (value != NULL) dt__recipe_graft(r, &graft);

@@ -368,6 +368,8 @@ dt_status dt__run_update_ranges(dt__run *r);
 dt_status dt__run_quantize_more(dt__run *r);
 /* Says what qat.recipe chose. */
 void dt__run_say_best(dt__run *r);
+/* The factor of qat.rate on the next update's learning rate; 1 before the model is prepared. */
+double dt__run_qat_rate(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */
 dt_status dt__run_damp(dt__run *r);
 /* After training: qat.norm_batches. */

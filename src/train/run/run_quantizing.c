@@ -1,6 +1,7 @@
-/* How a prepared model trains: the keys qat.layer_steps, estimator and damping, which follow from
- * the step alone, and qat.norm_batches after the last update. With t from 0 at qat.start_step to 1
- * at the end of training:
+/* How a prepared model trains: the keys qat.rate, layer_steps, estimator and damping, which follow
+ * from the step alone, and qat.norm_batches after the last update. With t from 0 at qat.start_step
+ * to 1 at the end of training:
+ *     factor    1 + (rate - 1) min(1, 10 t)       of the learning rate
  *     layers    the first 1 + floor(updates / layer_steps) are quantized
  *     strength  first + (last - first) t
  *     lambda    damping (1 - cos(pi t)) / 2       [Nagel et al. 2022] */
@@ -14,6 +15,12 @@ static int64_t since_start(dt__run *r) { return *dt__run_count(r, DT__COUNT_STEP
 static double progress(dt__run *r)
 {
     return (double)since_start(r) / (double)dt__max_i64(1, r->data.steps - r->data.start - 1);
+}
+
+double dt__run_qat_rate(dt__run *r)
+{
+    if (*dt__run_count(r, DT__COUNT_PREPARED) == 0) return 1;
+    return 1 + (r->o->qat_schedule.rate - 1) * fmin(1, 10 * progress(r));
 }
 
 static dt_status set_estimator(dt__run *r)

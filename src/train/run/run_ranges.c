@@ -6,6 +6,7 @@
 #include "train/quantize/calibration.h"
 #include "train/run/run.h"
 #include "autograd/spread.h"
+#include "nn/fold.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +43,20 @@ static dt_status take_scales(dt__run *r, dt_module *m)
     return DT_OK;
 }
 
+/* Norms that dt_prepare could fold, but for the one scale of their weight. */
+static void say_apart(dt__run *r, dt_module *m)
+{
+    int64_t n = 0;
+    DT__EACH_MODULE(layer, m) {
+        if (!dt__can_fold(layer) || layer->folding != DT__APART) continue;
+        n += dt_is_fake_quant(dt_param(layer, "weight"));
+    }
+    if (n == 0 || !r->o->qat.fold_norm) return;
+    dt__say(r->ctx,
+            "the norms of %lld layer%s stay apart: too few bits for one scale of all channels",
+            (long long)n, n == 1 ? "" : "s");
+}
+
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
@@ -53,6 +68,7 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
         dt__say(r->ctx, "the norm of %lld channel%s has weight 0: training does not fold %s",
                 (long long)zeros, zeros == 1 ? "" : "s", zeros == 1 ? "it" : "them");
     }
+    say_apart(r, m);
     if (!trained || !dt_is_observed(m)) return DT_OK;
     DT__TRY(dt__spread_begin(r->ctx, m));
     return dt__spread_end(r->ctx, dt__observe_ranges(m, r->data.train, r->o));

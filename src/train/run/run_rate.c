@@ -1,6 +1,6 @@
 /* The learning rate of an update: that of the schedule times the reductions of schedule plateau,
- * whose state is in counters of the run, and what spikes lowered. Groups of parameters have factors
- * on it. */
+ * whose state is in counters of the run, what spikes lowered, and of a prepared model qat.rate.
+ * Groups of parameters have factors on it. */
 #include "core/text/glob.h"
 #include "nn/module.h"
 #include "train/run/run.h"
@@ -32,7 +32,8 @@ double dt__run_rate(dt__run *r)
     const double lr = dt_schedule_rate(&r->stage.schedule, r->o->train.optimizer.lr,
                                        *dt__run_count(r, DT__COUNT_STEP));
     const double lowered = (double)*dt__run_count(r, DT__COUNT_LOWERED);
-    return lr * dt_plateau_factor(&r->stage.schedule, &p) * pow(r->o->train.spikes.factor, lowered);
+    return lr * dt__run_qat_rate(r) * dt_plateau_factor(&r->stage.schedule, &p) *
+           pow(r->o->train.spikes.factor, lowered);
 }
 
 void dt__run_plateau(dt__run *r, double loss)
