@@ -84,6 +84,7 @@ START_TEST(a_layer_is_trained_and_converted)
     check_runs("inspect run --layers");
     ck_assert_ptr_nonnull(strstr(said, "pact"));
     check_runs("eval run/model.safetensors run/recipe.yaml");
+    check_runs("eval run/model.safetensors run");
     check_fails("inspect run/model.safetensors --layers", "needs plugin 'pact' of XXH3 ");
     check_runs("inspect run/model.safetensors --layers --plugin ./pact.so");
     test_write_text((test_join(path, folder, "s.yaml"), path),

@@ -87,23 +87,31 @@ static int check_environment(const cli_args *args, dt_ctx *ctx)
     return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx)); /* $DETENT_CPU */
 }
 
+/* The recipe of a run's folder. */
+static bool is_run(const char *folder, char path[CLI_PATH])
+{
+    const int n = snprintf(path, CLI_PATH, "%s/recipe.yaml", folder);
+    return n > 0 && n < CLI_PATH && access(path, F_OK) == 0;
+}
+
 /* The recipe of the run that a model is of, or that a command is given besides a model; false:
  * there is none. */
-static bool recipe_of(const cli_args *args, char path[CLI_PATH + 16])
+static bool recipe_of(const cli_args *args, char path[CLI_PATH])
 {
-    const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE]") != NULL &&
+    const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE") != NULL &&
                        strchr(args->words[1], '=') == NULL;
-    if (args->run != NULL) snprintf(path, CLI_PATH + 16, "%s/recipe.yaml", args->run);
-    else if (given) snprintf(path, CLI_PATH + 16, "%s", args->words[1]);
-    else return false;
-    return access(path, R_OK) == 0; /* else a folder of checkpoints alone, or a shipped recipe */
+    if (args->run != NULL) return is_run(args->run, path);
+    if (!given) return false;
+    if (is_run(args->words[1], path)) return true;
+    return snprintf(path, CLI_PATH, "%s", args->words[1]) < CLI_PATH &&
+           access(path, R_OK) == 0; /* else a folder of checkpoints alone, or a shipped recipe */
 }
 
 /* Loads the plugins of the command line, then those that the recipe names. */
 static int load_plugins(const cli_args *args, dt_ctx *ctx)
 {
     static const char *const reads[] = { "run", NULL };
-    char path[CLI_PATH + 16];
+    char path[CLI_PATH];
     for (int i = 0; i < args->n_plugins; i++) {
         if (dt_plugin_load(ctx, args->plugin[i]) != DT_OK) return cli_fail_file(args, ctx);
     }
@@ -265,13 +273,6 @@ static bool find_recipe(const char *model, char path[CLI_PATH])
         if (n > 0 && n < CLI_PATH && access(path, F_OK) == 0) return true;
     }
     return false;
-}
-
-/* The recipe of a run's folder. */
-static bool is_run(const char *folder, char path[CLI_PATH])
-{
-    const int n = snprintf(path, CLI_PATH, "%s/recipe.yaml", folder);
-    return n > 0 && n < CLI_PATH && access(path, F_OK) == 0;
 }
 
 bool cli_lies_in_run(const char *model)
