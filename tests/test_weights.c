@@ -308,9 +308,16 @@ static void write_weights(const call *k, const char *path)
     test_write_file(path, file, 8 + n + DATA - (size_t)k->cut);
 }
 
+/* An option that a call gives itself is not given twice. */
+static const char *unless_given(const call *k, const char *option, const char *text)
+{
+    const bool given = k->arguments != NULL && strstr(k->arguments, option) != NULL;
+    return given ? "" : text;
+}
+
 START_TEST(program)
 {
-    char folder[TEST_PATH], path[TEST_PATH], map[32] = "", more[TEST_PATH] = "";
+    char folder[TEST_PATH], path[TEST_PATH];
     const call *k = &calls[_i];
     char *output = NULL;
     test_folder(folder);
@@ -320,12 +327,13 @@ START_TEST(program)
     test_write_text(path, k->network == NULL ? NETWORK : k->network);
     test_join(path, folder, "map.yaml");
     if (k->map != NULL) test_write_text(path, k->map);
-    if (k->map != NULL) snprintf(map, sizeof map, "--map F/map.yaml");
-    snprintf(more, sizeof more, "%s %s", map, k->arguments == NULL ? "" : k->arguments);
-    const int status = test_shell(&output,
-                                  "cd '%s' && ln -s . F && '%s/detent' import w.safetensors "
-                                  "--network F/net.yaml -o F/m.safetensors %s 2>&1",
-                                  folder, DETENT_BINARY_DIR, more);
+    const char *map = k->map == NULL ? "" : unless_given(k, "--map", "--map F/map.yaml");
+    const int status = test_shell(
+        &output,
+        "cd '%s' && ln -s . F && '%s/detent' import w.safetensors "
+        "%s %s %s %s 2>&1",
+        folder, DETENT_BINARY_DIR, unless_given(k, "--network", "--network F/net.yaml"),
+        unless_given(k, "-o", "-o F/m.safetensors"), map, k->arguments == NULL ? "" : k->arguments);
     TEST_EACH(status == k->status, "call %d, %s: %d: %s", _i, k->says, status, output);
     TEST_EACH(strstr(output, k->says) != NULL, "call %d, %s: %s", _i, k->says, output);
     free(output);
