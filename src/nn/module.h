@@ -21,8 +21,8 @@ typedef struct dt__hook {
     dt_hook call;
     void *user;
     void (*drop)(dt_ctx *ctx, void *user);
-    /* Of a weight's hook: whether the gradient of what it returns is now that of what it gets. NULL:
-     * not known. */
+    /* Of a weight's hook: whether the gradient of its result is now that of its operand. NULL: not
+     * known. */
     bool (*is_straight)(const void *user);
 } dt__hook;
 

@@ -1,9 +1,9 @@
 /* The gradient of a low-rank adapter without the gradient of the merged weight.
  *     y = y0, a view, where y0 = x W'^T + b was computed with W' = W + s B A as a constant
  *     dy0 = dy      dA = s (dy B)^T x      dB = s dy^T (x A^T)      dx = 0      s = alpha / rank
- * which are B^T dW' and dW' A^T for dW' = dy^T x, in rows * rank * (in + out) products each in place
- * of rows * in * out: dW' [out, in] is never made. x is the value that was multiplied: of codes,
- * the dequantized one. */
+ * which are B^T dW' and dW' A^T for dW' = dy^T x, in rows * rank * (in + out) products each, in
+ * place of rows * in * out: dW' [out, in] is never made. x is the value that was multiplied: of
+ * codes, the dequantized one. */
 #include "ops/ops_list.h"
 #include "ops/products/linear_codes.h"
 #include "ops/shape/view.h"
