@@ -374,6 +374,11 @@ const char *new_data_task(const dt_target_look *look, int64_t rows, const char *
                      look->is_bits ? "0 and 1: they are classes, several at once (--task "
                                      "regression: values)"
                                    : "numbers: they are values");
+        if (look->is_one_hot) {
+            cli_text_add(why,
+                         ". Every row has one 1: of classes that exclude each other the target "
+                         "is one column, the number or name of the class (y.argmax(1))");
+        }
         return look->is_bits ? "multi_label" : "regression";
     }
     cli_text_add(why, "%s has %lld different %s in %lld rows: %s", name, (long long)look->different,

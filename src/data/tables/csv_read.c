@@ -57,7 +57,9 @@ static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_field *f,
                             int32_t *out)
 {
-    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a class");
+    if (f->n == 0)
+        return dt__csv_refuse(
+            r, f, "is empty; expected a class: rows without one are to be left out of the file");
     if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
         return dt__csv_refuse(r, f, dt__csv_not_utf8);
     }
