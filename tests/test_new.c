@@ -119,6 +119,45 @@ static void expect_lines(const char *there, const char *absent)
     free(text);
 }
 
+/* A path that is no data is described. */
+START_TEST(other_paths_are_described)
+{
+    static const char *const made[][2] = {
+        { "mkdir d", "d: not data of a known kind (it is empty)" },
+        { "mkdir d && touch d/b.bmp d/a.bmp d/.x", "(it holds files, such as d/a.bmp)" },
+        { "mkdir -p d/u d/v && touch d/u/1.bmp", "folders, such as d/u, which holds files, such as "
+                                                 "d/u/1.bmp)" },
+        { "mkdir -p d/u/v/w", "(it holds folders, such as d/u, which holds folders)" },
+        { "mkdir -p d/u", "(it holds folders, such as d/u, which is empty)" },
+        { "true", "d: not data of a known kind, and no file or folder" },
+        { "echo '[]' > d", "d: not data of a known kind; these" },
+    };
+    test_folder(folder);
+    for (int i = 0; i < 7; i++) {
+        test_shell(NULL, "cd %s && rm -rf d && %s", folder, made[i][0]);
+        run(4, made[i][1], "new n.yaml --data d");
+    }
+    test_shell(NULL, "cd %s && echo '[]' > d.json", folder);
+    run(4, "(of JSON an object a line is read: jq -c '.[]'", "new n.yaml --data d.json");
+}
+END_TEST
+
+/* A mistake in texts is told, not what the last attempt at a context says. */
+START_TEST(mistakes_in_texts_are_told)
+{
+    test_folder(folder);
+    FILE *f = file_of("t.jsonl");
+    const int n = 20 + below(20), bad = below(n);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "{\"prompt\": \"%d\", \"completion\": \"%s\"}\n", i, i == bad ? "" : "7");
+    }
+    fclose(f);
+    char words[80];
+    snprintf(words, sizeof words, "example %d of it has no completion", bad + 1);
+    run(2, words, "new n.yaml --data t.jsonl");
+}
+END_TEST
+
 /* Bits of which every row has one are perhaps one class; that is said, if it is so. */
 START_TEST(classes_that_are_one_hot)
 {
@@ -808,6 +847,8 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, tables_get_recipes_that_run);
     tcase_add_test(cases, classes_that_are_one_hot);
     tcase_add_test(cases, marks_among_numbers);
+    tcase_add_test(cases, other_paths_are_described);
+    tcase_add_test(cases, mistakes_in_texts_are_told);
     tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, groups_of_tables);
     tcase_add_test(cases, texts_get_a_context_that_fits);
