@@ -689,12 +689,15 @@ START_TEST(one_error_names_all)
         "  - {linear: wide, out: 600}\n  - {softmax: shares}\n",
         "  family: layers\n  input: [12, 3]\n  layers:\n"
         "  - {conv1d: front, out: 4}\n  - {gru: cells, hidden: 5}\n  - {linear: head, out: 2}\n",
+        "  family: layers\n  input: [7]\n  layers:\n"
+        "  - {linear: first, out: 9, norm: batch}\n  - {linear: head, out: 2}\n",
     };
     static const char *const words[][4] = {
         { "hardsigmoid of smooth", "group_norm of next.norm", "silu of next.activation",
           "softmax of shares: a row has more than 511 elements" },
         { "recurrent_layer of cells.layers.0: its gates", "linear of head: its input must be", "",
           "" },
+        { "batch_norm1d of first.norm: a batch norm", "it must be left out (norm: none)", "", "" },
     };
     dt_qat_options o = dt_qat_defaults();
     o.preset = DT_DEVICE_INT4;

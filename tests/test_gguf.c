@@ -1122,7 +1122,8 @@ START_TEST(what_llama_cpp_lacks)
     t.info.family = dt_family_named(t.ctx, "mlp");
     TEST_FAILS(t.ctx, DT_ERR_STATE, "detent merge", export_as(&t, DT_GGUF_TRAINED));
     TEST_OK(t.ctx, dt_lora_merge(t.m));
-    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "this is a mlp", export_as(&t, DT_GGUF_TRAINED));
+    TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "this one is of family mlp",
+               export_as(&t, DT_GGUF_TRAINED));
     TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "not known how",
                dt_export(t.m, NULL, "gguf", NULL, t.path, NULL));
     drop(&t);

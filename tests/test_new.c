@@ -119,6 +119,105 @@ static void expect_lines(const char *there, const char *absent)
     free(text);
 }
 
+/* A path that is no data is described. */
+START_TEST(other_paths_are_described)
+{
+    static const char *const made[][2] = {
+        { "mkdir d", "d: not data of a known kind (it is empty)" },
+        { "mkdir d && touch d/b.bmp d/a.bmp d/.x", "(it holds files, such as d/a.bmp)" },
+        { "mkdir -p d/u d/v && touch d/u/1.bmp", "folders, such as d/u, which holds files, such as "
+                                                 "d/u/1.bmp)" },
+        { "mkdir -p d/u/v/w", "(it holds folders, such as d/u, which holds folders)" },
+        { "mkdir -p d/u", "(it holds folders, such as d/u, which is empty)" },
+        { "true", "d: not data of a known kind, and no file or folder" },
+        { "echo '[]' > d", "d: not data of a known kind; these" },
+    };
+    test_folder(folder);
+    for (int i = 0; i < 7; i++) {
+        test_shell(NULL, "cd %s && rm -rf d && %s", folder, made[i][0]);
+        run(4, made[i][1], "new n.yaml --data d");
+    }
+    test_shell(NULL, "cd %s && echo '[]' > d.json", folder);
+    run(4, "(of JSON an object a line is read: jq -c '.[]'", "new n.yaml --data d.json");
+}
+END_TEST
+
+/* A mistake in texts is told, not what the last attempt at a context says. */
+START_TEST(mistakes_in_texts_are_told)
+{
+    test_folder(folder);
+    FILE *f = file_of("t.jsonl");
+    const int n = 20 + below(20), bad = below(n);
+    for (int i = 0; i < n; i++) {
+        fprintf(f, "{\"prompt\": \"%d\", \"completion\": \"%s\"}\n", i, i == bad ? "" : "7");
+    }
+    fclose(f);
+    char words[80];
+    snprintf(words, sizeof words, "example %d of it has no completion", bad + 1);
+    run(2, words, "new n.yaml --data t.jsonl");
+}
+END_TEST
+
+/* Bits of which every row has one are perhaps one class; that is said, if it is so. */
+START_TEST(classes_that_are_one_hot)
+{
+    test_folder(folder);
+    for (int hot = 0; hot < 2; hot++) {
+        const int rows = 40 + below(60), other = below(rows);
+        FILE *f = file_of("t.csv");
+        fputs("a,p,q,r\n", f);
+        for (int k = 0; k < rows; k++) {
+            const int one = k < 3 ? k : below(3);
+            fprintf(f, "%d.5,%d,%d,%d\n", below(90), one == 0, one == 1,
+                    one == 2 || (!hot && k == other));
+        }
+        if (!hot) fputs("1.5,0,0,0\n", f);
+        fclose(f);
+        char *text;
+        test_shell(&text,
+                   "cd %s && '" DETENT_BINARY_DIR "/detent' new n.yaml --data t.csv --target "
+                   "p,q,r 2>&1 && rm n.yaml",
+                   folder);
+        ck_assert_ptr_nonnull(strstr(text, "a table, multi_label"));
+        ck_assert_msg((strstr(text, "Every row has one 1") != NULL) == (hot == 1), "%s", text);
+        free(text);
+    }
+}
+END_TEST
+
+/* A column of numbers with a few marks is numbers that are missing there; with many it is texts. */
+START_TEST(marks_among_numbers)
+{
+    static const char *const marks[] = { "inf", "error", "n.v.", "-" };
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(draws); i++) {
+        const int odd = 1 + below(4), rows = 130 + below(100), every = 12 + below(20);
+        int first = below(4), there[4] = { 0 };
+        char rule[160] = "missing: median, indicator: true, words: [";
+        FILE *f = file_of("t.csv");
+        fputs("a,b,target\n", f);
+        for (int k = 0; k < rows; k++) {
+            const int mark = (first + k / every) % 4;
+            if (k % every == 0 && k / every < odd) {
+                fprintf(f, "%s,", marks[mark]);
+                snprintf(rule + strlen(rule), sizeof rule - strlen(rule), "%s'%s'",
+                         k > 0 ? ", " : "", marks[mark]);
+                there[mark]++;
+            } else {
+                fprintf(f, "%d.%03d,", below(100), k);
+            }
+            fprintf(f, "%d.5,%s\n", below(90), k % 2 == 0 ? "on" : "off");
+        }
+        fclose(f);
+        strcat(rule, "]");
+        run(0, "n.yaml: a table", "new n.yaml --data t.csv --target target");
+        run(0, "no errors", "config validate n.yaml");
+        const bool many = odd == 4;
+        expect_lines(many ? "{columns: ['a'], type: ignore}" : rule, many ? "words: [" : "ignore");
+    }
+}
+END_TEST
+
 START_TEST(moments_get_windows)
 {
     test_folder(folder);
@@ -746,6 +845,10 @@ Suite *test_new_suite(void)
     TCase *cases = tcase_create("new");
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, tables_get_recipes_that_run);
+    tcase_add_test(cases, classes_that_are_one_hot);
+    tcase_add_test(cases, marks_among_numbers);
+    tcase_add_test(cases, other_paths_are_described);
+    tcase_add_test(cases, mistakes_in_texts_are_told);
     tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, groups_of_tables);
     tcase_add_test(cases, texts_get_a_context_that_fits);

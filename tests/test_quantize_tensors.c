@@ -659,7 +659,7 @@ START_TEST(bad_rules_are_refused)
         { "quantize: {tensors: [{match: up, op: conv_transpose2d, output_padding: 1}]}",
           "'quantize.tensors.0.output_padding': 'up.weight' [4,3,2,2]: " },
         { "quantize: {rounder: gptq}", "1:21: error: the rounder needs the inputs of 3 weights, "
-                                       "and there is no calibration file: "
+                                       "and there is no calibration file (--calibration): "
                                        "'a.weight', " },
         { "quantize: {tensors: [{match: '*', skip: true}]}", "nothing to round" },
     };

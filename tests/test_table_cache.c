@@ -94,7 +94,7 @@ START_TEST(errors_behind_the_first_window)
     } all[] = {
         { "7,oops\n", "line 400002, column 2 ('y'): 'oops'" },
         { "7,\"oops\n", "line 400002, column 2 ('y'): 'oops?' begins with a quote" },
-        { "7\n", "line 400002 has 1 fields" },
+        { "7\n", "line 400002 has 1 field;" },
     };
     dt_ctx *ctx = sample_context(1);
     const dt_csv_options o = { .header = true, .target = { 1, { "y" } } };

@@ -314,6 +314,12 @@ START_TEST(folders)
     TEST_FAILS(ctx, DT_ERR_FORMAT, "folder 'maybe' is not a class of the training data",
                open_parts(ctx, &o, &d));
     o.test.n = 0;
+    const char *dir = o.dir;
+    o.dir = NULL;
+    o.train = (dt_strings){ 1, { "top.csv" } };
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "'top.csv': it is in no folder that is its class; a table is",
+               open_parts(ctx, &o, &d));
+    o.dir = dir;
     o.train = (dt_strings){ 2, { "yes/*.wav", "fast/*.wav" } };
     TEST_FAILS(ctx, DT_ERR_FORMAT, "as `sox IN -r 8000 -c 1 OUT` writes them",
                open_parts(ctx, &o, &d));

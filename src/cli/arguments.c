@@ -17,6 +17,15 @@ static const char *begun_by(const cli_command *c, const char *name)
     return found;
 }
 
+/* Whether a command that was interrupted goes on when it is called again. */
+static bool goes_on(const cli_command *c)
+{
+    static const char *const names[] = { "sweep", "search", "quantize" };
+    bool found = false;
+    for (int i = 0; i < 3; i++) found = found || strcmp(names[i], c->name) == 0;
+    return found;
+}
+
 /* Reports an unknown option. `next` is the argument after it, or NULL. */
 static int refuse_option(const cli_args *args, const char *text, const char *next)
 {
@@ -32,6 +41,10 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
         const char *value = strchr(text, '=');
         value = value != NULL ? value + 1 : next != NULL && *next != '-' ? next : "VALUE";
         return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
+    }
+    if (strcmp(name, "--resume") == 0 && goes_on(args->command)) {
+        return cli_fail(args, CLI_USAGE, "no option '%s': the same command goes on by itself",
+                        name);
     }
     if (meant == NULL) meant = dt_nearest(names, name);
     if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);

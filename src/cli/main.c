@@ -196,7 +196,8 @@ static const cli_command commands[] = {
       "are "
       "rounded anew",
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
-      .options = { { "-o", "FILE", "the file to write", .writes = true } } },
+      .options = { { "-o", "FILE", "the file to write", .writes = true },
+                   { "--quiet", NULL, "no line about it" } } },
     { "import", "MODEL [key=value ...] -o FILE",
       "an ONNX or TFLite model as a model of family layers: float, or prepared with the integers "
       "of the file; or weights of PyTorch or Keras (.safetensors, .npz) for the network of a "

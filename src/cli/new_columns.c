@@ -1,5 +1,5 @@
 /* What the columns of a table become in the recipe of `detent new`:
- *     numbers     as they are; with holes the median and an indicator
+ *     numbers     as they are; with holes, or texts such as 'error', the median and an indicator
  *     words       categories, at most MOST, that have rows enough to be learned and to be in each
  *                 fold; holes are a category of their own
  *     booleans    0 or 1; with holes the most frequent one and an indicator
@@ -18,6 +18,7 @@
 #define NAMES DT_MAX_LIST /* of a rule */
 #define LEFT_OUT "type: ignore"
 #define OF_ROWS "times of the rows"
+#define MARKS 24 /* bytes of texts among numbers */
 #define SHOWN 40 /* numbers without a rule that are shown */
 
 /* What is decided of a column. */
@@ -69,11 +70,35 @@ static bool is_counter(const dt_column_look *c, int64_t rows)
     return counts && rows > 2 && n > 2 && strcasecmp(c->name + n - 2, "id") == 0;
 }
 
+/* Whether a column has numbers but for a few texts such as 'inf', 'error' or '-', which are read as
+ * missing. */
+static bool holds_numbers(const dt_column_look *c, int64_t there)
+{
+    const bool few = c->odd[0] != NULL && c->odd[DT_LOOK_ODD - 1] == NULL;
+    size_t bytes = 0;
+    for (int i = 0; i < DT_LOOK_ODD && c->odd[i] != NULL; i++) bytes += strlen(c->odd[i]);
+    return bytes <= MARKS && c->type == DT_COLUMN_CATEGORY && few && c->different > FEW &&
+           10 * c->numbers >= 9 * there;
+}
+
+static void decide_numbers(const dt_column_look *c, decision *out)
+{
+    cli_text words = { .used = 0 };
+    for (int i = 0; i < DT_LOOK_ODD && c->odd[i] != NULL; i++) {
+        if (i > 0) cli_text_add(&words, ", ");
+        new_data_quote(&words, c->odd[i], strlen(c->odd[i]));
+    }
+    SAY(rule, "missing: median, indicator: true, words: [%.100s]", words.text);
+    SAY(why, "numbers, and %.30s", words.text);
+    SAY(becomes, "number, else median; indicator");
+}
+
 /* Why a column is left out; NULL: it is an input. */
 static const char *why_not(const dt_column_look *c, int64_t rows)
 {
     const int64_t there = rows - c->missing;
     const bool many = c->different > FEW && c->different > there / 2;
+    if (holds_numbers(c, there)) return NULL;
     if (*c->name == 0 && c->type != DT_COLUMN_NUMBER) return "no name";
     if (there == 0) return "no value";
     if (c->different == 1 && c->missing == 0) return "always the same";
@@ -98,6 +123,8 @@ static void decide(const dt_column_look *c, int64_t rows, decision *out)
         SAY(why, "%s", not_used);
     } else if (c->type == DT_COLUMN_TIME) {
         decide_time(c, out);
+    } else if (holds_numbers(c, rows - c->missing)) {
+        decide_numbers(c, out);
     } else if (c->type == DT_COLUMN_NUMBER) {
         if (holes) SAY(rule, "missing: median, indicator: true");
         SAY(why, c->is_integer ? "integers" : "numbers");

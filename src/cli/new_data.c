@@ -3,10 +3,13 @@
 
 #include <detent/experimental/tables.h>
 
+#include <dirent.h>
 #include <glob.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* ---- what there is -------------------------------------------------------------------------- */
 
@@ -137,6 +140,62 @@ const char *new_data_sounds(const new_data *d, int i)
         if (holds(d->path, kinds[k].inside) && i-- == 0) return kinds[k].inside;
     }
     return NULL;
+}
+
+/* The first entry of a folder that is a folder, or not; false: there is none. */
+static bool first_entry(const char *folder, bool is_folder, char out[CLI_PATH])
+{
+    struct dirent **entry = NULL;
+    const int n = scandir(folder, &entry, NULL, alphasort);
+    bool found = false;
+    for (int i = 0; i < n; i++) {
+        struct stat about;
+        char path[CLI_PATH];
+        const int bytes = snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
+        if (!found && entry[i]->d_name[0] != '.' && bytes < CLI_PATH && stat(path, &about) == 0 &&
+            S_ISDIR(about.st_mode) == is_folder) {
+            found = true;
+            memcpy(out, path, (size_t)bytes + 1);
+        }
+        free(entry[i]);
+    }
+    free(entry);
+    return found;
+}
+
+void new_data_holds(const char *path, cli_text *out)
+{
+    char folder[CLI_PATH], file[CLI_PATH];
+    struct stat about;
+    const bool exists = stat(path, &about) == 0;
+    if (!exists) {
+        cli_text_add(out, ", and no file or folder");
+    } else if (ends_in(path, ".json")) {
+        cli_text_add(out,
+                     " (of JSON an object a line is read: jq -c '.[]' FILE.json > FILE.jsonl)");
+    }
+    if (!exists || !S_ISDIR(about.st_mode)) return;
+    if (first_entry(path, false, file)) {
+        cli_text_add(out, " (it holds files, such as ");
+        cli_text_add_name(out, file);
+        cli_text_add(out, ")");
+        return;
+    }
+    if (!first_entry(path, true, folder)) {
+        cli_text_add(out, " (it is empty)");
+        return;
+    }
+    cli_text_add(out, " (it holds folders, such as ");
+    cli_text_add_name(out, folder);
+    if (first_entry(folder, true, file)) {
+        cli_text_add(out, ", which holds folders)");
+    } else if (first_entry(folder, false, file)) {
+        cli_text_add(out, ", which holds files, such as ");
+        cli_text_add_name(out, file);
+        cli_text_add(out, ")");
+    } else {
+        cli_text_add(out, ", which is empty)");
+    }
 }
 
 bool new_data_find(new_data *d)
@@ -374,6 +433,11 @@ const char *new_data_task(const dt_target_look *look, int64_t rows, const char *
                      look->is_bits ? "0 and 1: they are classes, several at once (--task "
                                      "regression: values)"
                                    : "numbers: they are values");
+        if (look->is_one_hot) {
+            cli_text_add(why,
+                         ". Every row has one 1: of classes that exclude each other the target "
+                         "is one column, the number or name of the class (y.argmax(1))");
+        }
         return look->is_bits ? "multi_label" : "regression";
     }
     cli_text_add(why, "%s has %lld different %s in %lld rows: %s", name, (long long)look->different,

@@ -62,6 +62,8 @@ const char *new_data_sounds(const new_data *d, int i);
 /* Finds out what d->path is; sets kind, columns, language, images, sounds and tested. False:
  * nothing that is known. */
 bool new_data_find(new_data *d);
+/* Adds what a path holds, of which nothing is known, for a message. */
+void new_data_holds(const char *path, cli_text *out);
 
 /* Whether d->path is a table. */
 bool new_data_is_table(const new_data *d);

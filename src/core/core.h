@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
+#define DT__S(n) ((n) == 1 ? "" : "s") /* of a plural in a message */
 #define DT__COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define DT__TRY(call)                                                                              \
     do {                                                                                           \

@@ -98,8 +98,9 @@ static dt_status check(const dt_dataset *d, const conversion *c)
                        d->kind->examples);
     }
     if (dt_features_frames(c->features, c->samples) > 0) return DT_OK;
-    return dt_fail(d->ctx, DT_ERR_ARG, "features: signals of %lld samples are shorter than a frame",
-                   (long long)c->samples);
+    return dt_fail(d->ctx, DT_ERR_ARG,
+                   "features: signals of %lld sample%s are shorter than a frame",
+                   (long long)c->samples, DT__S(c->samples));
 }
 
 dt_status dt_dataset_features(dt_dataset *d, const dt_features_options *options)

@@ -76,10 +76,11 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
     dt_status status = DT_OK;
     for (int i = 0; i < 2 && given[0]->n > 0 && status == DT_OK; i++) {
         if (given[i]->n != 1 && given[i]->n != channels) {
-            status = dt_fail(
-                ctx, DT_ERR_CONFIG,
-                "data.standardize.%s: %d numbers for %lld channels; expected one, or one for each",
-                i == 0 ? "mean" : "deviation", given[i]->n, (long long)channels);
+            status = dt_fail(ctx, DT_ERR_CONFIG,
+                             "data.standardize.%s: %d number%s for %lld channel%s; expected one, "
+                             "or one for each",
+                             i == 0 ? "mean" : "deviation", given[i]->n, DT__S(given[i]->n),
+                             (long long)channels, DT__S(channels));
         }
         for (int64_t c = 0; status == DT_OK && c < channels; c++) {
             (i == 0 ? mean : deviation)[c] = given[i]->v[given[i]->n == 1 ? 0 : c];

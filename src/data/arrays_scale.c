@@ -43,9 +43,9 @@ dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
     const int64_t channels = dt_dataset_array_channels(d);
     if (n != 1 && n != channels) {
         return dt_fail(d->ctx, DT_ERR_ARG,
-                       "mean and deviation: %lld numbers for arrays of %lld channel%s: expected "
+                       "mean and deviation: %lld number%s for arrays of %lld channel%s: expected "
                        "one for all or one for each",
-                       (long long)n, (long long)channels, channels == 1 ? "" : "s");
+                       (long long)n, DT__S(n), (long long)channels, channels == 1 ? "" : "s");
     }
     DT__TRY(check_numbers(d, "mean", n, mean));
     DT__TRY(check_numbers(d, "deviation", n, deviation));

@@ -81,6 +81,16 @@ static dt_status find_index(const dt_dataset *d, dt_target_look *out)
     return status;
 }
 
+static bool is_one_hot(const float *v, int64_t rows, int64_t columns)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        float sum = 0;
+        for (int64_t k = 0; k < columns; k++) sum += v[i * columns + k];
+        if (sum != 1) return false;
+    }
+    return columns > 1;
+}
+
 dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
 {
     DT__NEED2(d->ctx, d, out);
@@ -104,6 +114,8 @@ dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
         out->is_integer = out->is_integer && v[i] == floorf(v[i]);
         out->is_bits = out->is_bits && (v[i] == 0 || v[i] == 1);
     }
+    memcpy(v, dt__array_target(d, 0), (size_t)n * sizeof *v);
+    out->is_one_hot = out->is_bits && is_one_hot(v, d->count, out->columns);
     dt__release(d->ctx, v);
     return find_time(d, out);
 }

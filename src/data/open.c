@@ -32,8 +32,8 @@ static dt_status cut(const part *s, const char *from, dt_dataset *d)
 {
     if (d->count == 0) return dt_fail(d->ctx, DT_ERR_FORMAT, "'%s' holds no images", from);
     if (s->count > d->count) {
-        return dt_fail(d->ctx, DT_ERR_CONFIG, "data.%s_count is %lld, but '%s' holds %lld images",
-                       s->key, (long long)s->count, from, (long long)d->count);
+        return dt_fail(d->ctx, DT_ERR_CONFIG, "data.%s_count is %lld, but '%s' holds %lld image%s",
+                       s->key, (long long)s->count, from, (long long)d->count, DT__S(d->count));
     }
     if (s->count > 0) d->count = s->count;
     return DT_OK;

@@ -342,8 +342,8 @@ static dt_status check_y(const part *p, const dt__array_file *a)
                        labels ? "a label for each example, [count]," : "[count, numbers]");
     }
     if (a->dims[0] != wanted) {
-        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld targets, but x has %lld %s", a->name,
-                       (long long)a->dims[0], (long long)wanted,
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld target%s, but x has %lld %s", a->name,
+                       (long long)a->dims[0], DT__S(a->dims[0]), (long long)wanted,
                        has_recordings(p) ? "recordings" : "examples");
     }
     if (!labels && a->text > 0) {
@@ -353,8 +353,8 @@ static dt_status check_y(const part *p, const dt__array_file *a)
     }
     const int64_t each = a->rank == 2 ? a->dims[1] : 1;
     if (labels || (each >= 1 && (k == 0 || k == each))) return DT_OK;
-    return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld numbers for each example; expected %lld",
-                   a->name, (long long)each, (long long)dt__max_i64(k, 1));
+    return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld number%s for each example; expected %lld",
+                   a->name, (long long)each, DT__S(each), (long long)dt__max_i64(k, 1));
 }
 
 static dt_status targets_of_file(part *p)

@@ -223,7 +223,10 @@ static dt_status refuse(const dt__page_run *r)
         return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: there is no such folder, but '%s'",
                        r->dir, sweep);
     }
-    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: there is no such folder", r->dir);
+    const int file = dt__sys_open(r->dir, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (file >= 0) dt__sys_close(file);
+    return dt_fail(r->ctx, DT_ERR_IO, "'%s' is not a run: %s", r->dir,
+                   file >= 0 ? "it is not a folder" : "there is no such folder");
 }
 
 static dt_status read_recipe(dt__page_run *r)

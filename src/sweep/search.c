@@ -142,8 +142,8 @@ static dt_status take_sizes(dt__searching *a)
     }
     if (a->o->budget < out->least) {
         return dt_fail(a->s.ctx, DT_ERR_CONFIG,
-                       "a budget of %lld bytes cannot be met; the least possible is %lld",
-                       (long long)a->o->budget, (long long)out->least);
+                       "a budget of %lld byte%s cannot be met; the least possible is %lld",
+                       (long long)a->o->budget, DT__S(a->o->budget), (long long)out->least);
     }
     if (out->uniform_bits > 0) return DT_OK;
     return dt_fail(a->s.ctx, DT_ERR_CONFIG, "no number of bits is possible for all layers");

@@ -75,6 +75,7 @@ DT_API dt_status dt_dataset_create(dt_ctx *ctx, const dt_images *images, dt_data
 typedef struct dt_target_look {
     int64_t columns, different; /* numbers of a target; different numbers there are */
     bool is_integer, is_bits;   /* all of them */
+    bool is_one_hot;            /* several bits, of which every example has one */
     double least, most;
     const char *time; /* a named column of x that looks like a time and never falls; NULL: none */
     dt_strings index; /* columns of a table that number its rows and tell nothing else */

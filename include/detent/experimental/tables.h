@@ -10,6 +10,7 @@ extern "C" {
 
 #define DT_LOOK_DIFFERENT 10000 /* different texts that are counted */
 #define DT_LOOK_FREQUENT 10     /* rows that make a text frequent */
+#define DT_LOOK_ODD 4           /* texts among numbers that are told */
 
 /* What the texts of a column have in common. */
 typedef struct dt_column_look {
@@ -18,10 +19,12 @@ typedef struct dt_column_look {
     int64_t different; /* texts that are there, at most DT_LOOK_DIFFERENT */
     int64_t frequent;  /* of these, texts of at least DT_LOOK_FREQUENT rows */
     int type;          /* dt_column_type of all that are there: number, boolean, time or category */
-    bool is_integer;   /* numbers without fractions */
-    bool rises;        /* numbers and times that never fall */
-    int64_t falls;     /* how often they do */
-    int64_t blocks;    /* of equal texts, one behind the other */
+    int64_t numbers;   /* texts that are numbers, also where others are not, */
+    const char *odd[DT_LOOK_ODD]; /* and of a category the first others; the last NULL: no more */
+    bool is_integer;              /* numbers without fractions */
+    bool rises;                   /* numbers and times that never fall */
+    int64_t falls;                /* how often they do */
+    int64_t blocks;               /* of equal texts, one behind the other */
     double
         step; /* of numbers and times: the median of the first steps upwards; 0: there are none */
     double spread;      /* of nine tenths of these steps, in medians: 0 where all are equal */

@@ -311,7 +311,8 @@ DT_API dt_status dt_recipe_adapt(dt_recipe *r, dt_module *m);
 /* The position of a key in the file. False if it was not given, or on the command line. */
 DT_API bool dt_recipe_position(const dt_recipe *r, const char *path, int *line, int *column);
 
-/* The choice (of a list ended by NULL) nearest to a misspelt `word`; NULL: none is near. */
+/* The choice (of a list ended by NULL) nearest to a misspelt `word`, or else the only one that
+ * begins with it; NULL: there is none. */
 DT_API const char *dt_nearest(const char *const *choices, const char *word);
 
 /* ---- showing ------------------------------------------------------------------------------ */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { OUTPUT }; /* options, as in main.c */
+enum { OUTPUT, QUIET }; /* options, as in main.c */
 
 /* Whether a file is the one whose weights the adapters are beside, or a copy, by its hash. */
 static bool is_base(dt_ctx *ctx, const dt_model_info *info, const char *path)
@@ -37,7 +37,7 @@ static int merge(const cli_args *args, dt_ctx *ctx)
         status = cli_fail(args, CLI_BAD_FILE, "%s: none of its layers has an adapter", from);
     } else if (dt_lora_merge(m) != DT_OK || dt_model_save(m, &info, to) != DT_OK) {
         status = cli_fail_by(args, ctx);
-    } else {
+    } else if (args->option[QUIET] == NULL) {
         cli_say("%s: %lld parameter%s, without adapters", to, (long long)dt_param_count(m),
                 CLI_S(dt_param_count(m)));
     }

@@ -140,13 +140,15 @@ static int read_data(const cli_args *args, answers *a, const trained *from, new_
         .most_context = from->context,
     };
     if (!new_data_find(d)) {
+        cli_text holds = { .used = 0 };
+        new_data_holds(a->data, &holds);
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s: not data of a known kind; these are known: folders train/CLASS/ or "
+                        "%s: not data of a known kind%s; these are known: folders train/CLASS/ or "
                         "CLASS/ of .png or .jpg, CLASS/*.wav or .flac, files .csv or a folder of "
                         "them, .db, .db:TABLE, .npy, .npz, "
                         ".npz:NAME, .safetensors, "
                         ".txt or .jsonl, IDX, CIFAR-10, or digits, sounds, sensors, table",
-                        a->data);
+                        a->data, holds.text);
     }
     if (d->init != NULL && d->language != (from->context > 0)) {
         return cli_fail(args, CLI_USAGE, "--init: %s is %s language model, but %s is %s", d->init,
@@ -473,6 +475,15 @@ static dt_status find_chats(dt_ctx *ctx, const dt_dataset *train, bool *out)
 /* The error at data.chat, such as a template that is not known. */
 static bool is_of_chats(const dt_ctx *ctx) { return strstr(dt_error(ctx), "data.chat") != NULL; }
 
+/* Whether another context or share to validate may help. */
+static bool depends_on_cut(const dt_ctx *ctx)
+{
+    static const char *const words[] = { "data.context", "data.validation", "tokens; expected" };
+    bool depends = false;
+    for (int i = 0; i < 3; i++) depends = depends || strstr(dt_error(ctx), words[i]) != NULL;
+    return depends;
+}
+
 /* Opens texts: with the longest example as context, or one that the text fills. */
 static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
 {
@@ -491,6 +502,7 @@ static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
             d->form = "plain";
             s = open_data(ctx, d, train);
         }
+        if (s == DT_ERR_CONFIG && !depends_on_cut(ctx)) break;
         if (s != DT_OK || d->context != LONGEST) continue;
         const int64_t longest = dt_dataset_context(*train);
         d->context = longest < CONTEXT ? CONTEXT : longest;

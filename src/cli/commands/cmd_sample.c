@@ -270,8 +270,8 @@ static int read_prompt(job *j)
     }
     if (status == CLI_DONE) status = begin_text(j);
     if (status != CLI_DONE || j->prompt.n <= j->context) return status;
-    return cli_fail(j->args, CLI_USAGE, "the prompt has %lld tokens; the model's context is %lld",
-                    (long long)j->prompt.n, (long long)j->context);
+    return cli_fail(j->args, CLI_USAGE, "the prompt has %lld token%s; the model's context is %lld",
+                    (long long)j->prompt.n, CLI_S(j->prompt.n), (long long)j->context);
 }
 
 /* ---- stopping ------------------------------------------------------------------------------- */

@@ -166,9 +166,9 @@ static dt_status place_kept(dt_ctx *ctx, predicted *p)
     }
     if (n == p->n_kept) return DT_OK;
     return dt_fail(ctx, DT_ERR_FORMAT,
-                   "'%s' has %lld columns that the model does not read, and the first file %lld; "
+                   "'%s' has %lld column%s that the model does not read, and the first file %lld; "
                    "--keep names columns that all files have",
-                   p->path, (long long)n, (long long)p->n_kept);
+                   p->path, (long long)n, CLI_S(n), (long long)p->n_kept);
 }
 
 dt_status predicted_csv_add(dt_ctx *ctx, predicted *p, const predicted_example *e)

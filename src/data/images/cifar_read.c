@@ -61,8 +61,8 @@ static dt_status check_size(const collection *c, const dt__input *in)
     const struct kind *other = &kinds[c->kind->marks == 1 ? DT_CIFAR100_FINE : DT_CIFAR10];
     const bool is_other = bytes > 0 && bytes % record_bytes(other) == 0;
     return dt_fail(c->ctx, DT_ERR_FORMAT,
-                   "'%s' has %lld bytes; a file of %s holds images of %lld bytes each%s%s%s",
-                   in->path, (long long)bytes, c->kind->name, (long long)record,
+                   "'%s' has %lld byte%s; a file of %s holds images of %lld bytes each%s%s%s",
+                   in->path, (long long)bytes, DT__S(bytes), c->kind->name, (long long)record,
                    is_other ? " (is it " : "", is_other ? other->name : "", is_other ? "?)" : "");
 }
 

@@ -152,8 +152,9 @@ static dt_status load_both(dt_ctx *ctx, array *images, array *labels, dt_dataset
     if (images->dims[0] != labels->dims[0]) {
         return dt_fail(
             ctx, DT_ERR_FORMAT,
-            "'%s' holds %lld images and '%s' %lld labels; expected as many labels as images",
-            images->path, (long long)images->dims[0], labels->path, (long long)labels->dims[0]);
+            "'%s' holds %lld image%s and '%s' %lld label%s; expected as many labels as images",
+            images->path, (long long)images->dims[0], DT__S(images->dims[0]), labels->path,
+            (long long)labels->dims[0], DT__S(labels->dims[0]));
     }
     int largest;
     DT__TRY(check_labels(ctx, labels, d->classes, &largest));

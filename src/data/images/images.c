@@ -165,8 +165,8 @@ static dt_status check_numbers(const dt_dataset *d, const char *what, const dt_r
     if (list->n != 1 && list->n != d->channels) {
         return dt_fail(
             d->ctx, DT_ERR_ARG,
-            "%s: %d numbers for images of %lld channel%s: expected one for all or one for each",
-            what, list->n, (long long)d->channels, d->channels == 1 ? "" : "s");
+            "%s: %d number%s for images of %lld channel%s: expected one for all or one for each",
+            what, list->n, DT__S(list->n), (long long)d->channels, d->channels == 1 ? "" : "s");
     }
     for (int i = 0; i < list->n; i++) {
         const float value = (float)list->v[i];

@@ -259,9 +259,9 @@ static dt_status check_windows(const cutting *c, const int64_t count[3])
     }
     if (count[0] + count[1] + count[2] == 0) {
         return dt_fail(c->s->ctx, DT_ERR_CONFIG,
-                       "data.window.length: %lld rows, but in %s the longest run of rows of one "
+                       "data.window.length: %lld row%s, but in %s the longest run of rows of one "
                        "series without a gap has %lld%s",
-                       (long long)c->s->length, file, (long long)c->longest,
+                       (long long)c->s->length, DT__S(c->s->length), file, (long long)c->longest,
                        c->mixed > 0 ? ", and no window has one label (data.series.label: pure)"
                                     : "");
     }
@@ -272,8 +272,9 @@ static dt_status check_windows(const cutting *c, const int64_t count[3])
                 file, (long long)c->short_runs, (long long)c->runs, (long long)c->s->length);
     }
     if (c->mixed > 0) {
-        dt__say(c->s->ctx, "%s: %lld windows have several labels, and are left out", file,
-                (long long)c->mixed);
+        dt__say(c->s->ctx, "%s: %lld window%s several labels, and %s left out", file,
+                (long long)c->mixed, c->mixed == 1 ? " has" : "s have",
+                c->mixed == 1 ? "is" : "are");
     }
     return DT_OK;
 }

@@ -343,8 +343,8 @@ dt_status dt_features_run(dt_features *f, const float *samples, int64_t count, i
     if (frames < 1) {
         return dt_fail(
             f->ctx, DT_ERR_ARG,
-            "features: a signal of %lld samples: a frame has %lld (%g ms at %g a second)",
-            (long long)n, (long long)f->t.frame, f->options.frame_ms, f->options.rate);
+            "features: a signal of %lld sample%s: a frame has %lld (%g ms at %g a second)",
+            (long long)n, DT__S(n), (long long)f->t.frame, f->options.frame_ms, f->options.rate);
     }
     dt__team *const before = dt__threads_enter(f->ctx);
     dt__parallel(all, 8 * f->t.size, frames_share,

@@ -57,7 +57,9 @@ static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_field *f,
                             int32_t *out)
 {
-    if (f->n == 0) return dt__csv_refuse(r, f, "is empty; expected a class");
+    if (f->n == 0)
+        return dt__csv_refuse(
+            r, f, "is empty; expected a class: rows without one are to be left out of the file");
     if (!c->labels.is_closed && !dt__is_utf8_of(f->text, f->n)) {
         return dt__csv_refuse(r, f, dt__csv_not_utf8);
     }
@@ -251,8 +253,8 @@ static dt_status make_room(dt__csv_reader *r)
 
 dt_status dt__csv_wrong_count(const dt__csv_reader *r, int64_t n, const char *there)
 {
-    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld fields; expected %lld%s",
-                   r->path, (long long)r->line, there, (long long)n, (long long)r->n,
+    return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': line %lld has %s%lld field%s; expected %lld%s",
+                   r->path, (long long)r->line, there, (long long)n, DT__S(n), (long long)r->n,
                    dt__csv_advice(r));
 }
 
@@ -321,9 +323,10 @@ void dt__csv_say_left_out(const dt__csv_reader *r)
 {
     if (r->left_out == 0) return;
     dt__say(r->ctx,
-            "'%s': %lld rows that have not %lld fields are left out (data.columns.rows), the "
-            "first in line %lld",
-            r->path, (long long)r->left_out, (long long)r->n, (long long)r->first_left_out);
+            "'%s': %lld row%s not %lld fields %s left out (data.columns.rows), the first in line "
+            "%lld",
+            r->path, (long long)r->left_out, r->left_out == 1 ? " that has" : "s that have",
+            (long long)r->n, r->left_out == 1 ? "is" : "are", (long long)r->first_left_out);
 }
 
 /* All errors of the file: the last ones in lines of their own, the first as the error. */

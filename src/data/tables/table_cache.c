@@ -245,8 +245,8 @@ static dt_status load_bytes(dt__table_cache *t, dt__state_bytes *from, dt__csv_t
     DT__TRY(dt__table_state_take(&known, t->c, t->n));
     dt__say(t->ctx, "'%s': its numbers are read from '%s.table'", t->table, t->stem);
     if (h->counts[LEFT_OUT] > 0) {
-        dt__say(t->ctx, "'%s': %lld rows were left out (data.columns.rows)", t->table,
-                (long long)h->counts[LEFT_OUT]);
+        dt__say(t->ctx, "'%s': %lld row%s left out (data.columns.rows)", t->table,
+                (long long)h->counts[LEFT_OUT], h->counts[LEFT_OUT] == 1 ? " was" : "s were");
     }
     return DT_OK;
 }

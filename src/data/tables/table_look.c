@@ -33,7 +33,9 @@ typedef struct looking {
     int64_t fell[FORMS], number_fell;
     double step[STEPS]; /* upwards, of numbers or of times in the first form */
     int steps;
-    int64_t word; /* the last text; -1: none */
+    int64_t word;             /* the last text; -1: none */
+    int64_t odd[DT_LOOK_ODD]; /* the first words that are not numbers */
+    int n_odd;
 } looking;
 
 static bool parses(dt_ctx *ctx, int type, const char *form, const dt__csv_field *f, double *out)
@@ -53,8 +55,9 @@ static void take_step(looking *k, double step)
 static void take_number(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
 {
     double v;
-    if (!k->numbers) return;
-    k->numbers = dt__csv_is_number(r, f, &v);
+    const bool is_number = dt__csv_is_number(r, f, &v);
+    k->out->numbers += is_number;
+    k->numbers = k->numbers && is_number;
     if (!k->numbers) return;
     const bool first = k->words.n == 0;
     k->number_fell += !first && v < k->number;
@@ -88,7 +91,7 @@ static void take_time(dt_ctx *ctx, looking *k, const dt__csv_field *f)
 static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *f)
 {
     double v;
-    const int64_t before = k->words.n;
+    const int64_t before = k->words.n, numbers = k->out->numbers;
     const bool counts = before < DT_LOOK_DIFFERENT;
     take_number(r, k, f);
     if (k->words.n == 0 && k->numbers) k->times = 0;
@@ -102,6 +105,7 @@ static dt_status take(const dt__csv_reader *r, looking *k, const dt__csv_field *
     if (k->words.n > before) {
         DT__TRY(DT__RESERVE(r->ctx, k->rows, before, k->room));
         k->rows[before] = 0;
+        if (k->out->numbers == numbers && k->n_odd < DT_LOOK_ODD) k->odd[k->n_odd++] = word;
     }
     if (word >= 0 && k->rows[word] < DT_LOOK_FREQUENT) {
         k->out->frequent += ++k->rows[word] == DT_LOOK_FREQUENT;
@@ -141,6 +145,19 @@ static int by_size(const void *a, const void *b)
 {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
+}
+
+/* Of a category among whose texts are numbers: the others. */
+static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
+{
+    const bool mixed = k->out->type == DT_COLUMN_CATEGORY && k->out->numbers > 0;
+    for (int i = 0; mixed && i < k->n_odd; i++) {
+        const char *word = k->words.word[k->odd[i]];
+        char *copy = dt__block_list_add(ctx, &out->memory, strlen(word) + 1);
+        if (copy == NULL) return DT_ERR_NOMEM;
+        k->out->odd[i] = strcpy(copy, word);
+    }
+    return DT_OK;
 }
 
 /* Which type all texts have. */
@@ -197,6 +214,7 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     if (s == DT_OK) s = read_rows(r, all, &out->rows);
     for (int64_t i = 0; all != NULL && columns != NULL && i < r->n; i++) {
         if (s == DT_OK) decide(&all[i]);
+        if (s == DT_OK) s = keep_odd(ctx, &all[i], out);
         dt__words_free(ctx, &all[i].words);
         dt__release(ctx, all[i].rows);
     }

@@ -193,6 +193,13 @@ static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, const char *patt
     }
     name->label = dt__words_find(classes, label, n);
     if (name->label >= 0) return DT_OK;
+    if (pattern == NULL && n == 0) {
+        return dt_fail(ctx, DT_ERR_FORMAT,
+                       "'%s': it is in no folder that is its class; a table is data.train: {x: "
+                       "FILE.csv}, arrays are {x: FILE, y: FILE}, and data.file_names can have a "
+                       "{label}",
+                       name->path);
+    }
     if (n == 0 || closed) {
         return dt_fail(ctx, DT_ERR_FORMAT,
                        "'%s': %s '%.*s' is not a class%s; files lie in folders of their "

@@ -44,12 +44,12 @@ static dt_status make_running(opening *s, int part, dt__token_store *store, int6
     dt__token_store_release(store);
     if (part == TRAIN) {
         return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "data.context is %lld, but data.train holds %lld tokens: %lld at most fit",
-                       (long long)context, (long long)length,
+                       "data.context is %lld, but data.train holds %lld token%s: %lld at most fit",
+                       (long long)context, (long long)length, DT__S(length),
                        length > 0 ? (long long)length - 1 : 0);
     }
-    return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: %lld tokens; expected 2 at least",
-                   part_names[part], (long long)length);
+    return dt_fail(s->ctx, DT_ERR_CONFIG, "data.%s: %lld token%s; expected 2 at least",
+                   part_names[part], (long long)length, DT__S(length));
 }
 
 /* ---- text to tokens ------------------------------------------------------------------------- */

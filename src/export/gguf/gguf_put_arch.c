@@ -186,6 +186,7 @@ dt_status dt__gguf_describe(dt__gguf_put *p)
     return dt_fail(p->ctx, DT_ERR_UNSUPPORTED,
                    "format gguf holds language models of families llama and gpt, which llama.cpp "
                    "runs; %s%s",
-                   family == NULL ? "it is not known how this one is built" : "this is a ",
+                   family == NULL ? "it is not known how this one is built"
+                                  : "this one is of family ",
                    family == NULL ? "" : family);
 }

@@ -84,8 +84,8 @@ static dt_status give_all(verification *v)
 {
     v->n_given = dt__verify_inputs(v->file);
     if (v->n_given < v->n_in) {
-        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %lld inputs, but the model has %d", v->path,
-                       (long long)v->n_given, v->n_in);
+        return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %lld input%s, but the model has %d", v->path,
+                       (long long)v->n_given, DT__S(v->n_given), v->n_in);
     }
     v->given = dt__alloc_zero(v->ctx, (size_t)v->n_given * sizeof *v->given);
     if (v->given == NULL) return DT_ERR_NOMEM;
@@ -132,8 +132,8 @@ static dt_status find_outputs(verification *v)
         n++;
     }
     if (n == v->n_out) return DT_OK;
-    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %d outputs, but the model has %d", v->path, n,
-                   v->n_out);
+    return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: %d output%s, but the model has %d", v->path, n,
+                   DT__S(n), v->n_out);
 }
 
 /* The model's answers. They come from fast kernels, those of the file from plain loops: the work is

@@ -6,6 +6,7 @@
 #include "ops/ops_list.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *bars_linear(const dt_call *c)
 {
@@ -129,18 +130,25 @@ static bool is_product(const dt_module *m)
     return m->type == &dt__nn_linear || dt__conv_state_of(m) != NULL;
 }
 
+static const char no_integers[] = "integers do not compute it; docs/device.md lists the layers "
+                                  "that they do";
+
 const char *dt__bars_module(const dt_module *m)
 {
     const dt_module_type *type = dt_module_type_of(m);
     if (type->repeats) return "its gates are not the arithmetic of int8 codes";
     if (is_product(m) || type->quantizable == DT_NOT_QUANTIZED) return NULL;
-    return "docs/device.md lists the layers that can";
+    return no_integers;
 }
 
 const char *dt__bars_call(const dt_call *c, const dt_module *m)
 {
     const dt__becomes *b = dt__becomes_of(c->op);
-    if (b == NULL) return "docs/device.md lists the layers that can";
+    if (b == NULL && strncmp(c->op->name, "batch_norm", strlen("batch_norm")) == 0) {
+        return "a batch norm is computed where it is folded into a convolution before it "
+               "(qat.fold_norm); behind a linear layer it must be left out (norm: none)";
+    }
+    if (b == NULL) return no_integers;
     if (b->product && !is_product(m)) return "it is not the product of a layer";
     return b->bars != NULL ? b->bars(c) : NULL;
 }

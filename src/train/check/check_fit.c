@@ -134,9 +134,10 @@ static dt_status check_tokens(dt_recipe *r, const dt_dataset *d, const dt_exampl
     const int64_t vocab = dt_dataset_classes(d), context = dt_dataset_context(d);
     if (vocab > model->dims[0]) {
         return dt_recipe_refuse(r, "model.vocab",
-                                "'model.vocab' is %lld, but the data have %lld tokens; it must be "
+                                "'model.vocab' is %lld, but the data have %lld token%s; it must be "
                                 "at least %lld, or use another 'data.tokenizer'",
-                                (long long)model->dims[0], (long long)vocab, (long long)vocab);
+                                (long long)model->dims[0], (long long)vocab, DT__S(vocab),
+                                (long long)vocab);
     }
     if (context <= model->dims[1]) return DT_OK;
     return dt_recipe_refuse(r,

@@ -155,7 +155,7 @@ static dt_status check_missing(const dt__tensors_run *r)
                             "them, or assign these tensors "
                             "'rounder: nearest' or 'skip: true' by a rule",
                             (long long)n, n == 1 ? "" : "s",
-                            none ? "there is no calibration file" : "not in ",
+                            none ? "there is no calibration file (--calibration)" : "not in ",
                             none ? "" : r->inputs->path, names);
 }
 

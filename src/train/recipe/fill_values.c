@@ -152,8 +152,8 @@ bool dt__is_list(dt_recipe *r, const dt_key *key, dt__fill_place at, int most)
         dt__complain(r, at.node, "'%s' has %d entries; the most are %d", at.path, at.node->count,
                      most);
     } else if (at.node->count < key->fewest) {
-        dt__complain(r, at.node, "'%s' needs at least %d entries, not %d", at.path, key->fewest,
-                     at.node->count);
+        dt__complain(r, at.node, "'%s' needs at least %d %s, not %d", at.path, key->fewest,
+                     key->fewest == 1 ? "entry" : "entries", at.node->count);
     }
     return !at.node->bad;
 }

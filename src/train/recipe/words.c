@@ -59,11 +59,24 @@ static int nearness(const char *word, const char *name)
     return best;
 }
 
+/* The only choice that begins with a word of at least three letters, or NULL. */
+static const char *begun_by(const char *const *choices, const char *word)
+{
+    const size_t n = strlen(word);
+    const char *found = NULL;
+    for (; n >= 3 && *choices != NULL; choices++) {
+        if (strncmp(*choices, word, n) != 0) continue;
+        if (found != NULL) return NULL;
+        found = *choices;
+    }
+    return found;
+}
+
 const char *dt_nearest(const char *const *choices, const char *word)
 {
     if (choices == NULL) return NULL;
     if (word == NULL) return NULL;
-    const char *best = NULL;
+    const char *const *all = choices, *best = NULL;
     int least = tolerance(word) + 1;
     for (; *choices != NULL; choices++) {
         const int d = dt__distance(word, *choices);
@@ -71,7 +84,7 @@ const char *dt_nearest(const char *const *choices, const char *word)
         least = d;
         best = *choices;
     }
-    return best;
+    return best != NULL ? best : begun_by(all, word);
 }
 
 /* The path of a key with exactly this name below `keys`, or NULL. */

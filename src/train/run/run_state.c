@@ -200,15 +200,16 @@ static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
                        path, wrong);
     }
     if (before > 0 && before != r->data.steps) {
-        return dt_recipe_refuse(r->recipe, "train.epochs",
-                                "'train.epochs' makes %lld updates, but the float baseline is over "
-                                "and had %lld",
-                                (long long)r->data.steps, (long long)before);
+        return dt_recipe_refuse(
+            r->recipe, "train.epochs",
+            "'train.epochs' makes %lld update%s, but the float baseline is over and had %lld",
+            (long long)r->data.steps, DT__S(r->data.steps), (long long)before);
     }
     if (*dt__run_count(r, DT__COUNT_STEP) <= r->data.steps) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.epochs",
-                            "'train.epochs' makes %lld updates, but the run has done %lld already",
-                            (long long)r->data.steps, (long long)*dt__run_count(r, DT__COUNT_STEP));
+                            "'train.epochs' makes %lld update%s, but the run has done %lld already",
+                            (long long)r->data.steps, DT__S(r->data.steps),
+                            (long long)*dt__run_count(r, DT__COUNT_STEP));
 }
 
 /* The checkpoint that rank 0 finds, for all. */

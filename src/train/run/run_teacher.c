@@ -31,8 +31,9 @@ static dt_status check_language(dt__run *r, const dt_module *m, const char *path
     }
     if (other->context(r->stage.teacher) >= tokens) return DT_OK;
     return dt_recipe_refuse(r->recipe, "train.distill.teacher",
-                            "'%s' takes %lld tokens, but examples have %lld", path,
-                            (long long)other->context(r->stage.teacher), (long long)tokens);
+                            "'%s' takes %lld token%s, but examples have %lld", path,
+                            (long long)other->context(r->stage.teacher),
+                            DT__S(other->context(r->stage.teacher)), (long long)tokens);
 }
 
 /* The teacher must take the examples and give what the model gives. */

@@ -175,8 +175,9 @@ static dt_status open_weights(dt__run *r, int i)
                                 o.weights_key);
     }
     if (o.weights->n >= 0 && o.weights->n != outputs) {
-        return dt_recipe_refuse(r->recipe, o.weights_key, "'%s' has %d weights for %lld classes",
-                                o.weights_key, o.weights->n, (long long)outputs);
+        return dt_recipe_refuse(r->recipe, o.weights_key, "'%s' has %d weight%s for %lld classes",
+                                o.weights_key, o.weights->n, DT__S(o.weights->n),
+                                (long long)outputs);
     }
     if (are_zeros(o.weights)) {
         return dt_recipe_refuse(

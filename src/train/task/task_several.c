@@ -26,17 +26,18 @@ static dt_status find_places(const dt_dataset *d, const dt_module *m, const dt_t
     int64_t at = 0, cell = 0;
     if (numbers == NULL || dt__module_outputs(m) != j->n_outputs) {
         return dt_fail(y->ctx, DT_ERR_SHAPE,
-                       "the data have %d outputs, the model %d; expected a network of family "
+                       "the data have %d output%s, the model %d; expected a network of family "
                        "layers with as many",
-                       j->n_outputs, numbers == NULL ? 1 : dt__module_outputs(m));
+                       j->n_outputs, DT__S(j->n_outputs),
+                       numbers == NULL ? 1 : dt__module_outputs(m));
     }
     for (int i = 0; i < j->n_outputs; i++) {
         const dt__joined_part *part = &j->output[i];
         const int64_t k = dt_dataset_outputs(&part->data), cells = dt__array_cells(&part->data);
         if (dt__has_label(&part->data) ? numbers[i] < k : numbers[i] != k) {
             return dt_fail(y->ctx, DT_ERR_SHAPE,
-                           "output '%s' of the model has %lld numbers, its targets have %lld",
-                           part->name, (long long)numbers[i], (long long)k);
+                           "output '%s' of the model has %lld number%s, its targets have %lld",
+                           part->name, (long long)numbers[i], DT__S(numbers[i]), (long long)k);
         }
         out[i] = (place){ part, dt__task_of(&part->data), at, numbers[i], cell, cells };
         at += numbers[i];
@@ -58,8 +59,9 @@ dt_status dt__arrange(const dt_module *m, const dt_dataset *d)
                        missing);
     }
     return dt_fail(d->ctx, DT_ERR_SHAPE,
-                   "the model has %d inputs and %d outputs, the data have %d and %d", order.n_in,
-                   order.n_out, d->joined->n_inputs, d->joined->n_outputs);
+                   "the model has %d input%s and %d output%s, the data have %d and %d", order.n_in,
+                   DT__S(order.n_in), order.n_out, DT__S(order.n_out), d->joined->n_inputs,
+                   d->joined->n_outputs);
 }
 
 /* A constant. */

@@ -25,9 +25,10 @@ static dt_status open_file(dt__exported *e, const char *path)
         return DT_OK;
     }
     return dt_fail(e->ctx, DT_ERR_UNSUPPORTED,
-                   "%s: %lld inputs and %lld outputs; a file with one input of floats and one "
+                   "%s: %lld input%s and %lld output%s; a file with one input of floats and one "
                    "output is run on data",
-                   e->path, (long long)dt__verify_inputs(v), (long long)dt__verify_outputs(v));
+                   e->path, (long long)dt__verify_inputs(v), DT__S(dt__verify_inputs(v)),
+                   (long long)dt__verify_outputs(v), DT__S(dt__verify_outputs(v)));
 }
 
 /* Runs examples first ... first + n - 1 of x; *y is made with the first result. */

@@ -37,9 +37,9 @@ static dt_status open_file(dt__exported *e, const char *path)
     if (in != 1 || out != 1 || !is_number(dt__vlite_input(f->v, 0)) ||
         !is_number(dt__vlite_output(f->v, 0))) {
         return dt_fail(e->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: %d inputs and %d outputs; a file with one input and one output, of "
+                       "%s: %d input%s and %d output%s; a file with one input and one output, of "
                        "floats or of int8 with one scale, is run on data",
-                       e->path, in, out);
+                       e->path, in, DT__S(in), out, DT__S(out));
     }
     const int64_t n = dt__vlite_input(f->v, 0)->count;
     f->turned = dt__alloc_array(e->ctx, n, sizeof *f->turned);

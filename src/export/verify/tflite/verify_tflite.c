@@ -125,9 +125,10 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
 {
     double largest[DT_MAX_OUT] = { 0 };
     if (dt__vlite_inputs(k->file) != of->n_in || dt__vlite_outputs(k->file) != of->n_out) {
-        return dt_fail(k->ctx, DT_ERR_FORMAT,
-                       "%s: %d inputs and %d outputs, but the model has %d and %d", k->path,
-                       dt__vlite_inputs(k->file), dt__vlite_outputs(k->file), of->n_in, of->n_out);
+        return dt_fail(
+            k->ctx, DT_ERR_FORMAT, "%s: %d input%s and %d output%s, but the model has %d and %d",
+            k->path, dt__vlite_inputs(k->file), DT__S(dt__vlite_inputs(k->file)),
+            dt__vlite_outputs(k->file), DT__S(dt__vlite_outputs(k->file)), of->n_in, of->n_out);
     }
     for (int i = 0; i < of->n_out; i++) {
         if (of->y[i]->dims[0] == of->x[0]->dims[0]) continue;
