@@ -11,7 +11,7 @@ typedef struct choice {
     bool is_alone;  /* rules may give other bits, which the scheme does not have */
 } choice;
 
-enum { DENSE, CONVOLUTIONAL, KINDS };
+enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
 enum { MOST_BITS = 4, CHOICES = 5 };
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
@@ -19,7 +19,8 @@ static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
                 { "qat.damping", "1e-3" },
                 { "qat.rate", "4" } },
-        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, { "qat.rate", "4" } },
+        [4] = { { "qat.rate", "4" } },
     },
     [CONVOLUTIONAL] = {
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
@@ -32,6 +33,11 @@ static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 { "qat.rate", "4" } },
+    },
+    [LANGUAGE] = {
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
+                { "qat.damping", "1e-3" } },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
     },
 };
 
@@ -69,19 +75,24 @@ static bool has_convolutions(const dt__node *n)
 
 static int kind_of(dt_recipe *r)
 {
-    static const char *const families[] = { "cnn", "resnet", "unet" };
+    static const char *const families[] = { "cnn", "resnet", "unet", "gpt", "llama" };
     const char *family = text_at(r, "model.family", "");
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
-        if (strcmp(family, families[i]) == 0) return CONVOLUTIONAL;
+        if (strcmp(family, families[i]) == 0) return i < 3 ? CONVOLUTIONAL : LANGUAGE;
     }
     return has_convolutions(dt__node_at(r, "model.layers", NULL)) ? CONVOLUTIONAL : DENSE;
+}
+
+static bool is_int4(const char *preset)
+{
+    return strstr(preset, "int4") != NULL && strncmp(preset, "device", 6) != 0;
 }
 
 /* The bits of all weights that no rule changes, of which 2 to 4 have choices; else 0. */
 static int bits_of(dt_recipe *r)
 {
     const char *preset = text_at(r, "qat.preset", "int8-dynamic-int4-weight");
-    const char *bits = text_at(r, "qat.weight.bits", strstr(preset, "int4-weight") ? "4" : "");
+    const char *bits = text_at(r, "qat.weight.bits", is_int4(preset) ? "4" : "");
     return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
 }
 
