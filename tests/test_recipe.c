@@ -395,25 +395,33 @@ END_TEST
 /* By the bits of weights; never over a key that is given, nor a scheme that the arithmetic has. -1:
  * not chosen. */
 typedef struct best_choice {
-    const char *layer, *keys;
+    const char *model, *keys; /* and data of the model */
     int scheme, range, granularity;
     double damping, rate;
 } best_choice;
 
-#define LINEAR "{linear: l, out: 4}"
-#define CONV "{conv2d: c, out: 4}"
+#define LAYERS(layer)                                                                              \
+    "{family: layers, input: [1, 28, 28], layers: [" layer ", flatten, {linear: head, out: "       \
+    "10}]}\n" DATA
+#define LINEAR LAYERS("{linear: l, out: 4}")
+#define CONV LAYERS("{conv2d: c, out: 4}")
+#define LANGUAGE                                                                                   \
+    "{family: gpt, vocab: 12, context: 11, layers: 1, heads: 1, width: 8}\ndata: {format: "        \
+    "adder}\ntrain: {epochs: 1}\n"
 static const best_choice best_choices[] = {
-    { LINEAR, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 4 },
-    { LINEAR, "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, -1, -1, 1e-3, 4 },
+    { LINEAR, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 6 },
+    { LINEAR, "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, -1, -1, 1e-3, 6 },
     { LINEAR, "weight: {bits: 2}, damping: 0, rate: 2", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 2 },
-    { LINEAR, "weight: {bits: 2, range: learned}", -1, DT_RANGE_LEARNED, -1, 1e-3, 4 },
-    { LINEAR, "weight: {bits: 2}, preset: int4-int4", -1, -1, -1, 1e-3, 4 },
-    { LINEAR, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 1e-3, 4 },
-    { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1 },
-    { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 1 },
+    { LINEAR, "weight: {bits: 2, range: learned}", -1, DT_RANGE_LEARNED, -1, 1e-3, 6 },
+    { LINEAR, "weight: {bits: 2}, preset: int4-int4", -1, -1, -1, 1e-3, 6 },
+    { LINEAR, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 1e-3, 6 },
+    { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 6 },
+    { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 6 },
+    { LINEAR, "preset: int4-int4", -1, -1, -1, 0, 6 },
+    { LINEAR, "preset: device-int4", -1, -1, -1, 0, 1 },
     { LINEAR, "preset: device-int8", -1, -1, -1, 0, 1 },
     { CONV, "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
-    { "{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}", "weight: {bits: 2}",
+    { LAYERS("{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}"), "weight: {bits: 2}",
       DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
     { CONV, "weight: {bits: 2, range: learned}", DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED,
       DT_PER_CHANNEL, 0, 6 },
@@ -423,13 +431,27 @@ static const best_choice best_choices[] = {
     { CONV, "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1, DT_RANGE_STATIC,
       DT_PER_CHANNEL, 0, 6 },
     { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 6 },
+    { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 6 },
+    { LINEAR, "weight: {scheme: half_levels}", DT_SCHEME_HALF_LEVELS, -1, -1, 1e-3, 6 },
     { CONV, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 0, 6 },
-    { CONV, "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
-    { CONV, "weight: {bits: 4}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
-    { CONV, "preset: int4-weight", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
-    { CONV, "forward: integer", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
-    { CONV, "preset: int8-block-int4-weight", -1, -1, -1, 0, 4 },
+    { CONV, "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { CONV, "weight: {bits: 4}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { CONV, "preset: int4-weight", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { CONV, "forward: integer", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { CONV, "preset: int8-block-int4-weight", -1, -1, -1, 0, 6 },
+    { LAYERS("{conv2d: c, out: 4}") "train: {optimizer: {lr: 3e-3}}\n", "weight: {bits: 2}",
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+    { LINEAR "train: {optimizer: {name: adam, lr: 5e-3}}\n", "weight: {bits: 4}", -1, -1, -1, 0,
+      2.4 },
+    { LINEAR "train: {optimizer: {lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1 },
+    { LINEAR "train: {optimizer: {lr: 7e-3}}\n", "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1,
+      0, 1.71 },
+    { LINEAR "train: {optimizer: {lr: 0}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1 },
+    { LINEAR "train: {optimizer: {name: sgd, lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 4 },
     { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1 },
+    { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1 },
+    { LANGUAGE, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1 },
+    { LANGUAGE, "weight: {bits: 4}", -1, -1, -1, 0, 1 },
     { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1 },
 };
 
@@ -439,10 +461,8 @@ START_TEST(the_best_is_chosen_by_bits_and_layers)
     dt_ctx *ctx = create_ctx();
     char text[1024];
     dt_recipe *r = NULL;
-    snprintf(text, sizeof text,
-             "run: {dir: r}\nmodel: {family: layers, input: [1, 28, 28], layers: [%s, flatten, "
-             "{linear: head, out: 10}]}\n" DATA "qat: {recipe: best, %s}\n",
-             of->layer, of->keys);
+    snprintf(text, sizeof text, "run: {dir: r}\nmodel: %sqat: {recipe: best, %s}\n", of->model,
+             of->keys);
     const dt_recipe_source source = source_of(text);
     TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
     const dt_recipe_options *o = dt_recipe_get(r);

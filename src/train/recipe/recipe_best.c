@@ -1,37 +1,47 @@
 /* `qat.recipe: best`: keys of `qat` by the bits of weights and the kind of model, as
  * docs/qat-guide.md ("What is best at each width") measured them. Keys that are given stay as they
  * are, and so do the schemes of presets and targets whose arithmetic has one. */
+#include "core/text/number.h"
 #include "train/recipe/recipe.h"
 
+#include <math.h>
 #include <string.h>
 
+#define RATE "qat.rate"
+
 typedef struct choice {
-    const char *path, *value;
-    bool is_scheme; /* of the preset's arithmetic, where that has its own */
-    bool is_alone;  /* rules may give other bits, which the scheme does not have */
+    const char *path, *value; /* NULL: rate_of */
+    bool is_scheme;           /* of the preset's arithmetic, where that has its own */
+    bool is_alone;            /* rules may give other bits, which the scheme does not have */
 } choice;
 
-enum { DENSE, CONVOLUTIONAL, KINDS };
+enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
 enum { MOST_BITS = 4, CHOICES = 5 };
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
                 { "qat.damping", "1e-3" },
-                { "qat.rate", "4" } },
-        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
+                { RATE, NULL } },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, { RATE, NULL } },
+        [4] = { { RATE, NULL } },
     },
     [CONVOLUTIONAL] = {
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { "qat.rate", "6" } },
+                { RATE, NULL } },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { "qat.rate", "4" } },
+                { RATE, NULL } },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { "qat.rate", "4" } },
+                { RATE, NULL } },
+    },
+    [LANGUAGE] = {
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
+                { "qat.damping", "1e-3" } },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
     },
 };
 
@@ -69,20 +79,42 @@ static bool has_convolutions(const dt__node *n)
 
 static int kind_of(dt_recipe *r)
 {
-    static const char *const families[] = { "cnn", "resnet", "unet" };
+    static const char *const families[] = { "cnn", "resnet", "unet", "gpt", "llama" };
     const char *family = text_at(r, "model.family", "");
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
-        if (strcmp(family, families[i]) == 0) return CONVOLUTIONAL;
+        if (strcmp(family, families[i]) == 0) return i < 3 ? CONVOLUTIONAL : LANGUAGE;
     }
     return has_convolutions(dt__node_at(r, "model.layers", NULL)) ? CONVOLUTIONAL : DENSE;
 }
 
-/* The bits of all weights that no rule changes, of which 2 to 4 have choices; else 0. */
+static bool is_int4(const char *preset)
+{
+    return strstr(preset, "int4") != NULL && strncmp(preset, "device", 6) != 0;
+}
+
+/* The bits of all weights that no rule changes, of which 2 to 4 have choices; else 0. Schemes of
+ * fewer levels count as 2. */
 static int bits_of(dt_recipe *r)
 {
+    static const char *const few[] = { "half_levels", "ternary", "binary" };
     const char *preset = text_at(r, "qat.preset", "int8-dynamic-int4-weight");
-    const char *bits = text_at(r, "qat.weight.bits", strstr(preset, "int4-weight") ? "4" : "");
+    for (int i = 0; i < DT__COUNT_OF(few); i++) {
+        if (strcmp(text_at(r, "qat.weight.scheme", ""), few[i]) == 0) return 2;
+    }
+    const char *bits = text_at(r, "qat.weight.bits", is_int4(preset) ? "4" : "");
     return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
+}
+
+/* The factor that makes the learning rate 0.012, from 1 to 6, of optimizers whose updates are as
+ * large as the rate; 4 of others. */
+static const char *rate_of(dt_recipe *r)
+{
+    const char *name = text_at(r, "train.optimizer.name", "adamw");
+    if (strncmp(name, "adam", 4) != 0) return "4";
+    double lr = 0;
+    const dt__number is = dt__parse_real(text_at(r, "train.optimizer.lr", "1e-3"), &lr);
+    if (is != DT__NUMBER || lr <= 0) return "1"; /* refused elsewhere, or nothing is trained */
+    return dt__recipe_format(r, "%.3g", fmin(6, fmax(1, 0.012 / lr)));
 }
 
 /* Whether a choice does not go with what the recipe gives. */
@@ -91,7 +123,7 @@ static bool is_excluded(dt_recipe *r, const choice *c)
     const bool learned = strcmp(text_at(r, "qat.weight.range", ""), "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     return (c->is_alone && dt__node_at(r, "qat.rules", NULL) != NULL) ||
-           (learned && strcmp(c->value, "asymmetric") == 0) ||
+           (learned && c->value != NULL && strcmp(c->value, "asymmetric") == 0) ||
            (groups && strcmp(c->path, "qat.weight.granularity") == 0);
 }
 
@@ -104,7 +136,8 @@ void dt__recipe_take_best(dt_recipe *r)
     for (int i = 0; i < CHOICES && of[i].path != NULL; i++) {
         if (dt__node_at(r, of[i].path, NULL) != NULL || (fixed && of[i].is_scheme)) continue;
         if (is_excluded(r, &of[i])) continue;
-        dt__node *value = dt__yaml_parse(r, of[i].value, strlen(of[i].value), DT__FROM_BEST);
+        const char *text = of[i].value != NULL ? of[i].value : rate_of(r);
+        dt__node *value = dt__yaml_parse(r, text, strlen(text), DT__FROM_BEST);
         const dt__graft graft = { of[i].path, node, value };
         if (value != NULL) dt__recipe_graft(r, &graft);
     }
