@@ -75,8 +75,8 @@ START_TEST(a_tenth_of_a_run_is_enough)
 }
 END_TEST
 
-/* Layers of drawn sizes, of each of which work of four kinds is done whose rates no weight foretells;
- * a drawn layer before them tells these, and is no part of the work. */
+/* Layers of drawn sizes, of each of which work of four kinds is done whose rates no weight
+ * foretells; a trial before them tells these, and is no part of the work. */
 START_TEST(a_trial_tells_all_rates)
 {
     static const dt__work_of kinds[] = { DT__FORWARD, DT__SUMS, DT__FACTOR, DT__ROUND };

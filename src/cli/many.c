@@ -43,9 +43,11 @@ dt_sweep_control many_begin(many *m, bool quiet)
 {
     *m = (many){ .w = watch_begin(quiet), .quiet = quiet };
     cli_catch_signals();
-    return (dt_sweep_control){
-        .stop = cli_stopped, .progress = progress, .doing = progress, .begins = begins, .user = m
-    };
+    return (dt_sweep_control){ .stop = cli_stopped,
+                               .progress = quiet ? NULL : progress,
+                               .doing = quiet ? NULL : progress,
+                               .begins = begins,
+                               .user = m };
 }
 
 void many_put_spread(cli_table *t, const dt_sweep_metric *m, dt_spread s)

@@ -25,13 +25,13 @@
     X(FORWARD, 1, EVAL_CONVERTED) /* passes of calibration data: multiply-adds */                  \
     X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
     X(FACTOR, 2, SUMS)            /* of their matrices: columns^3 */                               \
-    X(ROUND, 5, SUMS)             /* choosing codes: multiply-adds in double (ptq/round_cost.h) */ \
-    X(INTERPRET, 20, INTERPRET)   /* a graph by plain loops: multiply-adds, elements */            \
-    X(READ, 10, READ)             /* bytes */                                                      \
-    X(CONVERT, 300, CONVERT)      /* elements of weights brought into another form */              \
-    X(PRINT, 5000, PRINT)         /* numbers written as text */                                    \
-    X(HASH, 5, HASH)              /* bytes */                                                      \
-    X(WRITE, 50, WRITE)           /* bytes */
+    X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
+    X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
+    X(READ, 10, READ)           /* bytes */                                                        \
+    X(CONVERT, 300, CONVERT)    /* elements of weights brought into another form */                \
+    X(PRINT, 5000, PRINT)       /* numbers written as text */                                      \
+    X(HASH, 5, HASH)            /* bytes */                                                        \
+    X(WRITE, 50, WRITE)         /* bytes */
 
 typedef enum dt__work_of {
 #define DT__WORK_NAME(name, weight, like) DT__##name,

@@ -8,7 +8,7 @@
 #include "kernels/convolution/row_map.h"
 #include "ptq/bounds.h"
 #include "ptq/layer.h"
-#include "ptq/round_cost.h"
+#include "ptq/rounding_cost.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include "ptq/statistics.h"
 
 #include "core/ranks.h"
-#include "ptq/round_cost.h"
+#include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"
 #include "kernels/products/blas_library.h"

@@ -74,8 +74,8 @@ void meter_remove(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ", 0:12 left". Nothing where that time is over and the work is not, since a step takes longer than
- * those before it. */
+/* ", 0:12 left". Nothing where that time is over and the work is not, since a step takes longer
+ * than those before it. */
 static void put_left(char text[64])
 {
     char time[32];

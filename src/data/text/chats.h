@@ -47,8 +47,8 @@ dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt
 /* The Jinja in such a text, or NULL; the caller frees it. */
 dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out);
 
-/* The template of a form, for programs that run Jinja: it writes what dt_chat_prompt does. `end`: the
- * text of the token that ends texts, for form PLAIN; NULL: none. */
+/* The template of a form, for programs that run Jinja: it writes what dt_chat_prompt does. `end`:
+ * the text of the token that ends texts, for form PLAIN; NULL: none. */
 void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const char *end);
 
 /* The same of chat_template.jinja or tokenizer_config.json in the folder of a tokenizer's file; if

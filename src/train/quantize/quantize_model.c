@@ -14,7 +14,7 @@
 #include "nn/module.h"
 #include "ptq/matrix.h"
 #include "ptq/positions.h"
-#include "ptq/round_cost.h"
+#include "ptq/rounding_cost.h"
 #include "ptq/target.h"
 #include "qat/convert.h"
 #include "qat/derived_quant.h"

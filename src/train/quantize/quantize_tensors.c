@@ -5,7 +5,7 @@
 #include "core/tensor.h"
 #include "io/safetensors/file_apart.h"
 #include "io/model/model.h"
-#include "ptq/round_cost.h"
+#include "ptq/rounding_cost.h"
 #include "train/quantize/partial.h"
 #include "train/quantize/quantize_report.h"
 #include "train/quantize/tensors.h"

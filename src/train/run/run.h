@@ -35,7 +35,7 @@
 
 #include "core/ranks.h"
 #include "core/text/json.h"
-#include "ptq/round_cost.h"
+#include "ptq/rounding_cost.h"
 #include "train/recipe/recipe.h"
 #include "train/task/task.h"
 

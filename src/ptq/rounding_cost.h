@@ -3,15 +3,15 @@
  *
  *     passes       n r c       through the layer; also through the float model's, for rounders that
  *                              read its inputs
- *     sums         n c (c / 2 + FILL)  of products of inputs, once they are doubles in a slice; with
- *                              the float model's, of three kinds, n c (2 c + 2 FILL)
+ *     sums         n c (c / 2 + FILL)  of products of inputs that are brought into a slice; with the
+ *                              float model's, of three kinds, n c (2 c + 2 FILL)
  *     a factor     c^3         for rounders that have one
  *     codes        r c (c + CODE)
  *
  * and without data only codes, r c CODE. dt_round and its statistics tell the context what of it
  * they did (core/estimate.h). */
-#ifndef DT__PTQ_ROUND_COST_H
-#define DT__PTQ_ROUND_COST_H
+#ifndef DT__PTQ_ROUNDING_COST_H
+#define DT__PTQ_ROUNDING_COST_H
 
 #include "ptq/matrix.h"
 

@@ -1,5 +1,5 @@
-/* The work of rounding a weight (round_cost.h), and its times on this machine, by a drawn one. */
-#include "ptq/round_cost.h"
+/* The work of rounding a weight (rounding_cost.h), and its times on this machine, by a drawn one. */
+#include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"
 #include "ptq/layer.h"
