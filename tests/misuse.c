@@ -39,10 +39,10 @@ void good_dt_drop_user(dt_ctx *ctx, void *user)
     (void)user;
 }
 
-void good_dt_share_told(void *user, double share)
+void good_dt_work_told(void *user, const dt_work_state *state)
 {
     (void)user;
-    (void)share;
+    (void)state;
 }
 
 void good_dt_figures_visit(void *user, const dt_layer_figures *layer)

@@ -77,7 +77,6 @@ void *misuse_pointer(misuse *m, int argument, const char *type, int stars);
 typedef void (*dt_drop_user)(dt_ctx *ctx, void *user);
 void good_dt_cost_fn(void *user, const dt_cost_row *row);
 void good_dt_drop_user(dt_ctx *ctx, void *user);
-void good_dt_share_told(void *user, double share);
 void good_dt_figures_visit(void *user, const dt_layer_figures *layer);
 dt_tensor *good_dt_hook(void *user, dt_tape *t, dt_module *m, dt_tensor *x);
 void good_dt_layer_visit(void *user, const dt_layer_row *row);
@@ -86,5 +85,6 @@ dt_status good_dt_sink(void *user, const char *text, size_t bytes);
 dt_status good_dt_visit_module(void *user, const char *path, dt_module *m);
 dt_status good_dt_visit_slot(void *user, const char *slot, const char *path, dt_tensor *x);
 dt_status good_dt_visit_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind);
+void good_dt_work_told(void *user, const dt_work_state *state);
 
 #endif

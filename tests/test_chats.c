@@ -1,6 +1,7 @@
 /* Chats in lines of JSON: forms against text in which all added tokens are searched, as templates
  * write it; which tokens are learned; templates that are recognized; lines that are refused. */
 #include "core/text/json.h"
+#include "data/text/chats.h"
 #include "sample.h"
 
 #include <detent/io.h>
@@ -419,6 +420,58 @@ START_TEST(recognized)
 }
 END_TEST
 
+/* Each form as Jinja, which is recognized when it is read again. */
+static const struct {
+    dt_chat chat;
+    const char *end, *jinja;
+} written[] = {
+    { { DT_CHAT_CHATML, "You're here.\n" },
+      NULL,
+      "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou\\'re "
+      "here.\\n<|im_end|>\\n' }}{% endif %}{% for message in messages %}{% if message['role'] == "
+      "'system' %}{{ '<|im_start|>system\\n' + message['content'] + '<|im_end|>\\n' }}{% elif "
+      "message['role'] == 'user' %}{{ '<|im_start|>user\\n' + message['content'] + "
+      "'<|im_end|>\\n' }}{% elif message['role'] == 'assistant' %}{{ '<|im_start|>assistant\\n' + "
+      "message['content'] + '<|im_end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt "
+      "%}{{ '<|im_start|>assistant\\n' }}{% endif %}" },
+    { { DT_CHAT_LLAMA3, NULL },
+      NULL,
+      "<|begin_of_text|>{% for message in messages %}{% if message['role'] == 'system' %}{{ "
+      "'<|start_header_id|>system<|end_header_id|>\\n\\n' + (message['content'] | trim) + "
+      "'<|eot_id|>' }}{% elif message['role'] == 'user' %}{{ "
+      "'<|start_header_id|>user<|end_header_id|>\\n\\n' + (message['content'] | trim) + "
+      "'<|eot_id|>' }}{% elif message['role'] == 'assistant' %}{{ "
+      "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' + (message['content'] | trim) + "
+      "'<|eot_id|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
+      "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}" },
+    { { DT_CHAT_PLAIN, NULL },
+      "</s>",
+      "{% for message in messages %}{% if message['role'] == 'system' %}{{ 'System:\\n' + "
+      "message['content'] + '\\n' }}{% elif message['role'] == 'user' %}{{ 'User:\\n' + "
+      "message['content'] + '\\n' }}{% elif message['role'] == 'assistant' %}{{ 'Assistant:\\n' + "
+      "message['content'] + '</s>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
+      "'Assistant:\\n' }}{% endif %}" },
+};
+
+START_TEST(forms_become_templates)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt__chars t = { .ctx = ctx };
+    dt__chat_found found;
+    dt_chat how = written[_i].chat;
+    dt__chat_put_jinja(&t, &how, written[_i].end);
+    ck_assert_str_eq(dt__chars_text(&t), written[_i].jinja);
+    t.used = 0;
+    how.system = how.form == DT_CHAT_CHATML ? "You help." : NULL;
+    dt__chat_put_jinja(&t, &how, NULL);
+    TEST_OK(ctx, dt__chat_recognize(ctx, dt__chars_text(&t), "x", &found));
+    ck_assert_int_eq(found.form, how.form);
+    if (how.system != NULL) ck_assert_str_eq(found.system, how.system);
+    DT__RELEASE(ctx, found.system, t.bytes);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(kept_forms_are_checked)
 {
     dt_ctx *ctx = sample_context(1);
@@ -548,6 +601,7 @@ Suite *test_chats_suite(void)
     tcase_add_loop_test(t, forms_of_lines, 0, (int)(sizeof lines / sizeof lines[0]));
     tcase_add_test(t, weights_and_ends);
     tcase_add_loop_test(t, recognized, 0, (int)(sizeof templates / sizeof templates[0]));
+    tcase_add_loop_test(t, forms_become_templates, 0, (int)(sizeof written / sizeof written[0]));
     tcase_add_test(t, kept_forms_are_checked);
     tcase_add_loop_test(t, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, bounds);

@@ -15,6 +15,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- models --------------------------------------------------------------------------------- */
 
@@ -1157,6 +1158,68 @@ static void make_small(made *t)
     TEST_OK(t->ctx, export_as(t, DT_GGUF_TRAINED));
 }
 
+/* The template is that of the source, unless the model was trained on chats of another form. */
+static const struct {
+    const char *data, *hf, *template;
+} chats[] = {
+    { "{\"target\": \"tokens\"}", NULL, NULL },
+    { "{\"target\": \"tokens\", \"chat\": \"plain\"}", NULL, "{% for message in messages %}" },
+    { "{\"target\": \"tokens\"}", "{{ '<|im_start|>' + a + '<|im_end|>' }}",
+      "{{ '<|im_start|>' + a + '<|im_end|>' }}" },
+    { "{\"target\": \"tokens\", \"chat\": \"chatml\"}", "{{ '<|im_start|>' + a + '<|im_end|>' }}",
+      "{{ '<|im_start|>' + a + '<|im_end|>' }}" },
+    { "{\"target\": \"tokens\", \"chat\": \"plain\"}", "{{ '<|im_start|>' + a + '<|im_end|>' }}",
+      "{% for message in messages %}" },
+    { "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}",
+      "{{ '<|im_start|>' + a + '<|im_end|>' }}", "{% if messages[0]['role'] != 'system' %}" },
+    { "{\"target\": \"tokens\", \"chat\": \"chatml\"}", "{{ something.else }}",
+      "{% for message in messages %}" },
+    { NULL, "{{ something.else }}", "{{ something.else }}" },
+};
+
+/* Of a folder both files that may have the template; *jinja NULL: none. */
+static char *template_of_folder(made *t)
+{
+    char folder[TEST_PATH], path[TEST_PATH];
+    size_t n;
+    test_join(folder, t->folder, "hf");
+    TEST_OK(t->ctx, dt_export(t->m, &t->info, "hf", NULL, folder, NULL));
+    test_join(path, folder, "chat_template.jinja");
+    return access(path, F_OK) == 0 ? test_read_file(path, &n) : NULL;
+}
+
+START_TEST(chats_bring_their_template)
+{
+    made t;
+    char hf[512] = "";
+    const char *want = chats[_i].template;
+    make_small(&t);
+    t.info.data = chats[_i].data;
+    if (chats[_i].hf != NULL) {
+        snprintf(hf, sizeof hf,
+                 "{\"config.json\": \"{}\", \"tied_head\": false, \"dtype\": \"F32\", \"dtypes\": "
+                 "{}, \"files\": {\"chat_template.jinja\": \"%s\"}}",
+                 chats[_i].hf);
+        t.info.hf = hf;
+    }
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_TRAINED));
+    gguf_parsed *g = gguf_parse(t.path);
+    const gguf_pair *p = gguf_pair_of(g, "tokenizer.chat_template");
+    ck_assert_int_eq(p != NULL, want != NULL);
+    if (want != NULL) {
+        ck_assert_uint_ge(p->n, strlen(want));
+        ck_assert_mem_eq(g->bytes + p->at, want, strlen(want));
+    }
+    t.info.hf = NULL; /* its config.json is none */
+    char *written = template_of_folder(&t);
+    const bool trained = chats[_i].data != NULL && strstr(chats[_i].data, "chat") != NULL;
+    ck_assert_int_eq(written != NULL, trained);
+    free(written);
+    gguf_free(g);
+    drop(&t);
+}
+END_TEST
+
 START_TEST(every_truncation)
 {
     made t;
@@ -1599,6 +1662,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, drawn_llama3_scalings_are_read_again);
     tcase_add_loop_test(c, bytes_and_characters, 0, 2);
     tcase_add_loop_test(c, byte_pairs, 0, 3);
+    tcase_add_loop_test(c, chats_bring_their_template, 0, (int)(sizeof chats / sizeof chats[0]));
     tcase_add_loop_test(c, pieces, 0, 4);
     tcase_add_loop_test(c, pieces_without_scores, 0, 2);
     tcase_add_test(c, a_long_piece_is_cut_fast);

@@ -703,6 +703,44 @@ static dt_recipe *read_logged(const char *value, const char *override, text *log
     return r;
 }
 
+/* A key that another one makes idle; an override of the file's is meant so. */
+START_TEST(idle_keys_are_warned_of)
+{
+    static text log;
+    static const struct {
+        const char *recipe, *override, *warning; /* NULL: none */
+    } cases[] = {
+        { "train: {epochs: 3, steps: 50}\n", NULL, "'train.epochs' is not read: 'train.steps'" },
+        { "train: {steps: 50}\n", "train.epochs=3", "'train.epochs' is not read: 'train.steps'" },
+        { "train: {epochs: 3}\n", "train.steps=50", NULL },
+        { "train: {epochs: 3, steps: 0}\n", NULL, NULL },
+        { "train: {optimizer: {name: sgd, dampening: 0.5}}\n", NULL, "'train.optimizer.momentum'" },
+        { "train: {optimizer: {name: sgd, dampening: 0.5, momentum: 0.9}}\n", NULL, NULL },
+        { "train: {schedule: {name: constant, total_steps: 90}}\n", NULL, "has no end" },
+        { "train: {schedule: {name: cosine, total_steps: 90}}\n", NULL, NULL },
+        { "train: {log: {layers_every_steps: 5}}\n", NULL, "there is no 'qat'" },
+        { "qat: {}\ntrain: {log: {layers_every_steps: 5}}\n", NULL, NULL },
+        { "cluster: {sync_norm: true}\n", NULL, "'train.shards' is below 2" },
+        { "train: {shards: 2}\ncluster: {sync_norm: true}\n", NULL, NULL },
+        { "qat: {}\nconvert: {calibration: {samples: 5}}\n", NULL, "nearest, which reads no data" },
+        { "qat: {}\nconvert: {rounder: gptq, calibration: {samples: 5}}\n",
+          "convert.rounder=nearest", NULL },
+        { "qat: {}\nconvert: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n",
+          NULL, "'convert.rounding.damping' is not read: 'convert.rounding.damping_absolute'" },
+        { "qat: {weight: {own: mine}}\n", NULL, "'qat.weight.own' is not read" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        dt_recipe *r = read_logged(cases[i].recipe, cases[i].override, &log);
+        const bool warned = strstr(log.bytes, "is not read") != NULL;
+        ck_assert_msg(warned == (cases[i].warning != NULL), "%zu: %s", i, log.bytes);
+        if (warned) {
+            ck_assert_msg(strstr(log.bytes, cases[i].warning) != NULL, "%zu: %s", i, log.bytes);
+        }
+        dt_recipe_free(r);
+    }
+}
+END_TEST
+
 /* An old name of a key or choice has the same meaning, and a warning gives the new name. */
 START_TEST(old_names_can_be_read)
 {
@@ -1045,6 +1083,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_can_be_read);
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
+    tcase_add_test(values, idle_keys_are_warned_of);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");

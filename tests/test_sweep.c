@@ -96,7 +96,8 @@ static const struct {
       "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
     { "method: halving\nruns: 4\nrungs: 10\nkeys: {run.seed: [1, 2]}\n",
       "s.yaml:3:8: error: the first two of 10 rungs would train equally long" },
-    { "method: halving\nruns: 4\nrungs: 2\nkeys:\n  train.schedule.total_steps: [4]\n"
+    { "method: halving\nruns: 4\nrungs: 2\nkeys:\n  train.schedule.name: [linear]\n"
+      "  train.schedule.total_steps: [4]\n"
       "  train.schedule.warmup_steps: [3]\n",
       "'train.schedule.warmup_steps' is 1, but 'train.schedule.total_steps' ends it at 1 (in rung "
       "1 "

@@ -1,5 +1,6 @@
 /* `import --network`: the weights of a file by a map, in the network that a recipe describes. */
 #include "cli/import_weights.h"
+#include "cli/print/meter.h"
 #include "cli/print/text.h"
 
 static dt_status say(void *user, const char *text, size_t bytes)
@@ -16,15 +17,20 @@ static int import_into(const cli_args *args, dt_ctx *ctx, const import_weights *
     dt_module *m = NULL;
     if (model->family->create(ctx, model->options, &m) != DT_OK) return cli_fail_by(args, ctx);
     int status = CLI_DONE;
+    meter_begin("import", w->quiet);
+    dt_set_progress(ctx, meter_told, NULL);
+    if (w->to != NULL) dt_expect_save(ctx, 4.0 * (double)dt_param_count(m));
     if (dt_weights_import(m, w->from, map, say, (void *)(uintptr_t)w) != DT_OK) {
         status = cli_fail_file(args, ctx);
     }
+    if (w->to == NULL || w->check.inputs != NULL) meter_end();
     if (status == CLI_DONE && w->check.inputs != NULL) {
         status = import_check_run(args, ctx, &w->check, m);
     }
     if (status == CLI_DONE && w->to != NULL && dt_model_save(m, &info, w->to) != DT_OK) {
         status = cli_fail_by(args, ctx);
     }
+    meter_end();
     if (status == CLI_DONE) {
         cli_say("%s: %lld parameter%s", w->to != NULL ? w->to : w->from,
                 (long long)dt_param_count(m), CLI_S(dt_param_count(m)));

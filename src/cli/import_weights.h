@@ -9,6 +9,7 @@ typedef struct import_weights {
     const char *from, *to; /* the file of weights, and the model to write; NULL: none is written */
     import_check check;    /* inputs NULL: nothing is compared */
     const char *network;   /* the recipe */
+    bool quiet;            /* no line of progress */
     const char *map;       /* NULL: names and layout are the network's */
 } import_weights;
 

@@ -23,13 +23,12 @@ static void begins(void *user, const dt_sweep_turn *turn)
     m->w = watch_begin(false);
 }
 
-/* Until the end of all runs: those that follow take as long as those before, the first as long as
- * this one. */
+/* Until the end of all runs: those that follow take as long as those before and this one. */
 static double left_of_all(const many *m, const dt_progress *p)
 {
     const double behind = 1 - m->turn.done - m->turn.own;
     const double own = cli_seconds() - m->began + p->seconds_left;
-    const double each = m->share > 0 ? m->seconds / m->share : own / m->turn.own;
+    const double each = (m->seconds + own) / (m->share + m->turn.own);
     return p->seconds_left + (behind > 0 ? behind * each : 0);
 }
 
@@ -44,9 +43,11 @@ dt_sweep_control many_begin(many *m, bool quiet)
 {
     *m = (many){ .w = watch_begin(quiet), .quiet = quiet };
     cli_catch_signals();
-    return (dt_sweep_control){
-        .stop = cli_stopped, .progress = progress, .doing = progress, .begins = begins, .user = m
-    };
+    return (dt_sweep_control){ .stop = cli_stopped,
+                               .progress = quiet ? NULL : progress,
+                               .doing = quiet ? NULL : progress,
+                               .begins = begins,
+                               .user = m };
 }
 
 void many_put_spread(cli_table *t, const dt_sweep_metric *m, dt_spread s)

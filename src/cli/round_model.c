@@ -16,7 +16,9 @@ int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const 
     dt_quantize_summary summary;
     cli_catch_signals();
     meter_begin("quantize", r->view.quiet);
+    dt_set_progress(ctx, meter_told, NULL);
     const bool good = dt_quantize_model(ctx, recipe, &job, &summary) == DT_OK;
+    dt_set_progress(ctx, NULL, NULL);
     meter_end();
     const bool tells = summary.rank == 0 || summary.by_itself; /* else rank 0 does */
     int status = good ? CLI_DONE : cli_exit_by(ctx);

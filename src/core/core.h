@@ -2,6 +2,8 @@
 #ifndef DT__CORE_CORE_H
 #define DT__CORE_CORE_H
 
+#include "core/estimate.h"
+
 #include <detent/experimental/detent.h>
 #include <detent/experimental/keys.h>
 
@@ -194,9 +196,10 @@ struct dt_ctx {
     char message[DT__MESSAGE_SIZE];
     dt_logger log;
     void *log_user;
-    dt_share_told told; /* dt_set_progress; NULL: nobody */
+    dt_work_told told; /* dt_set_progress; NULL: nobody */
     void *told_user;
-    double planned, done;    /* of the work that is told */
+    dt__ledger work;         /* what there is to do */
+    double began;            /* when that began */
     double share;            /* that was told last: it never goes back */
     uint64_t said[DT__SAID]; /* hashes of lines of dt__say_once; 0: none */
     uint64_t seed;
@@ -231,9 +234,16 @@ void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 /* The same, unless the context has said this line: a file may be opened several times. */
 void dt__say_once(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 
-/* For dt_set_progress: work of `amount` begins, in any unit; some of it is done. */
-void dt__plan_work(dt_ctx *ctx, double amount);
-void dt__did_work(dt_ctx *ctx, double amount);
+/* The time that work of the context still takes (core/estimate.h). Work begins with what is planned
+ * and ends with what is done; who listens (dt_set_progress) is told after each piece. */
+void dt__begin_work(dt_ctx *ctx);
+void dt__plan_work(dt_ctx *ctx, dt__work_of which, double amount);
+void dt__expect_work(dt_ctx *ctx, dt__work_of which, double amount); /* which is planned later */
+void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount);
+void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount); /* its time is not typical */
+void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount);    /* which was not planned */
+void dt__cut_work(dt_ctx *ctx, dt__work_of which); /* the rest of it will not be done */
+void dt__pass_work(dt_ctx *ctx);                   /* the time since then belongs to no work */
 
 /* Parallel loops of the calling thread (core/threads.h) run on the context's threads until leave,
  * which restores what they ran on before: the value that enter returned. */

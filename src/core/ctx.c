@@ -1,6 +1,7 @@
 /* The context: allocator, pool, error message, log, random streams, threads. It is
  * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
 #define _DEFAULT_SOURCE /* madvise */
+#include "core/clock.h"
 #include "core/names.h"
 #include "core/threads.h"
 
@@ -52,27 +53,79 @@ dt_status dt_set_products(dt_ctx *ctx, int products)
     return DT_OK;
 }
 
-void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user)
+/* ---- work ----------------------------------------------------------------------------------- */
+
+void dt__begin_work(dt_ctx *ctx)
+{
+    ctx->began = dt__seconds();
+    ctx->share = 0;
+    dt__ledger_begin(&ctx->work, ctx->began);
+}
+
+void dt_set_progress(dt_ctx *ctx, dt_work_told told, void *user)
 {
     if (ctx == NULL) return;
     ctx->told = told;
     ctx->told_user = user;
-    ctx->planned = ctx->share = 0;
+    if (told != NULL) dt__begin_work(ctx);
 }
 
-void dt__plan_work(dt_ctx *ctx, double amount)
+void dt__plan_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
-    ctx->planned = amount;
-    ctx->done = 0;
+    dt__ledger_plan(&ctx->work, which, amount);
 }
 
-void dt__did_work(dt_ctx *ctx, double amount)
+void dt__expect_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
-    if (ctx->told == NULL || !(ctx->planned > 0)) return;
-    ctx->done += amount;
-    const double share = ctx->done < ctx->planned ? ctx->done / ctx->planned : 1;
-    if (share > ctx->share) ctx->told(ctx->told_user, ctx->share = share);
+    ctx->work.kind[which].expected += amount;
 }
+
+void dt_expect_save(dt_ctx *ctx, double bytes)
+{
+    if (ctx == NULL || !(bytes > 0)) return;
+    dt__expect_work(ctx, DT__HASH, bytes);
+    dt__expect_work(ctx, DT__WRITE, bytes);
+}
+
+void dt__cut_work(dt_ctx *ctx, dt__work_of which) { dt__ledger_cut(&ctx->work, which); }
+
+void dt__pass_work(dt_ctx *ctx) { dt__ledger_pass(&ctx->work, dt__seconds()); }
+
+/* The share of the work that is done, by its time: elapsed / (elapsed + left). */
+static void tell(dt_ctx *ctx)
+{
+    const double left = dt__ledger_left(&ctx->work);
+    const double elapsed = ctx->work.mark - ctx->began;
+    if (ctx->told == NULL || ctx->work.trying || left < 0) return;
+    const double share = elapsed + left > 0 ? elapsed / (elapsed + left) : 1;
+    if (share > ctx->share) ctx->share = share;
+    const dt_work_state state = { .share = ctx->share,
+                                  .seconds_left = left,
+                                  .guessed = dt__ledger_guesses(&ctx->work) };
+    ctx->told(ctx->told_user, &state);
+}
+
+void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount)
+{
+    dt__ledger_did(&ctx->work, which, amount, dt__seconds());
+    tell(ctx);
+}
+
+void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
+{
+    const bool before = ctx->work.trying;
+    ctx->work.trying = true;
+    dt__ledger_did(&ctx->work, which, amount, dt__seconds());
+    ctx->work.trying = before;
+}
+
+void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount)
+{
+    dt__ledger_did_once(&ctx->work, which, amount, dt__seconds());
+    tell(ctx);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------- */
 
 dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }
 

@@ -1,44 +1,139 @@
 /* How long work still takes: several kinds of it, of each an amount that is planned and how much of
- * that is done in how many seconds. A kind that was not timed yet takes as long as its weight says
- * beside those that were:
+ * that is done in how many seconds. Amounts are known before the work, from shapes and sizes; the
+ * rate of a kind is measured as soon as some of it was done. Until then it is that of the kind that
+ * is most like it, by their weights, or of all kinds that were timed:
  *
- *     left = sum over kinds of (planned - done) * rate
- *     rate = (seconds + doubt * guess) / (timed + doubt)
- *     guess = weight * sum of seconds / sum of timed * weight */
+ *     left  = sum over kinds of max(planned - done + expected, 0) * rate
+ *     rate  = seconds / timed,  or weight * guess
+ *     guess = rate / weight of the like kind,  or sum of seconds / sum of timed * weight
+ *
+ * All time between two calls belongs to the work that the second call tells, unless
+ * dt__ledger_pass is called between them. Times are read by the caller. */
 #ifndef DT__CORE_ESTIMATE_H
 #define DT__CORE_ESTIMATE_H
 
+#include <stdbool.h>
+
+/* Kinds of work: a name, about how much longer a unit takes than a multiply-add of floats in fast
+ * kernels, and the kind that is most like it, which stands before it (itself: none). */
+#define DT__WORKS_LIST(X)                                                                          \
+    X(TRAIN_FLOAT, 3, TRAIN_FLOAT) /* multiply-adds of a forward pass */                           \
+    X(TRAIN_QAT, 3, TRAIN_FLOAT)                                                                   \
+    X(EVAL_FLOAT, 1, EVAL_FLOAT)                                                                   \
+    X(EVAL_QAT, 1, EVAL_FLOAT)                                                                     \
+    X(EVAL_CONVERTED, 1, EVAL_QAT)                                                                 \
+    X(FORWARD, 1, EVAL_CONVERTED) /* passes of calibration data: multiply-adds */                  \
+    X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
+    X(FACTOR, 2, SUMS)            /* of their matrices: columns^3 */                               \
+    X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
+    X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
+    X(READ, 10, READ)           /* bytes */                                                        \
+    X(CONVERT, 300, CONVERT)    /* elements of weights brought into another form */                \
+    X(PRINT, 5000, PRINT)       /* numbers written as text */                                      \
+    X(HASH, 5, HASH)            /* bytes */                                                        \
+    X(WRITE, 50, WRITE)         /* bytes */
+
+typedef enum dt__work_of {
+#define DT__WORK_NAME(name, weight, like) DT__##name,
+    DT__WORKS_LIST(DT__WORK_NAME)
+#undef DT__WORK_NAME
+        DT__WORKS
+} dt__work_of;
+
 typedef struct dt__work_kind {
-    double weight; /* of a unit, beside those of other kinds */
     double planned, done;
+    double expected;       /* an amount that will be planned later */
     double timed, seconds; /* amounts of which the time is known */
-    double doubt;          /* an amount up to which the guess counts, too, where units are uneven */
 } dt__work_kind;
 
-/* `seconds` below 0: the time is not typical, and not counted. */
-static inline void dt__work_did(dt__work_kind *k, double amount, double seconds)
+typedef struct dt__ledger {
+    dt__work_kind kind[DT__WORKS];
+    double mark; /* until when all time is counted */
+    bool trying; /* what is done now was not planned: it only tells how long it takes */
+} dt__ledger;
+
+static inline void dt__ledger_begin(dt__ledger *e, double now) { *e = (dt__ledger){ .mark = now }; }
+
+static inline void dt__ledger_pass(dt__ledger *e, double now) { e->mark = now; }
+
+/* More of it: of what was expected, as far as it reaches. */
+static inline void dt__ledger_plan(dt__ledger *e, dt__work_of which, double amount)
 {
-    k->done += amount;
-    if (seconds < 0) return;
-    k->timed += amount;
-    k->seconds += seconds;
+    dt__work_kind *k = &e->kind[which];
+    if (e->trying || !(amount > 0)) return;
+    k->planned += amount;
+    k->expected = k->expected > amount ? k->expected - amount : 0;
 }
 
-/* 0 before anything was timed. */
-static inline double dt__work_left(const dt__work_kind *kind, int n)
+/* The rest of it will not be done. */
+static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
 {
-    double seconds = 0, units = 0, left = 0;
-    for (int i = 0; i < n; i++) {
-        seconds += kind[i].seconds;
-        units += kind[i].timed * kind[i].weight;
+    dt__work_kind *k = &e->kind[which];
+    if (e->trying) return;
+    k->planned = k->done;
+    k->expected = 0;
+}
+
+static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amount, double now)
+{
+    dt__work_kind *k = &e->kind[which];
+    k->timed += amount;
+    k->seconds += now - e->mark;
+    if (!e->trying) k->done += amount;
+    e->mark = now;
+}
+
+/* The same of an amount whose time says nothing about the rest. */
+static inline void dt__ledger_did_once(dt__ledger *e, dt__work_of which, double amount, double now)
+{
+    e->kind[which].done += amount;
+    e->mark = now;
+}
+
+#define DT__WORK_WEIGHT(name, weight, like) weight,
+/* All that is planned, in multiply-adds that take as long, by the weights. */
+static inline double dt__ledger_units(const dt__ledger *e)
+{
+    static const double weights[] = { DT__WORKS_LIST(DT__WORK_WEIGHT) };
+    double units = 0;
+    for (int i = 0; i < DT__WORKS; i++) units += e->kind[i].planned * weights[i];
+    return units;
+}
+#undef DT__WORK_WEIGHT
+
+/* As of the latest mark; below 0 before anything was timed. */
+static inline double dt__ledger_left(const dt__ledger *e)
+{
+#define DT__WORK_ROW(name, weight, like) { weight, DT__##like },
+    static const struct {
+        double weight;
+        dt__work_of like;
+    } of[] = { DT__WORKS_LIST(DT__WORK_ROW) };
+#undef DT__WORK_ROW
+    double guess[DT__WORKS], seconds = 0, units = 0, left = 0;
+    for (int i = 0; i < DT__WORKS; i++) {
+        seconds += e->kind[i].seconds;
+        units += e->kind[i].timed * of[i].weight;
     }
-    for (int i = 0; i < n && units > 0; i++) {
-        const dt__work_kind *k = &kind[i];
-        const double guess = k->weight * seconds / units, known = k->timed + k->doubt;
-        const double rate = known > 0 ? (k->seconds + k->doubt * guess) / known : guess;
-        if (k->planned > k->done) left += (k->planned - k->done) * rate;
+    for (int i = 0; i < DT__WORKS && units > 0; i++) {
+        const dt__work_kind *k = &e->kind[i];
+        const double rest = k->planned - k->done + k->expected;
+        guess[i] = k->timed > 0          ? k->seconds / k->timed / of[i].weight
+                   : (int)of[i].like < i ? guess[of[i].like]
+                                         : seconds / units;
+        if (rest > 0) left += rest * of[i].weight * guess[i];
     }
-    return left;
+    return units > 0 ? left : -1;
+}
+
+/* Whether some of what is left was not timed yet. */
+static inline bool dt__ledger_guesses(const dt__ledger *e)
+{
+    for (int i = 0; i < DT__WORKS; i++) {
+        const dt__work_kind *k = &e->kind[i];
+        if (k->timed == 0 && k->planned - k->done + k->expected > 0) return true;
+    }
+    return false;
 }
 
 #endif

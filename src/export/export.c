@@ -180,6 +180,34 @@ static dt_status tell_change(const dt_export_call *call)
     return DT_OK;
 }
 
+double dt__elements_of_call(const dt_trace *t, const dt_trace_call *c)
+{
+    double n = 0;
+    for (int i = 0; i < c->n_in; i++) {
+        const dt_trace_value *v = dt_trace_value_at(t, c->in[i].value);
+        if (v != NULL && v->tensor != NULL) n += (double)dt_count(v->tensor);
+    }
+    return n;
+}
+
+void dt__did_convert(dt_ctx *ctx, double elements)
+{
+    if (elements > 0) dt__did_work(ctx, DT__CONVERT, elements);
+    else dt__pass_work(ctx);
+}
+
+/* An element becomes about a byte of the file, and of a C file a number. */
+static void plan_work(const dt_exporter *e, const dt_trace *t)
+{
+    double elements = 0;
+    for (int64_t i = 0; i < dt_trace_calls(t); i++) {
+        elements += dt__elements_of_call(t, dt_trace_call_at(t, i));
+    }
+    dt__plan_work(t->ctx, DT__CONVERT, elements);
+    dt__expect_work(t->ctx, e == &dt__exporter_c ? DT__PRINT : DT__WRITE, elements);
+    dt__pass_work(t->ctx);
+}
+
 static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
 {
     dt_trace *t;
@@ -190,6 +218,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     DT__TRY(dt__trace_for(call->m, call->info, e, false, &t));
     dt_status s = dt__check_calls(e, t, call->options);
     call->trace = t;
+    plan_work(e, t);
     if (s == DT_OK) s = e->write(call);
     if (s == DT_OK) s = tell_change(call);
     dt_trace_free(t);

@@ -271,11 +271,23 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 
 /* ---- layer by layer ------------------------------------------------------------------------- */
 
+/* Multiply-adds of a batch in the layer that is rounded. */
+static double pass_of(const work *w)
+{
+    const dt_statistics *s = w->statistics;
+    if (s == NULL) return 0;
+    const bool routed = s->layer.op.kind == DT_WEIGHT_GROUPED_LINEAR;
+    const double elements = (double)dt__entry_find(w->layer, "weight")->x->count,
+                 each = routed ? (double)s->layer.groups : 1;
+    return (double)dt_statistics_samples(s) * elements / each / (double)w->data->batches;
+}
+
 /* Rounds the next layer; *more is false if no batch reaches one. */
 static dt_status next_layer(work *w, bool *more)
 {
     dt_status s = dt__ptq_find_inputs(w);
     *more = w->layer != NULL;
+    if (*more) w->passed = pass_of(w);
     if (s == DT_OK && *more) s = round_layer(w, w->layer);
     dt_statistics_free(w->statistics);
     w->statistics = NULL;
@@ -330,6 +342,7 @@ static dt_status convert(work *w)
 {
     DT__TRY(check(w));
     DT__TRY(calibrate(w));
+    dt__pass_work(w->ctx);
     DT__TRY(convert_rest(w, false));
     if (dt__needs_data(w->method)) DT__TRY(round_by_data(w));
     else {
@@ -354,10 +367,12 @@ dt_status dt__ptq(const dt__ptq_job *job, dt_ptq_report *report)
     w.method = dt__method_of(w.options->rounding.rounder);
     w.budget.limit = w.options->cache;
     if (w.method != NULL && w.method->rounder->needs_float) w.reference = job->reference;
+    static const dt__work_of kinds[] = { DT__FORWARD, DT__SUMS, DT__FACTOR, DT__ROUND };
     dt_status s = modes_begin(&of_m, w.m);
     if (s == DT_OK) s = modes_begin(&of_reference, w.reference);
     if (s == DT_OK) s = dt_tape_create(w.ctx, &w.tape);
     if (s == DT_OK) s = convert(&w);
+    for (int i = 0; i < DT__COUNT_OF(kinds); i++) dt__cut_work(w.ctx, kinds[i]);
     dt_tape_free(w.tape);
     modes_end(&of_reference);
     modes_end(&of_m);

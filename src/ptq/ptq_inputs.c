@@ -96,6 +96,14 @@ enum { INPUTS = 2 };
 
 static bool is_module(void *user, const dt_module *m) { return m == user; }
 
+/* A batch, one of each rank's, has passed the layer that was rounded last. */
+static void tell_pass(const work *w)
+{
+    const double all = w->passed * (double)dt__cluster_ranks(w->cluster);
+    if (w->passed > 0) dt__did_work(w->ctx, DT__FORWARD, all);
+    else dt__pass_work(w->ctx);
+}
+
 /* Runs the batch through the float model up to the layer. */
 static dt_status run_float(work *w, int64_t i, reached *of)
 {
@@ -103,6 +111,7 @@ static dt_status run_float(work *w, int64_t i, reached *of)
     DT__TRY(dt__ptq_context(
         w, dt__calib_run(&w->batch[i].cache[DT__FLOAT], w->tape, of->x, &target, &of->plain),
         "the float model"));
+    tell_pass(w);
     if (of->plain.at == NULL) {
         return dt_fail(w->ctx, DT_ERR_STATE, "ptq: batch %lld does not reach %s in the float model",
                        (long long)i, w->layer->path);
@@ -175,6 +184,7 @@ static dt_status reach(work *w, round_of *r, reached *of)
     if (s == DT_OK && mine) {
         dt__calib_cache *cache = &w->batch[r->own].cache[DT__QUANTIZED];
         s = dt__calib_run(cache, w->tape, of->x, &next, &of->quantized);
+        tell_pass(w);
     }
     DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, s));
     const int64_t number = mine ? number_of(w, of->quantized.at) : NO_BATCH;

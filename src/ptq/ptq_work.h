@@ -28,6 +28,7 @@ typedef struct dt__ptq_work {
     /* The layer that is next: */
     dt_module *layer, *float_layer; /* in the model and in the float model */
     dt_statistics *statistics;
+    double passed; /* multiply-adds of a batch in the layer before it; 0: there is none */
 } dt__ptq_work;
 
 /* Whether the module's weight is prepared and rounders support it. */

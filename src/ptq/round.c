@@ -8,6 +8,7 @@
 #include "kernels/convolution/row_map.h"
 #include "ptq/bounds.h"
 #include "ptq/layer.h"
+#include "ptq/rounding_cost.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
@@ -212,6 +213,9 @@ static dt_status prepare(dt__layer *l, dt__matrix *m)
     const double start = dt__seconds();
     const dt_status s = rounder->prepare == NULL ? DT_OK : rounder->prepare(m);
     l->report->prepare_seconds += dt__seconds() - start;
+    if (rounder->prepare != NULL) {
+        dt__did_work(l->ctx, DT__FACTOR, dt__factor_cost(m->columns));
+    }
     return s;
 }
 
@@ -225,6 +229,7 @@ static dt_status round_group(dt__layer *l, int64_t g)
     m.fallback = l->unseen;
     if (s == DT_OK && !l->unseen) s = prepare(l, &m);
     if (s == DT_OK) s = dt__round_matrix(l, &m, codes);
+    dt__did_work(l->ctx, DT__ROUND, dt__codes_cost(l->method, m.rows, m.columns));
     if (s == DT_OK) report_worst(l, &m, &bounds, codes);
     dt__bounds_free(l->ctx, &bounds);
     dt__release(l->ctx, m.factor);

@@ -7,6 +7,7 @@
 #include "ptq/statistics.h"
 
 #include "core/ranks.h"
+#include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"
 #include "kernels/products/blas_library.h"
@@ -218,6 +219,8 @@ static void empty(dt_statistics *s)
     const int64_t each = across * across, kinds = s->differ ? 3 : 1;
     dt__parallel(s->layer.groups * kinds * each, DT__WORTH_A_THREAD, empty_share,
                  &(empty_args){ s, n, across, each, kinds });
+    dt__did_work(s->ctx, DT__SUMS,
+                 dt__sums_cost(s->layer.groups, n, s->differ, (double)s->waiting));
     s->waiting = 0;
     s->lower = true;
 }

@@ -32,6 +32,7 @@ typedef struct dt__trial {
     int64_t seed;                /* its run.seed */
     int64_t length[DT__LENGTHS]; /* in the last rung; 0: nothing to shorten */
     dt_ints milestones;          /* likewise */
+    double work; /* of its run in the last rung, beside those of others; 0: not known */
     char error[256];
     const char *refused; /* why its recipe cannot be; NULL: it can */
 } dt__trial;

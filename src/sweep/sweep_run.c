@@ -211,21 +211,53 @@ static double work_of(const dt_sweep *s, int64_t rung)
     return pow((double)s->o.reduce, (double)(rung + 1 - dt__rung_count(s)));
 }
 
+/* The work of each trial, where somebody wants to know the time that is left, in shares of the
+ * mean. A run that cannot be opened fails when its turn comes. */
+static dt_status plan_trials(dt_sweep *s, const dt_sweep_control *control)
+{
+    const bool wanted = control != NULL && control->progress != NULL;
+    double all = 0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        dt__trial *t = &s->trial[i];
+        const dt__trial_run run = { .trial = t, .rung = dt__rung_count(s) - 1 };
+        dt_recipe *recipe = NULL;
+        dt_status status = wanted && s->n_trials > 1 && t->refused == NULL
+                               ? dt__trial_recipe(s, &run, &recipe)
+                               : DT_ERR_CONFIG;
+        if (status == DT_OK) status = dt__run_units(s->ctx, recipe, &t->work);
+        dt_recipe_free(recipe);
+        if (status == DT_ERR_NOMEM) return status;
+        if (status != DT_OK) t->work = 0;
+        all += t->work;
+        n += t->work > 0;
+    }
+    for (int64_t i = 0; i < s->n_trials; i++) {
+        dt__trial *t = &s->trial[i];
+        t->work = t->work > 0 ? t->work * (double)n / all : 1;
+    }
+    return DT_OK;
+}
+
 /* A recipe without a result enters no further rung. */
 static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 {
     dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
+    DT__TRY(plan_trials(s, control));
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
         job.all += (double)dt__rung_size(s, rung) * (double)s->o.seeds * work_of(s, rung);
     }
     for (int64_t rung = 0; rung < dt__rung_count(s); rung++) {
         int64_t n = dt__rung_size(s, rung);
-        job.own = work_of(s, rung);
+        const double work = work_of(s, rung);
         for (; rung > 0 && n > 0 && s->order[n - 1]->row.chosen.n == 0; n--) {
             job.n -= s->o.seeds;
-            job.all -= job.own * (double)s->o.seeds;
+            job.all -= work * (double)s->o.seeds;
         }
-        for (int64_t i = 0; i < n; i++) DT__TRY(do_trial(s, s->order[i], rung, &job));
+        for (int64_t i = 0; i < n; i++) {
+            job.own = work * s->order[i]->work;
+            DT__TRY(do_trial(s, s->order[i], rung, &job));
+        }
         DT__TRY(check_metric(s));
         sort(s);
     }

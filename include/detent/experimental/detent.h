@@ -45,13 +45,23 @@ typedef enum dt_float_products {
  * and so do products of integers, attention, and grouped convolutions. Errors: ARG. */
 DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
 
-/* Receives which share of some work is done, 0 ... 1. */
-typedef void (*dt_share_told)(void *user, double share);
+/* How far work is. */
+typedef struct dt_work_state {
+    double share;        /* of its time that is over, 0 ... 1: it rises */
+    double seconds_left; /* as far as it can be told: by what such work took so far */
+    bool guessed;        /* some of the work that is left is of a kind that was not done yet */
+} dt_work_state;
+typedef void (*dt_work_told)(void *user, const dt_work_state *state);
 
-/* From then on dt_onnx_import, dt_tflite_import, dt_model_save and dt_export_verify tell `told` how
- * far they are, on the calling thread. The share of one piece of work rises; the next one begins
- * with another call. NULL: nobody is told. */
-DT_API void dt_set_progress(dt_ctx *ctx, dt_share_told told, void *user);
+/* From then on dt_onnx_import, dt_tflite_import, dt_weights_import, dt_model_save, dt_export,
+ * dt_export_verify, dt_quantize_model and dt_quantize_tensors tell `told` how far they are, on the
+ * calling thread. What is called before the next dt_set_progress is one work. NULL: nobody is
+ * told. */
+DT_API void dt_set_progress(dt_ctx *ctx, dt_work_told told, void *user);
+
+/* Says that of the same work a file of about so many bytes will be saved, so that the time for it
+ * is told before. */
+DT_API void dt_expect_save(dt_ctx *ctx, double bytes);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 

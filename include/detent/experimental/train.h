@@ -448,7 +448,6 @@ typedef struct dt_quantize_summary {
     dt_ctx *ctx;
     dt_quantized_weight *weight; /* in the order of rounding */
     int64_t n, wanted;           /* weights rounded so far, and in all */
-    double share;                /* of the work that this call has done, as far as it can be told */
     int64_t resumed;             /* how many of them, the first, an earlier call rounded */
     int64_t samples;             /* calibration samples used; for a file the most of any weight */
     dt_ptq_report total;         /* of all weights, with those of earlier calls */

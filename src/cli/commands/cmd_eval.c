@@ -132,7 +132,7 @@ static dt_status write_outputs(dt_ctx *ctx, const dt_tensor *outputs, const char
 static void show_progress(void *user, int64_t done, int64_t all)
 {
     (void)user;
-    meter_at(done, all, NULL);
+    meter_count(done, all, NULL);
 }
 
 static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
@@ -149,6 +149,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
     meter_begin("eval", args->option[QUIET] != NULL);
     const bool labels = dt_dataset_target(test) == DT_TARGET_CLASS;
     class_rows classes = { .d = test };
+    dt_set_progress(ctx, meter_told, NULL);
     dt_status s = dt_evaluate(m, test, &how, &metrics, path == NULL && !labels ? NULL : &outputs);
     if (s == DT_OK && path != NULL) s = write_outputs(ctx, outputs, path);
     if (s == DT_OK && labels) s = dt_class_scores_of(test, outputs, &classes.scores);

@@ -162,12 +162,6 @@ static void print_note(void *user, const char *line)
     print_indented(line);
 }
 
-static void progress(void *user, int64_t done, int64_t all)
-{
-    (void)user;
-    meter_at(done, all, NULL);
-}
-
 static void print_summary(const dt_export_summary *s)
 {
     cli_text l = { .used = 0 };
@@ -223,11 +217,8 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
     bool finite = true;
     dt_export_difference d[DT_MAX_OUT];
     int n = 0;
-    meter_begin("verify", args->option[QUIET] != NULL);
-    meter_range whole = { 0, 1 };
-    dt_set_progress(ctx, meter_part, &whole);
+    meter_name("verify");
     const dt_status s = dt_export_verify(m, info, path, d, &n);
-    dt_set_progress(ctx, NULL, NULL);
     meter_end();
     *failed = s == DT_ERR_FORMAT || s == DT_ERR_UNSUPPORTED;
     if (s != DT_OK) return cli_fail_by(args, ctx);
@@ -299,8 +290,10 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
         return cli_fail_by(args, ctx);
     }
     meter_begin("export", args->option[QUIET] != NULL);
-    const dt_status s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
-    meter_end();
+    dt_set_progress(ctx, meter_told, NULL);
+    dt_status s = verified ? dt_expect_verify(m, info) : DT_OK;
+    if (s == DT_OK) s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
+    if (s != DT_OK || !verified) meter_end();
     if (verified && (s == DT_ERR_IO || s == DT_ERR_NOMEM)) unlink(bad.text);
     if (s == DT_ERR_UNSUPPORTED) return cli_fail(args, CLI_FAILED, "%s: %s", from, dt_error(ctx));
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s", dt_error(ctx));
@@ -343,10 +336,7 @@ int cli_export(const cli_args *args)
         cli_text_add(&bad, "%s.bad", args->option[OUTPUT]);
         cli_say_replaced(args, bad.text);
     }
-    if (args->option[QUIET] == NULL) {
-        options.note = print_note;
-        options.progress = progress;
-    }
+    if (args->option[QUIET] == NULL) options.note = print_note;
     dt_ctx *ctx;
     const int opened = cli_open(args, 0, &ctx);
     if (opened != CLI_DONE) return opened;

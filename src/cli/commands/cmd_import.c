@@ -157,20 +157,19 @@ static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt
     return c.inputs == NULL ? CLI_DONE : import_check_run(args, ctx, &c, m);
 }
 
-/* Whether the moving line of reading goes on through writing, as nothing is printed between. */
-static bool is_one_step(const cli_args *args)
+/* The file that will be written is about as large as the one that is read. */
+static void expect_save(const cli_args *args, dt_ctx *ctx)
 {
-    return args->option[OUTPUT] != NULL && args->option[CHECK] == NULL;
+    struct stat about;
+    const bool regular = stat(args->words[0], &about) == 0 && S_ISREG(about.st_mode);
+    if (regular && args->option[OUTPUT] != NULL) dt_expect_save(ctx, (double)about.st_size);
 }
 
-static dt_status save(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
+/* Between reading and writing a line may be printed. */
+static dt_status save(const cli_args *args, dt_module *m, const dt_model_info *info)
 {
-    const bool goes_on = is_one_step(args);
-    meter_range part = { goes_on ? 0.5 : 0, goes_on ? 0.5 : 1 };
-    if (!goes_on) meter_begin("import", args->option[QUIET] != NULL);
-    dt_set_progress(ctx, meter_part, &part);
+    if (args->option[CHECK] != NULL) meter_begin("import", args->option[QUIET] != NULL);
     const dt_status s = dt_model_save(m, info, args->option[OUTPUT]);
-    dt_set_progress(ctx, NULL, NULL);
     meter_end();
     return s;
 }
@@ -180,7 +179,7 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
 {
     const dt_layers_options *layers = info->options;
     const char *to = args->option[OUTPUT];
-    if (to != NULL && save(args, ctx, m, info) != DT_OK) return cli_fail_by(args, ctx);
+    if (to != NULL && save(args, m, info) != DT_OK) return cli_fail_by(args, ctx);
     cli_say("%s: %lld layer%s, %lld parameter%s", to != NULL ? to : args->words[0],
             (long long)layers->layers.n, CLI_S(layers->layers.n), (long long)dt_param_count(m),
             CLI_S(dt_param_count(m)));
@@ -206,13 +205,12 @@ static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
     dt_module *m = NULL;
     dt_model_info info;
     const char *from = args->words[0];
-    meter_range part = { 0, is_one_step(args) ? 0.5 : 1 };
     meter_begin("import", args->option[QUIET] != NULL);
-    dt_set_progress(ctx, meter_part, &part);
+    dt_set_progress(ctx, meter_told, NULL);
+    expect_save(args, ctx);
     const dt_status s = is_tflite(from) ? dt_tflite_import(ctx, from, &m, &info)
                                         : dt_onnx_import(ctx, from, o, &m, &info);
-    dt_set_progress(ctx, NULL, NULL);
-    if (s != DT_OK || !is_one_step(args)) meter_end();
+    if (s != DT_OK || args->option[OUTPUT] == NULL || args->option[CHECK] != NULL) meter_end();
     if (s == DT_ERR_ARG) return cli_fail(args, CLI_USAGE, "%s: %s", from, dt_error(ctx));
     if (s != DT_OK) return cli_fail_file(args, ctx);
     int status = check(args, ctx, o, m);
@@ -299,6 +297,7 @@ static int import_weights_of(const cli_args *args, dt_ctx *ctx)
                                           .tolerance = args->option[TOLERANCE],
                                           .kind = IMPORT_WEIGHTS },
                                .network = args->option[NETWORK],
+                               .quiet = args->option[QUIET] != NULL,
                                .map = args->option[MAP] };
     return import_weights_run(args, ctx, &w);
 }

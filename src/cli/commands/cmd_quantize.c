@@ -55,7 +55,9 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, int codes)
     dt_quantize_summary summary;
     cli_catch_signals();
     meter_begin("quantize", view.quiet);
+    dt_set_progress(ctx, meter_told, NULL);
     const bool good = dt_quantize_tensors(ctx, recipe, &job, &summary) == DT_OK;
+    dt_set_progress(ctx, NULL, NULL);
     meter_end();
     const int status = good ? rounded_end(&view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);

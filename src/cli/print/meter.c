@@ -26,10 +26,12 @@ static struct {
     const char *what;
     char detail[DETAIL];
     int64_t done, all;
-    double share;        /* of the work that is done */
-    double began, spent; /* when it began, and seconds until `share` was told */
-    double next;         /* seconds until the next line, where none can move */
-    int turn;            /* of the sign that shows that time goes on */
+    double share;      /* of the work that is done */
+    double began;      /* when it began */
+    double left, when; /* seconds left, as was told at that time; when 0: nobody told */
+    bool guessed;      /* as of dt_work_state */
+    double next;       /* seconds until the next line, where none can move */
+    int turn;          /* of the sign that shows that time goes on */
 } meter;
 
 bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
@@ -72,17 +74,17 @@ void meter_remove(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* After a twentieth, as if the rest took as long as what is done: ", 0:12 left". Nothing where that
- * time is over and the work is not, since a step takes longer than those before it. */
-static void put_left(char text[48])
+/* ", 0:12 left". Nothing where that time is over and the work is not, since a step takes longer
+ * than those before it. */
+static void put_left(char text[64])
 {
     char time[32];
     text[0] = 0;
-    if (meter.share < 0.05) return;
-    const double more = meter.spent / meter.share - (cli_seconds() - meter.began);
+    if (meter.when == 0) return;
+    const double more = meter.left - (cli_seconds() - meter.when);
     if (more < 0 && meter.share < 0.9) return;
     screen_time(time, more > 0 ? more : 0);
-    snprintf(text, 48, ", %s left", time);
+    snprintf(text, 64, ", %s%s left", meter.guessed ? "about " : "", time);
 }
 
 static void draw_work(void)
@@ -90,7 +92,7 @@ static void draw_work(void)
     static const char signs[] = "|/-\\";
     const bool moves = meter_can_move();
     char bar[SCREEN_BAR] = "", time[32], line[LINE], share[SCREEN_BAR + 64] = "";
-    char left[48];
+    char left[64];
     screen_time(time, cli_seconds() - meter.began);
     if (meter.all > 0) {
         if (moves) screen_bar(bar, screen_width(stderr) / 5, meter.share);
@@ -140,33 +142,58 @@ void meter_begin(const char *what, bool quiet)
     meter.what = what;
     meter.detail[0] = 0;
     meter.done = meter.all = 0;
-    meter.share = 0;
+    meter.share = meter.when = 0;
+    meter.guessed = false;
     meter.next = meter_can_move() ? FIRST_SECONDS : FIRST_LINE;
     meter.began = cli_seconds();
     meter.running = pthread_create(&meter.thread, NULL, redraw, NULL) == 0;
     pthread_mutex_unlock(&lock);
 }
 
-void meter_share(int64_t done, int64_t all, double share, const char *detail)
+void meter_name(const char *what)
 {
     pthread_mutex_lock(&lock);
-    if (share != meter.share) meter.spent = cli_seconds() - meter.began;
-    meter.done = done;
-    meter.all = all;
-    meter.share = share;
-    snprintf(meter.detail, DETAIL, "%s", detail == NULL ? "" : detail);
+    meter.what = what;
     pthread_mutex_unlock(&lock);
 }
 
-void meter_at(int64_t done, int64_t all, const char *detail)
+static void set_count(int64_t done, int64_t all, const char *detail)
 {
-    meter_share(done, all, all > 0 ? (double)done / (double)all : 0, detail);
+    meter.done = done;
+    meter.all = all;
+    snprintf(meter.detail, DETAIL, "%s", detail == NULL ? "" : detail);
 }
 
-void meter_part(void *user, double share)
+void meter_count(int64_t done, int64_t all, const char *detail)
 {
-    const meter_range *r = user;
-    meter_share(0, 0, r->from + share * r->share, NULL);
+    pthread_mutex_lock(&lock);
+    set_count(done, all, detail);
+    pthread_mutex_unlock(&lock);
+}
+
+/* After a twentieth, the rest takes as long as what is done. */
+void meter_at(int64_t done, int64_t all, const char *detail)
+{
+    pthread_mutex_lock(&lock);
+    const double share = all > 0 ? (double)done / (double)all : 0, now = cli_seconds();
+    if (share >= 0.05 && share != meter.share) {
+        meter.left = (now - meter.began) * (1 - share) / share;
+        meter.when = now;
+    }
+    meter.share = share;
+    set_count(done, all, detail);
+    pthread_mutex_unlock(&lock);
+}
+
+void meter_told(void *user, const dt_work_state *state)
+{
+    (void)user;
+    pthread_mutex_lock(&lock);
+    meter.share = state->share;
+    meter.left = state->seconds_left;
+    meter.guessed = state->guessed;
+    meter.when = cli_seconds();
+    pthread_mutex_unlock(&lock);
 }
 
 void meter_end(void)

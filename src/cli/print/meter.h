@@ -19,15 +19,14 @@ void meter_remove(void);
 /* From half a second on shows that `what` (lent) is under way and for how long, redrawn by a thread
  * until meter_end; nothing with `quiet`. */
 void meter_begin(const char *what, bool quiet);
+/* Another part of the same work. */
+void meter_name(const char *what);
 /* How much of it is done, of `all` (0: unknown), and what comes now (copied; NULL: nothing). */
 void meter_at(int64_t done, int64_t all, const char *detail);
-/* The same where `done` of `all` do not take equal times: `share` of the work is done. */
-void meter_share(int64_t done, int64_t all, double share, const char *detail);
-/* Of work that tells its share (dt_set_progress), which is `share` of the whole behind `from`. */
-typedef struct meter_range {
-    double from, share;
-} meter_range;
-void meter_part(void *user, double share); /* user: a const meter_range */
+/* Those numbers alone: how far the work is says meter_told. */
+void meter_count(int64_t done, int64_t all, const char *detail);
+/* For dt_set_progress: how far work is whose parts do not take equal times. */
+void meter_told(void *user, const dt_work_state *state);
 void meter_end(void);
 
 #endif

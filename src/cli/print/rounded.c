@@ -78,7 +78,7 @@ static void print_weights(const dt_quantize_summary *s)
 void rounded_row(void *user, const dt_quantize_summary *s)
 {
     (void)user;
-    if (s->n > 0) meter_share(s->n, s->wanted, s->share, s->weight[s->n - 1].name);
+    if (s->n > 0) meter_count(s->n, s->wanted, s->weight[s->n - 1].name);
 }
 
 static void add_count(cli_text *s, int64_t n, const char *one, const char *many)

@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PIECE ((size_t)8 << 20)
 #define MARK ".detent-"
 #define ENDING ".tmp"
 #define MOST_NAME 200   /* bytes of a file's name in that of its temporary file */
@@ -194,14 +195,24 @@ bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b)
 
 /* ---- write, commit, abandon ------------------------------------------------------------------ */
 
+/* Another piece is written. */
+static void tell_piece(const dt__new_file *file)
+{
+    if (!file->unsynced) dt__sys_write_behind(file->descriptor, (off_t)file->bytes, PIECE);
+    if (file->counted) dt__did_work(file->ctx, DT__WRITE, (double)PIECE);
+}
+
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes)
 {
     const char *from = data;
     while (bytes > 0) {
-        const ssize_t n = dt__sys_write(file->descriptor, from, bytes);
+        const size_t room = PIECE - file->bytes % PIECE;
+        const ssize_t n = dt__sys_write(file->descriptor, from, bytes < room ? bytes : room);
         if (n < 0) return fail(file, "write");
         from += n;
         bytes -= (size_t)n;
+        file->bytes += (size_t)n;
+        if (file->bytes % PIECE == 0) tell_piece(file);
     }
     return DT_OK;
 }
@@ -212,6 +223,8 @@ static dt_status finish(dt__new_file *file)
         return fail(file, "keep the permissions");
     }
     if (!file->unsynced && dt__sys_sync(file->descriptor) != 0) return fail(file, "write");
+    const size_t rest = file->bytes % PIECE;
+    if (file->counted) dt__did_work(file->ctx, DT__WRITE, (double)rest);
     const int closed = dt__sys_close(file->descriptor);
     file->descriptor = -1;
     return closed == 0 ? DT_OK : fail(file, "write");
@@ -253,6 +266,10 @@ static dt_status replace(dt_ctx *ctx, const char *path, const dt__span *span, in
     dt__new_file file;
     DT__TRY(dt__file_begin(ctx, path, &file));
     file.unsynced = unsynced;
+    size_t bytes = 0;
+    for (int64_t i = 0; i < count; i++) bytes += span[i].bytes;
+    file.counted = ctx != NULL && bytes >= PIECE;
+    if (file.counted) dt__plan_work(ctx, DT__WRITE, (double)bytes);
     for (int64_t i = 0; i < count; i++) {
         const dt_status status = dt__file_write(&file, span[i].data, span[i].bytes);
         if (status == DT_OK) continue;

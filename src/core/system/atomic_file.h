@@ -19,6 +19,8 @@ typedef struct dt__new_file {
     int folder, descriptor;        /* -1: closed */
     int lock;      /* a second descriptor of the file, until it has its name; -1: closed */
     bool unsynced; /* not made sure to last: of files that can be made again */
+    bool counted;  /* its bytes are planned work (dt__plan_work) */
+    size_t bytes;  /* that were written */
 } dt__new_file;
 
 /* Creates the temporary file beside the one of that path, or beside the one that it links to, and

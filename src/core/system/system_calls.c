@@ -1,3 +1,4 @@
+#define _GNU_SOURCE /* sync_file_range */
 #include "core/system/system_calls.h"
 
 #include <errno.h>
@@ -58,6 +59,21 @@ int dt__sys_sync(int file)
     int status;
     AGAIN(status, fsync(file));
     return status;
+}
+
+void dt__sys_write_behind(int file, off_t end, off_t bytes)
+{
+#ifdef SYNC_FILE_RANGE_WRITE
+    const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER;
+    sync_file_range(file, end - bytes, bytes, SYNC_FILE_RANGE_WRITE);
+    if (end >= 2 * bytes) {
+        sync_file_range(file, end - 2 * bytes, bytes, SYNC_FILE_RANGE_WRITE | wait);
+    }
+#else
+    (void)file;
+    (void)end;
+    (void)bytes;
+#endif
 }
 
 int dt__sys_truncate(int file, off_t size)

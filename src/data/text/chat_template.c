@@ -80,6 +80,10 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
     const bool llama3 = strstr(jinja, "<|start_header_id|>") != NULL &&
                         strstr(jinja, "<|end_header_id|>") != NULL &&
                         strstr(jinja, "<|eot_id|>") != NULL;
+    if (strstr(jinja, "'User:\\n'") != NULL && strstr(jinja, "'Assistant:\\n'") != NULL) {
+        out->form = DT_CHAT_PLAIN; /* as dt__chat_put_jinja writes it */
+        return DT_OK;
+    }
     if (chatml == llama3) return refuse(ctx, name, "is none that is known here");
     out->form = chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
     for (int i = 0; i < DT__COUNT_OF(more); i++) {
@@ -137,12 +141,15 @@ static bool is_json(const char *text)
     return *text == '"' || *text == '}';
 }
 
-dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out)
+dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out)
 {
-    *out = (dt__chat_found){ .form = DT_CHAT_AUTO };
-    if (!is_json(text)) return read_jinja(ctx, text, name, out);
     const size_t n = strlen(text);
     const char *jinja = NULL;
+    *out = NULL;
+    if (!is_json(text)) {
+        *out = dt__copy_string(ctx, text);
+        return *out == NULL ? DT_ERR_NOMEM : DT_OK;
+    }
     char *strings = dt__alloc(ctx, n + 1);
     if (strings == NULL) return DT_ERR_NOMEM;
     const unsigned char *begin = (const unsigned char *)text;
@@ -154,8 +161,21 @@ dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt
                    .end = begin + n,
                    .strings = strings };
     dt_status s = read_config(&j, &jinja);
-    if (s == DT_OK && jinja != NULL) s = read_jinja(ctx, jinja, name, out);
+    if (s == DT_OK && jinja != NULL) {
+        *out = dt__copy_string(ctx, jinja);
+        if (*out == NULL) s = DT_ERR_NOMEM;
+    }
     dt__release(ctx, strings);
+    return s;
+}
+
+dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out)
+{
+    char *jinja;
+    *out = (dt__chat_found){ .form = DT_CHAT_AUTO };
+    DT__TRY(dt__chat_jinja_in(ctx, text, name, &jinja));
+    const dt_status s = jinja == NULL ? DT_OK : read_jinja(ctx, jinja, name, out);
+    dt__release(ctx, jinja);
     return s;
 }
 

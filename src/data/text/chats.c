@@ -12,16 +12,7 @@
 
 #include <string.h>
 
-typedef struct form {
-    const char *begin; /* a token before all messages; NULL: those of the tokenizer's template, */
-    bool wrap;         /* if this is set */
-    const char *open, *middle, *stop; /* tokens; NULL: none. PLAIN stops by the end of a text */
-    const char *separator, *after;
-    bool trim; /* white space around a text is left out */
-    const char *role[3];
-} form;
-
-static const form forms[] = {
+const dt__chat_form dt__chat_forms[] = {
     [DT_CHAT_CHATML] = { .open = "<|im_start|>",
                          .stop = "<|im_end|>",
                          .separator = "\n",
@@ -60,10 +51,10 @@ static dt_status token_of(const dt_tokenizer *k, int f, const char *name, int32_
 dt_status dt__chat_check(const dt_tokenizer *k, int f, int32_t *stop)
 {
     int32_t id;
-    DT__TRY(token_of(k, f, forms[f].begin, &id));
-    DT__TRY(token_of(k, f, forms[f].open, &id));
-    DT__TRY(token_of(k, f, forms[f].middle, &id));
-    DT__TRY(token_of(k, f, forms[f].stop, stop));
+    DT__TRY(token_of(k, f, dt__chat_forms[f].begin, &id));
+    DT__TRY(token_of(k, f, dt__chat_forms[f].open, &id));
+    DT__TRY(token_of(k, f, dt__chat_forms[f].middle, &id));
+    DT__TRY(token_of(k, f, dt__chat_forms[f].stop, stop));
     if (f == DT_CHAT_PLAIN) *stop = dt_tokenizer_end(k);
     return DT_OK;
 }
@@ -97,7 +88,7 @@ static dt_status put_text(const dt__chat_writer *w, const dt__chars *text, bool 
     return mark(w, before, learn);
 }
 
-static void trim(const form *f, const dt_message *m, dt__chars *out)
+static void trim(const dt__chat_form *f, const dt_message *m, dt__chars *out)
 {
     static const char space[] = " \t\n\r\f\v";
     size_t begin = 0, end = m->bytes;
@@ -109,7 +100,7 @@ static void trim(const form *f, const dt_message *m, dt__chars *out)
 /* What is before the text of a message: *text is what of it belongs to the same piece. */
 static dt_status put_head(const dt__chat_writer *w, int role, dt__chars *text)
 {
-    const form *f = &forms[w->chat->form];
+    const dt__chat_form *f = &dt__chat_forms[w->chat->form];
     DT__TRY(put_token(w, f->open, false));
     dt__put_text(text, f->role[role]);
     if (f->middle != NULL) {
@@ -124,7 +115,7 @@ static dt_status put_head(const dt__chat_writer *w, int role, dt__chars *text)
 static dt_status put_beginning(const dt__chat_writer *w)
 {
     static const dt_encoding wrapped = { .wrap = true };
-    const form *f = &forms[w->chat->form];
+    const dt__chat_form *f = &dt__chat_forms[w->chat->form];
     const int64_t before = w->ids->n;
     if (f->wrap) DT__TRY(dt_tokenizer_encode(w->k, "", 0, &wrapped, w->ids));
     DT__TRY(mark(w, before, false));
@@ -134,7 +125,7 @@ static dt_status put_beginning(const dt__chat_writer *w)
 /* Without a token that ends a text, an answer of PLAIN ends with its line. */
 static dt_status put_stop(const dt__chat_writer *w, bool learn, dt__chars *text)
 {
-    const form *f = &forms[w->chat->form];
+    const dt__chat_form *f = &dt__chat_forms[w->chat->form];
     const int32_t end = w->chat->form == DT_CHAT_PLAIN ? dt_tokenizer_end(w->k) : -1;
     const int64_t before = w->ids->n;
     if (end >= 0) {
@@ -150,7 +141,7 @@ static dt_status put_stop(const dt__chat_writer *w, bool learn, dt__chars *text)
 static dt_status put_message(const dt__chat_writer *w, const dt_message *m, bool learn,
                              dt__chars *text)
 {
-    const form *f = &forms[w->chat->form];
+    const dt__chat_form *f = &dt__chat_forms[w->chat->form];
     DT__TRY(put_head(w, m->role, text));
     if (m->role == DT_ROLE_ASSISTANT) {
         DT__TRY(put_text(w, text, false));
@@ -195,11 +186,11 @@ dt_status dt_chat_prompt(const dt_tokenizer *k, const dt_chat *chat, const dt_me
     int32_t stop;
     DT__NEED(NULL, k);
     DT__NEED3(k->ctx, chat, m, ids);
-    if (chat->form <= DT_CHAT_AUTO || chat->form >= DT__COUNT_OF(forms) || n < 1) {
+    if (chat->form <= DT_CHAT_AUTO || chat->form >= DT__COUNT_OF(dt__chat_forms) || n < 1) {
         return dt_fail(k->ctx, DT_ERR_ARG,
                        "chat: form %d and %lld messages; expected a form of 1 to %d, and at least "
                        "one message",
-                       chat->form, (long long)n, DT__COUNT_OF(forms) - 1);
+                       chat->form, (long long)n, DT__COUNT_OF(dt__chat_forms) - 1);
     }
     for (int64_t i = 0; i < n; i++) {
         if (m[i].role >= DT_ROLE_SYSTEM && m[i].role <= DT_ROLE_ASSISTANT) continue;

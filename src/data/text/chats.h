@@ -6,6 +6,17 @@
 
 #include <detent/text.h>
 
+/* How a form writes a message (chats.c), by dt_chat_template. */
+typedef struct dt__chat_form {
+    const char *begin; /* a token before all messages; NULL: those of the tokenizer's template, */
+    bool wrap;         /* if this is set */
+    const char *open, *middle, *stop; /* tokens; NULL: none. PLAIN stops by the end of a text */
+    const char *separator, *after;
+    bool trim; /* white space around a text is left out */
+    const char *role[3];
+} dt__chat_form;
+extern const dt__chat_form dt__chat_forms[];
+
 /* Appends a message; `learned`, unless NULL, gets a byte for each id: 1 for those of an assistant's
  * text and of its end, if `learn`. `first`: nothing is before it. Errors: those of
  * dt_chat_prompt. */
@@ -32,6 +43,13 @@ typedef struct dt__chat_found {
 /* Reads a template: Jinja, or a tokenizer_config.json that has one. form AUTO: the file has none.
  * CONFIG, with the reason, for a template that writes something that no form does. */
 dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out);
+
+/* The Jinja in such a text, or NULL; the caller frees it. */
+dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out);
+
+/* The template of a form, for programs that run Jinja: it writes what dt_chat_prompt does. `end`:
+ * the text of the token that ends texts, for form PLAIN; NULL: none. */
+void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const char *end);
 
 /* The same of chat_template.jinja or tokenizer_config.json in the folder of a tokenizer's file; if
  * both say nothing, the form whose tokens the tokenizer has. CONFIG if that is none. */

@@ -3,6 +3,7 @@
 #include "export/c/c_program.h"
 
 #include "core/tensor.h"
+#include "export/exporters.h"
 
 #include <detent/experimental/qat.h>
 
@@ -211,6 +212,7 @@ dt_status dt__c_emit_calls(dt__c_program *p)
             dt__c_line(p, "%s(%s, %lld, %s);", e->text, dt__c_in(p, c, 0).text,
                        (long long)dt__c_count(p, c->out[0]), dt__c_out(p, c, 0).text);
         }
+        dt__did_convert(p->ctx, dt__elements_of_call(p->trace, c));
         p->took[p->at] = (struct dt__c_took){ p->flash - flash, p->n_lines - before };
         if (p->status != DT_OK || p->n_lines == before) continue;
         /* the comment goes in front of what was just written */

@@ -59,6 +59,7 @@ typedef struct dt__c_static {
 
 struct dt__c_program {
     dt_ctx *ctx;
+    int64_t printed; /* numbers of its tables, in the file that is written */
     dt_status status;
     const dt_trace *trace;
     const dt_export_options *options;

@@ -251,12 +251,17 @@ static void tell(const dt__c_about *a, const dt__c_table *t, int64_t done)
 {
     const dt_export_options *o = a->call->options;
     int64_t all = 0;
-    if (o->progress == NULL) return;
     for (int64_t i = 0; i < a->p->n_tables; i++) {
         if (&a->p->table[i] < t) done += a->p->table[i].n;
         all += a->p->table[i].n;
     }
-    o->progress(o->user, done, all);
+    if (a->p->printed == 0) {
+        dt__cut_work(a->call->ctx, DT__PRINT);
+        dt__plan_work(a->call->ctx, DT__PRINT, (double)all);
+    }
+    dt__did_work(a->call->ctx, DT__PRINT, (double)(done - a->p->printed));
+    a->p->printed = done;
+    if (o->progress != NULL) o->progress(o->user, done, all);
 }
 
 /* The rows of a table, a piece at a time: they may be gigabytes. */

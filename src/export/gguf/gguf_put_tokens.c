@@ -8,6 +8,7 @@
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
 #include "export/gguf/gguf_put.h"
+#include "io/hf/hf.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -207,6 +208,16 @@ static dt_status put_none(dt__gguf_put *p)
     return DT_OK;
 }
 
+/* llama.cpp runs the template of Jinja. */
+static dt_status put_chat(dt__gguf_put *p)
+{
+    char *jinja;
+    DT__TRY(dt__hf_chat_of_model(p->ctx, p->call->info, &jinja));
+    if (jinja != NULL) dt__gguf_key_text(p, "tokenizer.chat_template", jinja);
+    dt__release(p->ctx, jinja);
+    return DT_OK;
+}
+
 dt_status dt__gguf_put_tokens(dt__gguf_put *p)
 {
     const dt_tokenizer_texts own = { p->call->info->tokenizer, p->call->info->tokens };
@@ -214,8 +225,9 @@ dt_status dt__gguf_put_tokens(dt__gguf_put *p)
     float *score;
     if (own.tokenizer == NULL) return put_none(p);
     DT__TRY(dt_tokenizer_of_model(p->ctx, &own, "the model's tokenizer", &k));
-    const dt_status s = dt__gguf_scores(p->ctx, k, &score);
+    dt_status s = dt__gguf_scores(p->ctx, k, &score);
     if (s == DT_OK) put_tokenizer(p, k, score);
+    if (s == DT_OK) s = put_chat(p);
     dt__release(p->ctx, score);
     dt_tokenizer_free(k);
     return s;

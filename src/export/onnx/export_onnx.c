@@ -228,17 +228,23 @@ void dt__put_call(dt__put_model *m, const dt_trace_call *c)
 static dt_status put_calls(dt__put_model *m)
 {
     const int64_t n = dt_trace_calls(m->trace);
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0, next; i < n; i = next) {
         dt__repeat r;
+        double elements = 0;
+        next = i + 1;
         if (!m->native && dt__trace_repeat(m->trace, i, &r)) {
             dt__put_repeat(m, &r);
-            i += r.times * r.n - 1;
+            next = i + r.times * r.n;
         } else {
             dt__put_call(m, dt_trace_call_at(m->trace, i));
         }
         DT__TRY(m->status);
         DT__TRY(dt__put_status(&m->p));
-        progress(m->call, i + 1, n + 1);
+        for (int64_t k = i; k < next; k++) {
+            elements += dt__elements_of_call(m->trace, dt_trace_call_at(m->trace, k));
+        }
+        dt__did_convert(m->call->ctx, elements);
+        progress(m->call, next, n + 1);
     }
     m->p.hint = NULL;
     return DT_OK;

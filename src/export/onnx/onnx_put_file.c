@@ -84,6 +84,7 @@ static dt_status write_file(dt__put *p, const whole *w, const char *path)
     o.bytes = dt__alloc(p->ctx, BUFFER);
     if (o.bytes == NULL) return DT_ERR_NOMEM;
     o.status = dt__file_begin(p->ctx, path, &o.file);
+    o.file.counted = true;
     if (o.status == DT_OK) {
         dt_onnx__model__pack_to_buffer(&w->model, &o.base);
         write(&o, o.bytes, o.used);
@@ -105,5 +106,7 @@ dt_status dt__put_write(dt__put *p, const char *path, size_t *bytes)
                        "%s: the model has %zu bytes; an ONNX file holds at most %zu",
                        dt__path_tail(path), *bytes, MOST_BYTES);
     }
+    dt__cut_work(p->ctx, DT__WRITE);
+    dt__plan_work(p->ctx, DT__WRITE, (double)*bytes);
     return write_file(p, &w, path);
 }

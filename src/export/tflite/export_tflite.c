@@ -184,6 +184,7 @@ static dt_status put_calls(dt__lite_model *m)
         if (!m->folded[i]) dt__lite_emitter_of(c->op->name)->emit(m, c);
         if (m->status != DT_OK) return m->status;
         DT__TRY(dt__lite_status(&m->p));
+        dt__did_convert(m->call->ctx, dt__elements_of_call(m->trace, c));
         if (o->progress != NULL) o->progress(o->user, i, n);
     }
     m->p.hint = NULL;

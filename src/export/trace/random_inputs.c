@@ -14,9 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH 3
-#define LENGTH 7
-
 static void fill(dt_tensor *x, int64_t below, dt__stream *s)
 {
     for (int64_t i = 0; i < x->count; i++) {
@@ -38,9 +35,10 @@ dt_status dt__random_inputs(dt_module *m, const dt_model_info *info, dt_trace_in
     dt__stream s = dt__stream_of(0, DT__FOR_USER);
     DT__TRY(dt__trace_inputs_of(m, info, in, n));
     for (int i = 0; i < *n; i++) {
-        in[i].dims[0] = BATCH;
+        in[i].dims[0] = DT__RANDOM_BATCH;
         if (in[i].tokens) {
-            in[i].dims[1] = in[i].context > 0 ? dt__min_i64(LENGTH, in[i].context) : LENGTH;
+            const int64_t most = in[i].context > 0 ? in[i].context : DT__RANDOM_LENGTH;
+            in[i].dims[1] = dt__min_i64(DT__RANDOM_LENGTH, most);
         }
         DT__TRY(dt_tensor_create(m->ctx, in[i].dtype, in[i].rank, in[i].dims, &x[i]));
         fill(x[i], in[i].below, &s);

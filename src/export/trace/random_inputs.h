@@ -6,6 +6,9 @@
 
 #include <detent/experimental/export.h>
 
+#define DT__RANDOM_BATCH 3
+#define DT__RANDOM_LENGTH 7 /* tokens, at most */
+
 /* A batch for each of the model's inputs: in[DT_MAX_IN], x[DT_MAX_IN]; the caller frees x, also
  * after an error. Numbers of about a normal distribution, or indices. The context's streams stay as
  * they are. Errors: ARG, NOMEM, those of the family. */

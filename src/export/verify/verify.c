@@ -22,8 +22,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#define BATCH 3 /* of dt__random_inputs */
-
 typedef struct verification {
     dt_ctx *ctx;
     dt_module *m;
@@ -37,6 +35,7 @@ typedef struct verification {
     int64_t n_given;
     float none;                 /* where inputs without elements begin */
     dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
+    double products;            /* of the batch */
     dt_tape *tape;
     dt_tensor *y[DT_MAX_OUT];
 } verification;
@@ -72,7 +71,7 @@ static dt_status give_none(verification *v, int64_t i)
     char shown[DT__SHOWN];
     to->name = dt__verify_input_name(v->file, i);
     if (strncmp(to->name, "past", 4) != 0 ||
-        !dt__verify_input_dims(v->file, i, BATCH, &to->value)) {
+        !dt__verify_input_dims(v->file, i, DT__RANDOM_BATCH, &to->value)) {
         return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the model has no input '%s'", v->path,
                        dt__shown(to->name, shown));
     }
@@ -144,25 +143,21 @@ static dt_status run_model(verification *v)
     DT__TRY(dt__positions_begin(v->m, &counted));
     const dt_status s = dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y);
     dt__positions_end(&counted);
-    dt__plan_work(v->ctx, 1 + dt__positions_products(&counted));
+    v->products = 1 + dt__positions_products(&counted);
+    dt__cut_work(v->ctx, DT__INTERPRET);
+    dt__plan_work(v->ctx, DT__INTERPRET, v->products);
+    dt__pass_work(v->ctx);
     dt__positions_free(&counted);
-    return s;
-}
-
-/* Reading takes a moment, and tells no share of the work that begins behind it. */
-static dt_status open_file(verification *v, const char *path)
-{
-    const dt_share_told told = v->ctx->told;
-    v->ctx->told = NULL;
-    const dt_status s = dt__verify_open(v->ctx, path, NULL, &v->file);
-    v->ctx->told = told;
     return s;
 }
 
 static dt_status verify_onnx(verification *v, const dt_model_info *info, const char *path,
                              dt_export_difference *out)
 {
-    DT__TRY(open_file(v, path));
+    DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
+    dt__cut_work(v->ctx, DT__READ);
+    dt__plan_work(v->ctx, DT__CONVERT, (double)dt_param_count(v->m));
+    dt__did_work(v->ctx, DT__CONVERT, (double)dt_param_count(v->m));
     DT__TRY(find_outputs(v));
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
     DT__TRY(give_all(v));
@@ -178,12 +173,16 @@ static dt_status verify_tflite(verification *v, const dt_model_info *info, const
     dt__end_name names[DT_MAX_IN + DT_MAX_OUT];
     v->n_out = dt__module_outputs(v->m);
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
-    DT__TRY(dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y));
-    dt__plan_work(v->ctx, 1); /* each example takes as long */
+    DT__TRY(run_model(v));
     dt__trace_names(
         v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
         names);
-    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out, names + v->n_in };
+    const dt__verify_tensors of = { .x = v->x,
+                                    .y = v->y,
+                                    .n_in = v->n_in,
+                                    .n_out = v->n_out,
+                                    .name = names + v->n_in,
+                                    .work = v->products };
     return dt__verify_tflite(v->ctx, v->path, file, &of, out);
 }
 
@@ -208,6 +207,22 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
     s = lite ? verify_tflite(v, info, &file, out) : verify_onnx(v, info, path, out);
     if (bytes != MAP_FAILED) munmap(bytes, file.bytes);
     return s;
+}
+
+dt_status dt_expect_verify(dt_module *m, const dt_model_info *info)
+{
+    DT__NEED(NULL, m);
+    dt_trace *t;
+    DT__TRY(dt_trace_model(m, info, true, &t));
+    double products = 0;
+    for (int64_t i = 0; i < dt_trace_calls(t); i++) {
+        products += (double)dt_trace_multiply_adds(t, dt_trace_call_at(t, i), DT__RANDOM_BATCH,
+                                                   DT__RANDOM_LENGTH);
+    }
+    dt__expect_work(m->ctx, DT__INTERPRET, products);
+    dt__expect_work(m->ctx, DT__CONVERT, (double)dt_param_count(m)); /* constants of the file */
+    dt_trace_free(t);
+    return DT_OK;
 }
 
 dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,

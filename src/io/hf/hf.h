@@ -189,6 +189,11 @@ void dt__hf_origin_free(dt__hf_origin *o);
 /* The file of the metadata that has the template of chats: chat_template.jinja, else
  * tokenizer_config.json. The caller frees *out; NULL: neither is there. FORMAT, NOMEM. */
 dt_status dt__hf_chat_template(dt_ctx *ctx, const char *text, char **out);
+
+/* The template of a model in Jinja, as its files shall say it: the one that its source had
+ * (detent.hf), unless it was trained on chats of another form or with another system's message
+ * (detent.data); then that form's. NULL: neither. The caller frees it. Errors: FORMAT, NOMEM. */
+dt_status dt__hf_chat_of_model(dt_ctx *ctx, const dt_model_info *info, char **out);
 const char *dt__hf_dtype_of(const dt__hf_origin *o, const char *name);
 /* The string constant of a dtype that such folders may have; NULL for others. */
 const char *dt__hf_dtype(const char *name);

@@ -2,6 +2,7 @@
  * and the other files of the folder that it was read from. */
 #include "core/text/half.h"
 #include "core/tensor.h"
+#include "data/text/chats.h"
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 #include "io/model/model.h"
@@ -324,6 +325,35 @@ static dt_status write_new(saving *s)
     return DT_OK;
 }
 
+/* Whether the folder has the template already, in a file that is written as it was. */
+static dt_status has_chat(const saving *s, const char *jinja, bool *has)
+{
+    char *text = NULL, *own = NULL;
+    *has = false;
+    if (s->info->hf == NULL) return DT_OK;
+    DT__TRY(dt__hf_chat_template(s->ctx, s->info->hf, &text));
+    dt_status status =
+        text == NULL ? DT_OK : dt__chat_jinja_in(s->ctx, text, "the model's chat template", &own);
+    *has = status == DT_OK && own != NULL && strcmp(own, jinja) == 0;
+    DT__RELEASE(s->ctx, text, own);
+    return status;
+}
+
+/* chat_template.jinja, which counts before tokenizer_config.json, of a model that was trained on
+ * chats. */
+static dt_status write_chat(saving *s)
+{
+    char *jinja;
+    bool has = true;
+    DT__TRY(dt__hf_chat_of_model(s->ctx, s->info, &jinja));
+    dt_status status = jinja == NULL ? DT_OK : has_chat(s, jinja, &has);
+    if (status == DT_OK && !has) {
+        status = write_text(s, "chat_template.jinja", jinja, strlen(jinja));
+    }
+    dt__release(s->ctx, jinja);
+    return status;
+}
+
 static dt_status write_extras(saving *s)
 {
     for (int64_t i = 0; i < s->origin.files.n; i++) {
@@ -331,6 +361,7 @@ static dt_status write_extras(saving *s)
         if (!s->same_tokens && dt__hf_has_tokens(f->key)) DT__TRY(write_said(s, f->key, f->value));
         else DT__TRY(write_text(s, f->key, f->value, strlen(f->value)));
     }
+    DT__TRY(write_chat(s));
     if (!s->same_tokens && !dt__text_tokens_none(&s->tokens)) DT__TRY(write_new(s));
     return s->info->tokenizer == NULL ? DT_OK : write_tokenizer(s, s->info->tokenizer);
 }

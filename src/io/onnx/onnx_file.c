@@ -26,7 +26,7 @@
 static void *allocate(void *user, size_t bytes)
 {
     dt__onnx_file *f = user;
-    dt__did_work(f->ctx, (double)bytes);
+    dt__did_work(f->ctx, DT__READ, (double)bytes);
     return dt__block_list_add(f->ctx, &f->blocks, bytes);
 }
 
@@ -112,7 +112,7 @@ static dt_status map_and_unpack(dt__onnx_file *f, int descriptor)
     const size_t n = f->size;
     void *bytes = mmap(NULL, n, PROT_READ, MAP_PRIVATE, descriptor, 0);
     if (bytes == MAP_FAILED) return dt__file_fail(f->ctx, "map", f->path, errno);
-    dt__plan_work(f->ctx, 2 * (double)n);
+    dt__plan_work(f->ctx, DT__READ, (double)n);
     f->map = bytes;
     DT__TRY(unpack(f, bytes, n));
     return dt__onnx_find_large(f);

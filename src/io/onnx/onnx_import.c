@@ -124,6 +124,18 @@ static dt_module *module_of(dt_module *m, const char *name, int64_t *next)
     return dt_module_at(m, name);
 }
 
+#define PIECE ((size_t)16 << 20)
+
+/* The file is mapped: this reads it. */
+static void copy(dt_ctx *ctx, char *to, const char *from, size_t bytes)
+{
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at < PIECE ? bytes - at : PIECE;
+        memcpy(to + at, from + at, n);
+        dt__did_work(ctx, DT__READ, (double)n);
+    }
+}
+
 static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_module *own)
 {
     if (own == NULL) return dt_error_status(g->ctx);
@@ -137,8 +149,7 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
                            (long long)dt_count(x));
         }
         const void *from = dt__onnx_bytes(g->file, w->data);
-        memcpy(dt_data_mut(x), from, (size_t)w->count * sizeof *w->data);
-        dt__did_work(g->ctx, (double)w->count * sizeof *w->data);
+        copy(g->ctx, dt_data_mut(x), from, (size_t)w->count * sizeof *w->data);
     }
     return DT_OK;
 }
@@ -153,7 +164,7 @@ static void give_back(const dt__onnx *g)
     if (!quantized) dt__onnx_give_back(g->file);
 }
 
-/* Half of the work was to read the file. */
+/* Of the file only those weights are left to read. */
 static void plan_load(const dt__onnx *g)
 {
     double bytes = 0;
@@ -163,8 +174,8 @@ static void plan_load(const dt__onnx *g)
             bytes += (double)l->weight[k].count * sizeof *l->weight[k].data;
         }
     }
-    dt__plan_work(g->ctx, 2 * bytes);
-    dt__did_work(g->ctx, bytes);
+    dt__cut_work(g->ctx, DT__READ);
+    dt__plan_work(g->ctx, DT__READ, bytes);
 }
 
 static dt_status load(const dt__onnx *g, dt_module *m)

@@ -328,6 +328,12 @@ static dt_status bytes_of(dt_writer *w, const item *it, const void **out)
 
 typedef dt_status take_bytes(void *user, const void *data, size_t bytes);
 
+static dt_status hash_bytes(void *user, const void *data, size_t bytes)
+{
+    if (bytes == 0) return DT_OK;
+    return XXH3_64bits_update(user, data, bytes) == XXH_OK ? DT_OK : DT_ERR_NOMEM;
+}
+
 static dt_status each(dt_writer *w, const dt__chars *header, take_bytes *take, void *user)
 {
     const void *data;
@@ -335,15 +341,9 @@ static dt_status each(dt_writer *w, const dt__chars *header, take_bytes *take, v
     for (int64_t i = 0; i < w->count; i++) {
         DT__TRY(bytes_of(w, &w->item[i], &data));
         DT__TRY(take(user, data, w->item[i].entry.bytes));
-        dt__did_work(w->ctx, (double)w->item[i].entry.bytes);
+        if (take == hash_bytes) dt__did_work(w->ctx, DT__HASH, (double)w->item[i].entry.bytes);
     }
     return DT_OK;
-}
-
-static dt_status hash_bytes(void *user, const void *data, size_t bytes)
-{
-    if (bytes == 0) return DT_OK;
-    return XXH3_64bits_update(user, data, bytes) == XXH_OK ? DT_OK : DT_ERR_NOMEM;
 }
 
 static dt_status hash(dt_writer *w, const dt__chars *header, char digits[DT__HASH_DIGITS + 1])
@@ -364,12 +364,14 @@ static dt_status write_bytes(void *user, const void *data, size_t bytes)
     return dt__file_write(user, data, bytes);
 }
 
-/* Bytes are hashed, written, and brought to the disk. */
+/* Bytes are hashed and written. */
 static void plan(dt_writer *w)
 {
     double bytes = 0;
     for (int64_t i = 0; i < w->count; i++) bytes += (double)w->item[i].entry.bytes;
-    dt__plan_work(w->ctx, 3 * bytes);
+    dt__plan_work(w->ctx, DT__HASH, bytes);
+    dt__plan_work(w->ctx, DT__WRITE, bytes);
+    dt__pass_work(w->ctx);
 }
 
 static dt_status write_whole(dt_writer *w, dt__chars *t, const char *path)
@@ -383,6 +385,7 @@ static dt_status write_whole(dt_writer *w, dt__chars *t, const char *path)
     DT__TRY(hash(w, t, digits));
     memcpy(t->bytes + hash_at, digits, DT__HASH_DIGITS);
     DT__TRY(dt__file_begin(w->ctx, path, &file));
+    file.counted = true;
     const dt_status s = each(w, t, write_bytes, &file);
     if (s == DT_OK) return dt__file_commit(&file);
     dt__file_abandon(&file);

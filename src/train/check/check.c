@@ -99,6 +99,7 @@ void dt__recipe_check(dt_recipe *r)
         check_distill,
         check_backward,
         dt__recipe_check_data,
+        dt__recipe_remark_idle,
     };
     if (r->root->kind != DT__MAP) return;
     for (int i = 0; i < DT__COUNT_OF(checks) && !r->out_of_memory; i++) checks[i](r);

@@ -163,7 +163,7 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path)
     if (strcmp(path, "data.validation_order") == 0 && by != DT_SPLIT_AUTO && by != DT_SPLIT_FILE) {
         return false;
     }
-    return loss_reads(r, path) && dt__rounding_applies(r, path);
+    return loss_reads(r, path) && dt__rounding_applies(r, path) && !dt__recipe_is_idle(r, path);
 }
 
 static void check_alone(dt_recipe *r)

@@ -14,6 +14,9 @@
 #include "nn/module.h"
 #include "ptq/matrix.h"
 #include "ptq/positions.h"
+#include "ptq/rounding_cost.h"
+#include "ptq/target.h"
+#include "qat/convert.h"
 #include "qat/derived_quant.h"
 #include "train/shards/agree.h"
 #include "train/quantize/partial.h"
@@ -168,46 +171,37 @@ static dt_status keep(work *w)
 }
 
 /* What rounding takes of the weight of a layer. */
-static double cost_of(const work *w, const char *layer, int rank, const int64_t *dims)
+static void add_cost(const work *w, const dt_weight_op *op, const dt_module *layer,
+                     dt__round_cost *cost)
 {
+    const dt__method *method = dt__method_of(w->rounding.options.rounder);
+    const dt_tensor *x = dt__entry_find(layer, "weight")->x;
+    const double counted = dt__positions_of(&w->positions, layer->path);
     const int64_t context = w->train != NULL ? dt_dataset_context(w->train) : 0;
-    const double counted = dt__positions_of(&w->positions, layer);
-    return dt__rounding_cost(rank, dims, w->summary->samples,
-                             counted > 0 ? counted : (double)context);
+    const double each = counted > 0 ? counted : (double)dt__max_i64(context, 1);
+    const bool routed = op->kind == DT_WEIGHT_GROUPED_LINEAR;
+    const double experts = routed ? (double)x->dims[0] : 1; /* each gets some of the rows */
+    const dt__round_case of = { .method = method,
+                                .op = op,
+                                .rank = x->rank,
+                                .dims = x->dims,
+                                .differ = method->rounder->needs_float && w->reference != NULL,
+                                .samples = (double)w->summary->samples * each / experts };
+    dt__round_cost_add(w->ctx, &of, cost);
 }
 
-/* That of a weight by its name, LAYER.weight. */
-static double cost_of_row(const work *w, const dt_quantized_weight *row)
+/* Of all weights that are not rounded yet. */
+static dt_status plan_work(const work *w)
 {
-    const char *end = strrchr(row->name, '.');
-    char *layer = dt__alloc(w->ctx, strlen(row->name) + 1);
-    if (layer == NULL) return 0;
-    const size_t n = end == NULL ? 0 : (size_t)(end - row->name);
-    memcpy(layer, row->name, n);
-    layer[n] = 0;
-    const double cost = cost_of(w, layer, row->shape.n, row->shape.v);
-    dt__release(w->ctx, layer);
-    return cost;
-}
-
-/* The share of the work that this call has done, by the shapes of the weights and the positions of
- * an example at their layers. */
-static double share_of(const work *w)
-{
-    const dt_quantize_summary *s = w->summary;
-    double all = 0, before = 0, done = 0;
-    DT__EACH_ENTRY(m, e, w->m) {
-        const bool derived = strcmp(e->name, "weight") == 0 && dt__derived_quant(m) != NULL;
-        const bool codes = dt_is_fake_quant(e->x) || dt_is_packed(e->x) || derived;
-        if (e->kind != DT_PARAM || !codes || !dt__entry_is_first(w->m, e)) continue;
-        all += cost_of(w, m->path, e->x->rank, e->x->dims);
+    dt__round_cost cost = { .codes = 0 };
+    DT__EACH_MODULE(m, w->m) {
+        dt_weight_op op;
+        if (dt__weight_to_convert(m) == NULL || !dt__weight_op_of(m, &op)) continue;
+        add_cost(w, &op, m, &cost);
     }
-    for (int64_t i = 0; i < s->n; i++) {
-        const double cost = cost_of_row(w, &s->weight[i]);
-        if (i < s->resumed) before += cost;
-        done += cost;
-    }
-    return all > before ? fmin((done - before) / (all - before), 1) : 1;
+    dt__plan_rounding(w->ctx, &cost);
+    if (w->ctx->told != NULL) return dt__try_rounding(w->ctx, w->rounding.options.rounder, &cost);
+    return DT_OK;
 }
 
 /* Counts the positions of an example at each layer, by a batch; a language model's are those of the
@@ -225,13 +219,24 @@ static dt_status count_positions(work *w)
     if (s == DT_OK) s = dt__calibration_batch(&w->calibration, 0, &x);
     if (s == DT_OK) {
         dt_no_grad(t, true);
+        dt__pass_work(w->ctx);
         dt_forward(t, m, x);
         s = dt_tape_status(t);
     }
+    dt__tried_work(w->ctx, DT__FORWARD, dt__positions_products(&w->positions));
     dt_tape_free(t);
     dt_train(m, training);
     dt__positions_end(&w->positions);
     return s;
+}
+
+/* OUT.partial is written now and after each weight, by then smaller and smaller, and then OUT. */
+static void expect_files(const work *w)
+{
+    const double before = (double)dt__module_bytes(w->m, false),
+                 after = (double)dt__module_bytes(w->m, true);
+    const double weights = (double)(w->summary->wanted - w->summary->n);
+    if (writes(w)) dt_expect_save(w->ctx, before + weights * (before + after) / 2 + after);
 }
 
 static dt_status weight_done(void *user, const char *path, const dt_round_report *report)
@@ -241,7 +246,6 @@ static dt_status weight_done(void *user, const char *path, const dt_round_report
     const dt_quantize_summary *s = w->summary;
     DT__TRY(dt__report_add(w->summary, w->m, path, report));
     DT__TRY(keep(w));
-    w->summary->share = share_of(w);
     if (job->weight != NULL && writes(w)) job->weight(job->user, s);
     if (job->stop == NULL || s->n == s->wanted || !job->stop(job->user)) return DT_OK;
     return dt_fail(
@@ -267,7 +271,9 @@ static dt_status convert(work *w)
     }
     DT__EACH_MODULE(m, w->m) s->wanted += dt__derived_quant(m) != NULL;
     if (dt_is_prepared(w->m)) DT__TRY(count_positions(w));
+    expect_files(w);
     DT__TRY(keep(w)); /* finds an unwritable path before the work */
+    if (dt_is_prepared(w->m)) DT__TRY(plan_work(w));
     if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
     dt__report_total(s);
     if (!writes(w)) return DT_OK;

@@ -5,11 +5,13 @@
 #include "core/tensor.h"
 #include "io/safetensors/file_apart.h"
 #include "io/model/model.h"
+#include "ptq/rounding_cost.h"
 #include "train/quantize/partial.h"
 #include "train/quantize/quantize_report.h"
 #include "train/quantize/tensors.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -133,25 +135,49 @@ static dt_status keep(dt__tensors_run *r)
     return DT_OK;
 }
 
-static double cost_of(const dt__tensors_run *r, const dt__tensor_plan *p)
+/* What rounding a tensor takes; a sample of a convolution is a position of its input. */
+static void add_cost(const dt__tensors_run *r, const dt__tensor_plan *p, dt__round_cost *cost)
 {
-    const int64_t given = r->o->calibration.samples,
-                  have = p->input != NULL ? p->input->dims[0] : 0;
-    const int64_t samples = given > 0 ? dt__min_i64(given, have) : have;
-    return p->rounds && !p->done ? dt__rounding_cost(p->entry->rank, p->entry->dims, samples, 0)
-                                 : 0;
+    const int64_t given = r->o->calibration.samples;
+    const dt_file_entry *x = p->input;
+    double samples = 0;
+    if (x != NULL && x->dims[0] > 0) {
+        const int64_t channels = dt__is_convolution(&p->op) ? x->dims[1] : x->dims[x->rank - 1];
+        const double part = given > 0 ? fmin((double)given / (double)x->dims[0], 1) : 1;
+        samples = part * (double)x->count / (double)dt__max_i64(channels, 1);
+    }
+    if (p->op.kind == DT_WEIGHT_GROUPED_LINEAR) samples /= (double)p->entry->dims[0];
+    const dt__round_case of = { .method = dt__method_of(p->options.rounder),
+                                .op = &p->op,
+                                .rank = p->entry->rank,
+                                .dims = p->entry->dims,
+                                .differ = p->float_input != NULL,
+                                .samples = samples };
+    dt__round_cost_add(r->ctx, &of, cost);
+}
+
+static dt_status plan_work(const dt__tensors_run *r)
+{
+    dt__round_cost cost = { .codes = 0 };
+    int rounder = DT_ROUND_NEAREST;
+    for (int64_t i = 0; i < r->n; i++) {
+        const dt__tensor_plan *p = &r->plan[i];
+        if (!p->rounds || p->done) continue;
+        add_cost(r, p, &cost);
+        rounder = p->options.rounder;
+    }
+    cost.forward = 0; /* inputs are given */
+    dt__plan_rounding(r->ctx, &cost);
+    return r->ctx->told == NULL ? DT_OK : dt__try_rounding(r->ctx, rounder, &cost);
 }
 
 static dt_status round_all(dt__tensors_run *r)
 {
-    double all = 0, done = 0;
-    for (int64_t i = 0; i < r->n; i++) all += cost_of(r, &r->plan[i]);
+    DT__TRY(plan_work(r));
     for (int64_t i = 0; i < r->n; i++) {
         dt__tensor_plan *p = &r->plan[i];
         if (!p->rounds || p->done) continue;
-        done += cost_of(r, p);
         DT__TRY(dt__tensors_round(r, p));
-        r->summary->share = all > 0 ? done / all : 1;
         if (r->job->weight != NULL) r->job->weight(r->job->user, r->summary);
         DT__TRY(keep(r));
     }

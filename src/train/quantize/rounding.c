@@ -113,19 +113,6 @@ dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_
     return s;
 }
 
-#define PIXELS 64  /* positions of an example in a convolution, more or less */
-#define FACTOR 1.5 /* time of a step in doubles that factors a matrix, beside one of a product */
-
-double dt__rounding_cost(int rank, const int64_t *dims, int64_t samples, double known)
-{
-    const double rows = (double)dims[0];
-    double columns = 1;
-    for (int i = 1; i < rank; i++) columns *= (double)dims[i];
-    const double positions = known > 0 ? known : rank > 3 ? PIXELS : 1;
-    return (double)samples * positions * columns * (3 * rows + columns) +
-           columns * columns * (rows + FACTOR * columns);
-}
-
 dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
                            dt_ptq_report *report)
 {

@@ -31,10 +31,6 @@ typedef struct dt__rounding_job {
 dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
                            dt_ptq_report *report);
 /* dt_model_save, with the settings in the metadata. */
-/* About how many multiply-adds rounding a weight takes, with as many calibration examples that have
- * `positions` at its layer (0: unknown): examples pass the layer, products of its inputs are
- * summed, their matrix is factored, and rows are corrected column by column. */
-double dt__rounding_cost(int rank, const int64_t *dims, int64_t samples, double positions);
 dt_status dt__rounding_save(const dt__rounding *p, dt_module *m, const dt_model_info *info,
                             const char *path);
 

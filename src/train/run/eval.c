@@ -22,6 +22,7 @@ typedef struct evaluation {
     dt_tape *t;
     dt_tensor *outputs; /* NULL: not made yet */
     double seconds;     /* in the model */
+    int64_t told;       /* examples that were told */
     dt__tally tally;
     dt__tensor_list *all; /* [ranks]: what examples are counted by */
     dt_status added;      /* how counting them went */
@@ -101,12 +102,39 @@ static dt_status run_round(evaluation *e, int64_t first)
 }
 
 /* `batches` are done. */
-static void tell(const evaluation *e, int64_t batches)
+static void tell(evaluation *e, int64_t batches)
 {
     const dt_evaluation *o = e->o->options;
-    if (o->progress == NULL) return;
     const int64_t done = batches < e->batches ? batches * o->batch_size : e->examples;
-    o->progress(o->user, done, e->examples);
+    if (e->o->plans) dt__did_work(e->ctx, DT__EVAL_FLOAT, (double)(done - e->told));
+    e->told = done;
+    if (o->progress != NULL) o->progress(o->user, done, e->examples);
+}
+
+#define FEW 10  /* batches up to which some examples are tried before them */
+#define TRIED 8 /* examples at most, and a tenth of all */
+
+/* Where a batch may take long, runs a few examples before it, which tell how long. The first of
+ * them makes what the others find. */
+static dt_status try_some(evaluation *e)
+{
+    const int64_t most = dt__min_i64(TRIED, e->examples / 10);
+    dt_loader *const all = e->loader;
+    dt_tensor *of[DT__ANSWERS];
+    dt_status s = DT_OK;
+    if (!e->o->plans || e->ctx->told == NULL || e->batches > FEW) return DT_OK;
+    for (int64_t n = 1; n <= most && s == DT_OK; n += dt__max_i64(1, most - 1)) {
+        const dt_loader_options some = { .batch_size = n };
+        s = dt_loader_create(e->o->d, &some, &e->loader);
+        if (s == DT_OK) dt__pass_work(e->ctx);
+        if (s == DT_OK) s = run_batch(e, 0, of);
+        if (s == DT_OK && n == most) dt__tried_work(e->ctx, DT__EVAL_FLOAT, (double)n);
+        dt_loader_free(e->loader);
+    }
+    e->loader = all;
+    e->seconds = 0;
+    dt__pass_work(e->ctx);
+    return s;
 }
 
 /* `status`: how opening it went on this rank. */
@@ -152,6 +180,7 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
     }
     const bool was_training = dt_is_training(o->m);
     DT__TRY(dt__arrange(o->m, o->d));
+    if (o->plans) dt__plan_work(e->ctx, DT__EVAL_FLOAT, (double)e->examples);
     dt_status status = dt__tally_open(e->ctx, o->d, &e->tally);
     e->tally.m = o->m;
     if (status == DT_OK) {
@@ -164,6 +193,7 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
         e->batches = dt__ceil_div(e->examples, o->options->batch_size);
         dt_no_grad(e->t, true);
         dt_train(o->m, false);
+        status = try_some(e);
     }
     status = run(e, status);
     dt_train(o->m, was_training);
@@ -196,6 +226,7 @@ dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *op
     const dt__evaluation e = { .m = m,
                                .d = d,
                                .options = &o,
+                               .plans = true,
                                .wanted = outputs == NULL ? DT__WANTS_METRICS : DT__WANTS_OUTPUTS };
     return dt__evaluate(&e, metrics, outputs);
 }

@@ -135,7 +135,7 @@ static dt_status train(dt__run *r)
     DT__TRY(dt__run_keep_recipe(r));
     DT__TRY(dt__run_truncate(r, *dt__run_count(r, DT__COUNT_LINES)));
     DT__TRY(dt__run_begin_mirror(r));
-    dt__run_plan(r);
+    DT__TRY(dt__run_plan(r));
     r->pace.began = r->pace.line_clock = r->pace.saved_clock = dt__seconds();
     if (*dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE) DT__TRY(run_baseline(r));
     return run_main(r);
@@ -161,16 +161,13 @@ static dt_status open_run(dt__run *r)
     return dt__run_open(r);
 }
 
-dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
-                 dt_run_summary *summary)
+typedef dt_status run_part(dt__run *r);
+
+/* What follows once the run is open. */
+static dt_status run_it(dt__run *r, run_part *part)
 {
-    DT__NEED2(ctx, ctx, recipe);
-    dt_run_summary unwanted;
-    dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .files.metrics = -1 };
-    r.pace.validated = NAN;
-    r.summary = summary != NULL ? summary : &unwanted;
-    *r.summary = (dt_run_summary){ 0 };
-    if (control != NULL) r.control = *control;
+    dt_ctx *ctx = r->ctx;
+    dt_recipe *recipe = r->recipe;
     if (dt_recipe_error_count(recipe) > 0) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
     }
@@ -178,27 +175,63 @@ dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
         return dt_fail(ctx, DT_ERR_CONFIG, "recipe %s was not read as one to train by",
                        recipe->file);
     }
-    if (r.o->run.folds > 0) {
+    if (r->o->run.folds > 0) {
         return dt_recipe_refuse(recipe, "run.folds",
                                 "'run.folds' asks for %lld runs, which detent train or a sweep "
                                 "trains; expected run.folds=0, or data.split.folds for one of them",
-                                (long long)r.o->run.folds);
+                                (long long)r->o->run.folds);
     }
     const int threads = ctx->threads;
     const bool bf16 = ctx->bf16;
-    if (r.o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r.o->run.threads));
-    r.pace.opened = dt__seconds();
+    if (r->o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r->o->run.threads));
+    r->pace.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
-    dt_status status = dt__run_join(&r);
-    if (status == DT_OK) status = dt__run_agree(&r, open_run(&r));
-    if (status == DT_OK && !r.control.check_only) {
-        status = (r.control.dry_run ? dt__run_dry : train)(&r);
-    }
-    r.summary->seconds = dt__seconds() - r.pace.opened;
-    r.summary->peak_memory = dt_memory_of(ctx).peak;
-    dt__run_leave(&r, status);
-    dt__run_close(&r);
+    dt_status status = dt__run_join(r);
+    if (status == DT_OK) status = dt__run_agree(r, open_run(r));
+    if (status == DT_OK && part != NULL) status = part(r);
+    r->summary->seconds = dt__seconds() - r->pace.opened;
+    r->summary->peak_memory = dt_memory_of(ctx).peak;
+    dt__run_leave(r, status);
+    dt__run_close(r);
     ctx->bf16 = bf16;
     const dt_status back = dt__threads_set(ctx, threads);
     return status == DT_OK ? back : status;
+}
+
+static dt__run run_of(dt_ctx *ctx, dt_recipe *recipe, dt_run_summary *summary)
+{
+    dt__run r = { .ctx = ctx, .recipe = recipe, .o = dt_recipe_get(recipe), .files.metrics = -1 };
+    r.pace.validated = NAN;
+    r.summary = summary;
+    *summary = (dt_run_summary){ 0 };
+    return r;
+}
+
+dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *control,
+                 dt_run_summary *summary)
+{
+    DT__NEED2(ctx, ctx, recipe);
+    dt_run_summary unwanted;
+    dt__run r = run_of(ctx, recipe, summary != NULL ? summary : &unwanted);
+    if (control != NULL) r.control = *control;
+    return run_it(&r, r.control.check_only ? NULL : r.control.dry_run ? dt__run_dry : train);
+}
+
+static dt_status plan_alone(dt__run *r)
+{
+    *dt__run_count(r, DT__COUNT_STAGE) = r->o->train.float_baseline ? DT__BASELINE : DT__MAIN;
+    return dt__run_plan(r);
+}
+
+/* What such a run says was said when the sweep was read, or will be. */
+dt_status dt__run_units(dt_ctx *ctx, dt_recipe *recipe, double *units)
+{
+    dt_run_summary unwanted;
+    dt__run r = run_of(ctx, recipe, &unwanted);
+    const dt_logger log = ctx->log;
+    ctx->log = NULL;
+    const dt_status s = run_it(&r, plan_alone);
+    ctx->log = log;
+    *units = dt__ledger_units(&ctx->work);
+    return s;
 }

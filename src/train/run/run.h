@@ -34,24 +34,14 @@
 #define DT__TRAIN_RUN_H
 
 #include "core/ranks.h"
-#include "core/estimate.h"
 #include "core/text/json.h"
+#include "ptq/rounding_cost.h"
 #include "train/recipe/recipe.h"
 #include "train/task/task.h"
 
 #include <detent/experimental/io.h>
 
 /* A run has one stage or two: with train.float_baseline the baseline is trained first. */
-/* Kinds of work, for the time that is left. */
-typedef enum dt__run_work {
-    DT__TRAIN_FLOAT,
-    DT__TRAIN_QAT,
-    DT__EVAL_FLOAT,
-    DT__EVAL_QAT,
-    DT__ROUND,
-    DT__RUN_WORKS
-} dt__run_work;
-
 typedef enum dt__stage { DT__BASELINE, DT__MAIN } dt__stage;
 
 /* Counters and values that a checkpoint saves. */
@@ -146,6 +136,8 @@ typedef struct dt__run_data {
     int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
     int64_t range_params;              /* parameters that are learned scales, not weights */
     int64_t start;                     /* update before which the main stage prepares its model */
+    dt__round_cost rounding;           /* of all weights */
+    int64_t layers;                    /* that have one */
     int64_t content[DT__COUNTS - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
 } dt__run_data;
 
@@ -189,21 +181,20 @@ typedef struct dt__run_files {
 
 /* Clocks and counts since this process began, for lines of metrics and the time that is left. */
 typedef struct dt__run_pace {
-    double opened;                     /* time at which dt_run was called */
-    double began;                      /* time at which this process began to train */
-    int64_t trained;                   /* updates made by this process */
-    const char *timed_phase;           /* of the latest update; NULL: no update yet */
-    dt__work_kind work[DT__RUN_WORKS]; /* what there is to do, in examples */
-    int64_t samples;                   /* examples in them */
-    double seconds[DT_CONTENDERS];     /* of evaluating float, ptq; 0: not in this process */
-    double saved_clock;                /* time of the latest checkpoint */
-    double line_clock;                 /* time of the latest line of metrics */
-    int64_t line_samples;              /* examples since then */
-    int64_t line_trained;              /* `trained` then */
-    dt__cluster_costs line_costs;      /* what communication had cost then */
-    double validated;                  /* the latest validation loss of this process; NaN: none */
-    double first_metric;               /* metric[0] of that evaluation */
-    dt__experts experts;               /* of that evaluation */
+    double opened;                 /* time at which dt_run was called */
+    double began;                  /* time at which this process began to train */
+    int64_t trained;               /* updates made by this process */
+    const char *timed_phase;       /* of the latest update; NULL: no update yet */
+    int64_t samples;               /* examples in them */
+    double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
+    double saved_clock;            /* time of the latest checkpoint */
+    double line_clock;             /* time of the latest line of metrics */
+    int64_t line_samples;          /* examples since then */
+    int64_t line_trained;          /* `trained` then */
+    dt__cluster_costs line_costs;  /* what communication had cost then */
+    double validated;              /* the latest validation loss of this process; NaN: none */
+    double first_metric;           /* metric[0] of that evaluation */
+    dt__experts experts;           /* of that evaluation */
     dt__update_result latest;
 } dt__run_pace;
 
@@ -438,15 +429,23 @@ void dt__run_leave(dt__run *r, dt_status status);
 
 /* ---- run_time.c ---- */
 
-/* Plans the rest of the run, from the counters. */
-void dt__run_plan(dt__run *r);
+/* Plans the rest of the run, from the counters. Errors: NOMEM. */
+dt_status dt__run_plan(dt__run *r);
+/* The work of a whole run (dt__ledger_units). Errors: as dt_run. */
+dt_status dt__run_units(dt_ctx *ctx, dt_recipe *recipe, double *units);
+/* Keeps what rounding the trial model takes, whose passes were counted for an example. */
+struct dt__positions;
+void dt__run_cost_rounding(dt__run *r, dt_module *trial, const struct dt__positions *counted);
 /* Counts an update. */
-void dt__run_time_update(dt__run *r, int64_t samples, double seconds);
+void dt__run_time_update(dt__run *r, int64_t samples);
 /* dt__evaluate, counted, which tells control.progress how far it is. */
 dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metrics *metrics,
                                   dt_tensor **out);
-/* Counts the weight at `path`, which was rounded since *before; *before becomes now. */
-void dt__run_time_rounding(dt__run *r, const char *path, double *before);
+/* dt__rounding_run, likewise. */
+struct dt__rounding;
+struct dt__rounding_job;
+dt_status dt__run_time_rounding(dt__run *r, const struct dt__rounding *p,
+                                const struct dt__rounding_job *job);
 
 /* ---- run_rate.c ---- */
 

@@ -144,18 +144,11 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     return status;
 }
 
-typedef struct rounding {
-    dt__run *r;
-    double before; /* the end of the layer before */
-} rounding;
-
 /* Stops between layers if requested; the final checkpoint has been saved. */
 static dt_status stop_between(void *user, const char *path, const dt_round_report *report)
 {
-    rounding *own = user;
-    dt__run *r = own->r;
+    dt__run *r = user;
     (void)report;
-    dt__run_time_rounding(r, path, &own->before);
     if (!dt__run_wants_to_stop(r)) return DT_OK;
     return dt_fail(r->ctx, DT_ERR_INTERRUPTED,
                    "interrupted behind the codes of %s; --resume goes on", path);
@@ -175,14 +168,13 @@ static dt_status choose_codes(dt__run *r, const char *path)
 {
     const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->data.train, true));
     dt__calibration calibration;
-    rounding own = { r, dt__seconds() };
     const dt__rounding_job job = { .m = r->stage.model,
                                    .calibration = &calibration,
                                    .cluster = r->ranks.cluster,
                                    .done = stop_between,
-                                   .user = &own };
+                                   .user = r };
     dt_status status = dt__calibration_open(&calibration, r->ctx, r->data.train, &p.choice);
-    if (status == DT_OK) status = dt__rounding_run(&p, &job, NULL);
+    if (status == DT_OK) status = dt__run_time_rounding(r, &p, &job);
     if (status == DT_OK) status = save_codes(r, &p, path);
     dt__calibration_close(&calibration);
     return status;

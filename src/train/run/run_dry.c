@@ -5,6 +5,7 @@
 #include "train/run/run.h"
 
 #include <detent/ops.h>
+#include <math.h>
 
 /* Bytes that a recorded forward pass of one batch holds for backward. A first pass, not measured,
  * allocates the codes of the weights, which exist without recording too. */
@@ -47,11 +48,12 @@ static dt_status some_steps(dt__run *r, int phase)
     for (int i = 0; i <= most && (i < 2 || dt__seconds() < end); i++) {
         dt__update_result u;
         const double before = dt__seconds();
+        dt__pass_work(r->ctx);
         DT__TRY(dt__run_update(r, &u));
         const double seconds = dt__seconds() - before;
         if (i == 0) ++*dt__run_count(r, DT__COUNT_STEP);
         if (most == 0) r->pace.timed_phase = dt__run_phase(r); /* so that the only one counts */
-        dt__run_time_update(r, u.samples, seconds);
+        dt__run_time_update(r, u.samples);
         if (i == 0 && most > 0) continue;
         sum += seconds;
         n++;
@@ -75,9 +77,9 @@ dt_status dt__run_dry(dt__run *r)
 {
     dt__run_predict_folder(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
-    dt__run_plan(r);
+    DT__TRY(dt__run_plan(r));
     if (dt__run_trains_in_float(r)) DT__TRY(some_steps(r, 0));
     if (r->o->qat.given) DT__TRY(dry_qat(r));
-    r->summary->run_seconds = dt__work_left(r->pace.work, DT__RUN_WORKS);
+    r->summary->run_seconds = fmax(0, dt__ledger_left(&r->ctx->work));
     return DT_OK;
 }

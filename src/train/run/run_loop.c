@@ -105,7 +105,7 @@ dt_progress dt__run_progress(const dt__run *r)
         .idlest_expert = r->pace.experts.any ? r->pace.experts.idlest : 0,
         .samples_per_s = speed,
         .tokens_per_s = speed * (double)dt_dataset_context(r->data.train),
-        .seconds_left = dt__work_left(r->pace.work, DT__RUN_WORKS),
+        .seconds_left = fmax(0, dt__ledger_left(&r->ctx->work)),
         .memory = dt_memory_of(r->ctx).held,
         .communication_ms = 1e3 * costs.busy / n,
         .exposed_ms = 1e3 * costs.waited / n,
@@ -178,7 +178,6 @@ dt_status dt__run_until(dt__run *r, int64_t end)
     while (*dt__run_count(r, DT__COUNT_STEP) < end && !*dt__run_count(r, DT__COUNT_STOPPED)) {
         if (r->ranks.cluster == NULL ? dt__run_wants_to_stop(r) : r->ranks.asked_to_stop)
             return stop(r);
-        const double before = dt__seconds();
         DT__TRY(dt__run_update_ranges(r));
         DT__TRY(dt__run_update(r, &u));
         count(r, &u);
@@ -188,7 +187,7 @@ dt_status dt__run_until(dt__run *r, int64_t end)
         const bool logged = step % line_every(r) == 0 || step == r->data.steps;
         if (logged) DT__TRY(write_line(r, &u));
         DT__TRY(dt__run_log_layers(r));
-        dt__run_time_update(r, u.samples, dt__seconds() - before);
+        dt__run_time_update(r, u.samples);
         DT__TRY(dt__run_validate(r));
         if (!logged && *dt__run_count(r, DT__COUNT_STOPPED)) DT__TRY(write_line(r, &u));
         report(r, &u);

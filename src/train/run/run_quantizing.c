@@ -78,6 +78,10 @@ dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial)
         return dt_recipe_refuse(r->recipe, "qat.norm_batches",
                                 "the model has no norms with running statistics");
     }
+    if (r->o->qat_schedule.freeze_norm_step > 0 && !has_statistics(trial)) {
+        return dt_recipe_refuse(r->recipe, "qat.freeze_norm_step",
+                                "the model has no norms with running statistics");
+    }
     if (each == 0) return DT_OK;
     DT__TRY(dt__recipe_blame(r->recipe, "qat.layer_steps", DT_ERR_UNSUPPORTED,
                              dt_enable_layers(trial, INT64_MAX, &layers)));

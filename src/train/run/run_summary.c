@@ -4,6 +4,7 @@
 #include "data/dataset.h"
 #include "core/text/json.h"
 #include "nn/module.h"
+#include "ptq/positions.h"
 #include "qat/derived_quant.h"
 #include "qat/quantized.h"
 #include "qat/quantizer.h"
@@ -145,9 +146,14 @@ dt_status dt__run_count_products(dt__run *r, dt_module *trial)
     DT__EACH_MODULE(m, trial) {
         DT__TRY(dt_hook_add(m, DT_SITE_INPUT, add_products, n, NULL, NULL));
     }
+    dt__positions counted;
+    DT__TRY(dt__positions_begin(trial, &counted));
     dt_train(trial, false);
     const dt_status status = dt__run_one_example(r, trial);
     dt_train(trial, true);
+    dt__positions_end(&counted);
+    dt__run_cost_rounding(r, trial, &counted);
+    dt__positions_free(&counted);
     return status;
 }
 

@@ -1,29 +1,29 @@
-/* The time that a run still takes (core/estimate.h): its updates and evaluations are counted in
- * examples, in float and quantized, and its rounding in examples that take as long. Checkpoints and
- * files are not counted, and early stopping is not foreseen. */
+/* The time that a run still takes (core/estimate.h): of its updates and evaluations, in float,
+ * quantized and converted, and of its rounding. Checkpoints and other files are not foreseen, and
+ * neither is early stopping. */
 #include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "nn/module.h"
-#include "ptq/matrix.h"
-#include "qat/convert.h"
+#include "ptq/positions.h"
+#include "ptq/target.h"
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
 
 #include <string.h>
 
-/* Forward and backward of an example take as long as three evaluations. */
-static const double weights[DT__RUN_WORKS] = {
-    [DT__TRAIN_FLOAT] = 3, [DT__TRAIN_QAT] = 3, [DT__EVAL_FLOAT] = 1,
-    [DT__EVAL_QAT] = 1,    [DT__ROUND] = 1,
-};
-
 /* ---- what is planned ------------------------------------------------------------------------ */
 
-static void plan(dt__run *r, dt__run_work kind, double examples)
+/* Examples in multiply-adds. */
+static double passes(const dt__run *r, double examples)
 {
-    if (examples > 0) r->pace.work[kind].planned += examples;
+    return examples * (double)dt__max_i64(1, r->summary->multiply_adds);
+}
+
+static void plan(dt__run *r, dt__work_of kind, double examples)
+{
+    dt__plan_work(r->ctx, kind, passes(r, examples));
 }
 
 /* Updates first + 1 ... last of a stage, with their validations. */
@@ -47,43 +47,42 @@ static void plan_comparison(dt__run *r)
     if (r->o->qat.given) plan(r, DT__EVAL_QAT, evaluated);
 }
 
-static bool is_weight(const dt__entry *e) { return e != NULL && e->x->rank >= 2; }
-
-static int64_t layers_of(const dt__run *r)
+void dt__run_cost_rounding(dt__run *r, dt_module *trial, const dt__positions *counted)
 {
-    int64_t n = 0;
-    DT__EACH_MODULE(m, r->stage.model) n += is_weight(dt__entry_find(m, "weight"));
-    return n;
-}
-
-/* Multiply-adds of rounding the weight at `path`; NULL: of all. */
-static double cost_of_rounding(const dt__run *r, const char *path)
-{
-    const dt__rounding p = dt__rounding_of(r->o, true, dt__dataset_epoch(r->data.train, true));
-    const int64_t context = dt_dataset_context(r->data.train);
-    double cost = 0;
-    DT__EACH_MODULE(m, r->stage.model) {
+    const int64_t examples = dt__dataset_epoch(r->data.train, true);
+    const dt__rounding p = dt__rounding_of(r->o, true, examples);
+    const dt__method *method = dt__method_of(p.options.rounder);
+    const int64_t context = dt__max_i64(1, dt_dataset_context(r->data.train));
+    r->data.rounding = (dt__round_cost){ .codes = 0 };
+    r->data.layers = 0;
+    DT__EACH_MODULE(m, trial) {
+        dt_weight_op op;
         const dt__entry *e = dt__entry_find(m, "weight");
-        const size_t n = strlen(m->path);
-        const bool wanted =
-            path == NULL || (strncmp(path, m->path, n) == 0 && strcmp(path + n, ".weight") == 0);
-        if (!is_weight(e) || !wanted) continue;
-        cost += dt__rounding_cost(e->x->rank, e->x->dims, p.choice.samples,
-                                  e->x->rank > 3 ? 0 : (double)context);
+        r->data.layers += e != NULL && e->x->rank >= 2;
+        if (e == NULL || !dt__weight_op_of(m, &op)) continue;
+        const double known = dt__positions_of(counted, m->path);
+        const bool routed = op.kind == DT_WEIGHT_GROUPED_LINEAR;
+        const double each = known > 0 ? known : (double)context,
+                     experts = routed ? (double)e->x->dims[0] : 1;
+        const dt__round_case of = { .method = method,
+                                    .op = &op,
+                                    .rank = e->x->rank,
+                                    .dims = e->x->dims,
+                                    .samples = (double)p.choice.samples * each / experts };
+        dt__round_cost_add(r->ctx, &of, &r->data.rounding);
     }
-    return cost;
 }
 
-/* In examples that are evaluated. */
-static void plan_rounding(dt__run *r)
+static dt_status plan_rounding(dt__run *r)
 {
-    const int64_t each = dt__max_i64(1, r->summary->multiply_adds);
-    if (!dt__needs_data(dt__method_of(r->o->convert.rounding.rounder))) return;
-    plan(r, DT__ROUND, cost_of_rounding(r, NULL) / (double)each);
-    r->pace.work[DT__ROUND].doubt = r->pace.work[DT__ROUND].planned / 4;
+    const int rounder = r->o->convert.rounding.rounder;
+    if (!dt__needs_data(dt__method_of(rounder))) return DT_OK;
+    dt__plan_rounding(r->ctx, &r->data.rounding);
+    return r->control.progress == NULL ? DT_OK
+                                       : dt__try_rounding(r->ctx, rounder, &r->data.rounding);
 }
 
-static void plan_end(dt__run *r)
+static dt_status plan_end(dt__run *r)
 {
     const double evaluated = (double)dt_dataset_count(r->data.evaluated);
     const bool chooses = r->o->train.threshold != DT_THRESHOLD_NONE && r->data.validation != NULL;
@@ -91,23 +90,23 @@ static void plan_end(dt__run *r)
     if (!r->o->qat.given) {
         plan_comparison(r);
         plan(r, DT__EVAL_FLOAT, chosen);
-        return;
+        return DT_OK;
     }
-    const int64_t n = layers_of(r);
-    plan(r, DT__EVAL_QAT, 3 * evaluated + chosen);
+    const int64_t n = r->data.layers;
+    plan(r, DT__EVAL_QAT, evaluated);
+    plan(r, DT__EVAL_CONVERTED, 2 * evaluated + chosen);
     if (r->o->run.report) {
         plan(r, DT__EVAL_QAT, (double)(2 * n + 1) * (double)dt__run_sensitivity_examples(r, n));
     }
-    plan_rounding(r);
+    return plan_rounding(r);
 }
 
-void dt__run_plan(dt__run *r)
+dt_status dt__run_plan(dt__run *r)
 {
     const bool baseline = *dt__run_count(r, DT__COUNT_STAGE) == DT__BASELINE;
     const bool prepared = *dt__run_count(r, DT__COUNT_PREPARED) != 0;
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
-    for (int i = 0; i < DT__RUN_WORKS; i++)
-        r->pace.work[i] = (dt__work_kind){ .weight = weights[i] };
+    dt__begin_work(r->ctx);
     if (baseline) plan_updates(r, false, step, r->data.steps);
     if (baseline) plan_comparison(r);
     const int64_t from = baseline ? 0 : step;
@@ -116,20 +115,20 @@ void dt__run_plan(dt__run *r)
     const bool compared = kept != DT_FLOAT_BASELINE && kept != DT_FLOAT_NONE;
     if (r->o->qat.given && compared && !prepared) plan_comparison(r);
     plan_updates(r, true, dt__max_i64(from, r->data.start), r->data.steps);
-    plan_end(r);
+    return plan_end(r);
 }
 
 /* ---- what is done --------------------------------------------------------------------------- */
 
 /* The first update of a phase by this process makes what later ones find there. */
-void dt__run_time_update(dt__run *r, int64_t samples, double seconds)
+void dt__run_time_update(dt__run *r, int64_t samples)
 {
     const char *phase = dt__run_phase(r);
     const bool first = r->pace.timed_phase != phase;
     r->pace.timed_phase = phase;
     const bool quantized = *dt__run_count(r, DT__COUNT_PREPARED) != 0;
-    dt__work_did(&r->pace.work[quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT], (double)samples,
-                 first ? -1 : seconds);
+    (first ? dt__did_work_once : dt__did_work)(r->ctx, quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT,
+                                               passes(r, (double)samples));
 }
 
 static void tell(dt__run *r, const char *doing)
@@ -142,40 +141,49 @@ static void tell(dt__run *r, const char *doing)
 
 typedef struct timing {
     dt__run *r;
-    dt__work_kind *kind;
+    dt__work_of kind;
     int64_t done;
-    double before;
 } timing;
 
 static void count_examples(void *user, int64_t done, int64_t all)
 {
     timing *t = user;
-    const double now = dt__seconds();
-    dt__work_did(t->kind, (double)(done - t->done), now - t->before);
+    dt__did_work(t->r->ctx, t->kind, passes(t->r, (double)(done - t->done)));
     t->done = done;
-    t->before = now;
     if (done < all) tell(t->r, "evaluating");
 }
 
 dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metrics *metrics,
                                   dt_tensor **out)
 {
-    const bool quantized = dt_is_prepared(e->m) || dt_is_converted(e->m);
-    timing t = { r, &r->pace.work[quantized ? DT__EVAL_QAT : DT__EVAL_FLOAT], 0, dt__seconds() };
+    timing t = { r, DT__EVAL_FLOAT, 0 };
+    if (dt_is_converted(e->m)) t.kind = DT__EVAL_CONVERTED;
+    else if (dt_is_prepared(e->m)) t.kind = DT__EVAL_QAT;
     dt_evaluation how = *e->options;
     dt__evaluation timed = *e;
     how.progress = count_examples;
     how.user = &t;
     timed.options = &how;
+    dt__pass_work(r->ctx);
     return dt__evaluate(&timed, metrics, out);
 }
 
-void dt__run_time_rounding(dt__run *r, const char *path, double *before)
+static void tell_rounding(void *user, const dt_work_state *state)
 {
-    const double now = dt__seconds(), all = cost_of_rounding(r, NULL);
-    const double by_shape = all > 0 ? cost_of_rounding(r, path) / all : 0;
-    const double share = (by_shape + 1 / (double)dt__max_i64(layers_of(r), 1)) / 2;
-    dt__work_did(&r->pace.work[DT__ROUND], share * r->pace.work[DT__ROUND].planned, now - *before);
-    *before = now;
-    tell(r, "rounding");
+    (void)state;
+    tell(user, "rounding");
+}
+
+/* Pieces of rounding are told as they are done. */
+dt_status dt__run_time_rounding(dt__run *r, const dt__rounding *p, const dt__rounding_job *job)
+{
+    const dt_work_told told = r->ctx->told;
+    void *const user = r->ctx->told_user;
+    r->ctx->told = tell_rounding;
+    r->ctx->told_user = r;
+    dt__pass_work(r->ctx);
+    const dt_status s = dt__rounding_run(p, job, NULL);
+    r->ctx->told = told;
+    r->ctx->told_user = user;
+    return s;
 }

@@ -223,6 +223,7 @@ typedef struct dt__evaluation {
     /* NULL: this process alone. Else rank k runs batches k, k + ranks, ..., and rank 0 counts all
      * of them in order, so that all ranks get the metrics of one; outputs are on rank 0. */
     struct dt__cluster *cluster;
+    bool plans; /* it is work by itself (core.h), not a part of a run's */
 } dt__evaluation;
 
 /* dt_evaluate; *out: answers or outputs, f32 [examples, ...], which the caller frees. */

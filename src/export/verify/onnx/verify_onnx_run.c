@@ -251,7 +251,7 @@ dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in
         const double before = v->work;
         DT__TRY(run_node(v, &v->node[i]));
         forget(v, &v->node[i], i);
-        if (v->around == NULL) dt__did_work(v->ctx, v->work - before);
+        if (v->around == NULL) dt__did_work(v->ctx, DT__INTERPRET, v->work - before);
     }
     for (int64_t i = 0; i < dt__verify_outputs(v); i++) {
         DT__TRY(check_declared(v, v->graph->output[i], dt__verify_output(v, i), &s));
