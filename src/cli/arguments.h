@@ -11,7 +11,6 @@ int cli_run(const cli_command *c, int argc, char **argv);
 
 /* ---- help.c ---- */
 
-void cli_print_usage(FILE *to);            /* all commands */
 void cli_print_beginning(FILE *to);        /* what to begin with */
 void cli_print_help(const cli_command *c); /* one command, on stdout */
 /* `--plugin`, of commands that read a recipe or a model; NULL: it has none. */

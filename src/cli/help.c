@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-void cli_print_usage(FILE *to)
+static void print_usage(FILE *to)
 {
     fprintf(to, "usage: detent COMMAND [ARGUMENTS]\n\n");
     const cli_command *c;
@@ -26,7 +26,7 @@ bool cli_is_help(const char *word)
 int cli_help(int argc, char **argv)
 {
     if (argc == 0 || cli_is_help(argv[0])) {
-        cli_print_usage(stdout);
+        print_usage(stdout);
         return CLI_DONE;
     }
     const cli_command *c = cli_command_named(argv[0]);
@@ -119,7 +119,7 @@ int cli_refuse_command(const char *name)
         fprintf(stderr, "detent: no command '%s' (did you mean '%s'?)\n", name, meant);
     } else {
         fprintf(stderr, "detent: no command '%s'\n\n", name);
-        cli_print_usage(stderr);
+        print_usage(stderr);
     }
     return CLI_USAGE;
 }

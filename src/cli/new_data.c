@@ -228,7 +228,8 @@ void new_data_quote(cli_text *out, const char *text, size_t n)
     cli_text_add(out, "'");
 }
 
-void new_data_list(cli_text *out, const char *text)
+/* Adds "a,b" as ['a', 'b']. */
+static void put_list(cli_text *out, const char *text)
 {
     cli_text_add(out, "[");
     for (bool first = true; *text != 0; first = false) {
@@ -263,12 +264,12 @@ static void add_columns(const new_data *d, cli_text *out)
     if (d->latin1) cli_text_add(out, "encoding: latin-1%s", next);
     if (d->no_header) cli_text_add(out, "header: false%s", next);
     cli_text_add(out, "target: ");
-    new_data_list(out, d->target);
+    put_list(out, d->target);
     if (d->exclude != NULL) cli_text_add(out, "%sexclude: %s", next, d->exclude);
     if (!block) cli_text_add(out, "}           # inputs: [...] chooses others");
     if (d->inputs != NULL) {
         cli_text_add(out, "%sinputs: ", next);
-        new_data_list(out, d->inputs);
+        put_list(out, d->inputs);
     }
     cli_text_add(out, "\n");
     if (d->types != NULL) cli_text_add(out, "    types:\n%s", d->types);

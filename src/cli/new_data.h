@@ -92,9 +92,6 @@ void new_data_split(new_data *d, const char *column, int64_t values);
 /* Whether `name` is in a list "a,b". */
 bool new_columns_has(const char *list, const char *name);
 
-/* Adds "a,b" as ['a', 'b']. */
-void new_data_list(cli_text *out, const char *text);
-
 /* The block `data` for it. */
 void new_data_block(const new_data *d, cli_text *out);
 

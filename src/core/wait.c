@@ -138,7 +138,8 @@ void dt__note_disturbance(dt__evidence *e, int64_t now)
     SET(e->calm_until, now + period);
 }
 
-void dt__look_for_preemption(dt__evidence *e, dt__observer *o, int64_t now)
+/* Asks the system, at most once a millisecond, whether the calling thread was preempted. */
+static void look_for_preemption(dt__evidence *e, dt__observer *o, int64_t now)
 {
     if (now - o->sampled < MILLISECOND || e->waiting != DT__WAIT_BY_EVIDENCE) return;
     const long count = preemptions();
@@ -176,7 +177,7 @@ bool dt__spin(const dt__wait *w, unsigned value)
 {
     const int64_t start = dt__now();
     int64_t before = start;
-    dt__look_for_preemption(w->evidence, w->observer, start);
+    look_for_preemption(w->evidence, w->observer, start);
     for (;;) {
         for (int i = 0; i < LOOKS; i++) {
             if (atomic_load_explicit(&w->signal->value, memory_order_acquire) != value) {

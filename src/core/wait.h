@@ -55,8 +55,6 @@ int dt__processors(void);
 bool dt__is_contended(const dt__evidence *e, int64_t now);
 /* Notes that a thread lost its processor. */
 void dt__note_disturbance(dt__evidence *e, int64_t now);
-/* Asks the system, at most once a millisecond, whether the calling thread was preempted. */
-void dt__look_for_preemption(dt__evidence *e, dt__observer *o, int64_t now);
 
 typedef struct dt__wait {
     dt__signal *signal;

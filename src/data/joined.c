@@ -227,7 +227,7 @@ static void split(dt_dataset *d, dt_dataset *last, int64_t count)
 
 static void drop(dt_dataset *d) { release(d->joined); }
 
-const dt__data_kind dt__data_joined = {
+static const dt__data_kind joined_kind = {
     .examples = "examples",
     .check = check,
     .sides = sides,
@@ -393,7 +393,7 @@ dt_status dt_dataset_join(dt_ctx *ctx, const dt_join *join, dt_dataset **out)
     const dt_dataset *target = join->output[0].data;
     const bool several = j->n_outputs > 1;
     const dt_dataset d = {
-        .kind = &dt__data_joined,
+        .kind = &joined_kind,
         .count = target->count,
         .target = several ? DT_TARGET_SEVERAL : target->target,
         .classes = several ? 0 : target->classes,

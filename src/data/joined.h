@@ -24,8 +24,6 @@ typedef struct dt__joined {
     dt__joined_part input[DT_MAX_SHAPES], output[DT_MAX_JOINED];
 } dt__joined;
 
-extern const dt__data_kind dt__data_joined;
-
 /* The examples of a part that belong to d. The result borrows what the part holds. */
 dt_dataset dt__joined_view(const dt_dataset *d, const dt__joined_part *part);
 

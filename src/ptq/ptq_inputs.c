@@ -10,7 +10,8 @@
 
 typedef dt__ptq_work work;
 
-dt_status dt__ptq_context(const work *w, dt_status s, const char *about)
+/* Prefixes the context's latest error with `about`. */
+static dt_status say_layer(const work *w, dt_status s, const char *about)
 {
     char text[DT__MESSAGE_SIZE];
     if (s == DT_OK || s == DT_ERR_NOMEM) return s;
@@ -77,7 +78,7 @@ static dt_status begin_layer(work *w, dt_module *layer)
     w->layer = layer;
     DT__TRY(find_float_layer(w));
     dt__weight_op_of(layer, &op);
-    DT__TRY(dt__ptq_context(
+    DT__TRY(say_layer(
         w,
         dt_statistics_create(w->ctx, &op, x->rank, x->dims, w->reference != NULL, &w->statistics),
         layer->path));
@@ -108,7 +109,7 @@ static void tell_pass(const work *w)
 static dt_status run_float(work *w, int64_t i, reached *of)
 {
     const dt__calib_target target = { is_module, w->float_layer };
-    DT__TRY(dt__ptq_context(
+    DT__TRY(say_layer(
         w, dt__calib_run(&w->batch[i].cache[DT__FLOAT], w->tape, of->x, &target, &of->plain),
         "the float model"));
     tell_pass(w);
@@ -214,7 +215,7 @@ static dt_status add_all(work *w, round_of *r, reached *of)
     const dt__tensor_post post = { "a layer's inputs", -1, s, of->given };
     s = dt__cluster_tensors(w->cluster, &post, r->all);
     for (int k = 0; k < dt__cluster_ranks(w->cluster) && s == DT_OK; k++) {
-        if (r->all[k].n > 0) s = dt__ptq_context(w, add_inputs(w, &r->all[k]), w->layer->path);
+        if (r->all[k].n > 0) s = say_layer(w, add_inputs(w, &r->all[k]), w->layer->path);
     }
     dt__tensor_lists_free(w->cluster, r->all);
     return s;

@@ -33,8 +33,6 @@ typedef struct dt__ptq_work {
 
 /* Whether the module's weight is prepared and rounders support it. */
 bool dt__is_ptq_layer(void *user, const dt_module *m);
-/* Prefixes the context's latest error with `about`. */
-dt_status dt__ptq_context(const dt__ptq_work *w, dt_status s, const char *about);
 dt_status dt__ptq_fetch(const dt__ptq_work *w, int64_t i, dt_tensor **x);
 
 /* Finds the next layer, and its statistics over all batches; w->layer NULL: no batch reaches

@@ -57,7 +57,8 @@ int predicted_classes(const predicted *p, const float *v, int64_t n, int k,
     return found;
 }
 
-bool predicted_has(const predicted *p, const float *v, int64_t n, int64_t i)
+/* Whether bit i of n is there. */
+static bool has_bit(const predicted *p, const float *v, int64_t n, int64_t i)
 {
     return (double)v[i] > (p->data->n_thresholds == n ? p->data->thresholds[i] : 0);
 }
@@ -171,7 +172,7 @@ static void json_bits(const predicted *p, const float *v, int64_t n)
         cli_json_string(predicted_name(p, i, text));
         fputs(", \"probability\": ", stdout);
         cli_json_number(predicted_logistic(v[i]));
-        printf(", \"is\": %s}", predicted_has(p, v, n, i) ? "true" : "false");
+        printf(", \"is\": %s}", has_bit(p, v, n, i) ? "true" : "false");
     }
     fputs("]", stdout);
 }
@@ -182,7 +183,7 @@ static void tell_bits(const predicted *p, const float *v, int64_t n, cli_text *o
     char text[24];
     const size_t before = out->used;
     for (int64_t i = 0; i < n; i++) {
-        if (predicted_has(p, v, n, i)) {
+        if (has_bit(p, v, n, i)) {
             cli_text_add(out, "%s%s %.1f %%", out->used > before ? ", " : "",
                          predicted_name(p, i, text), 100 * predicted_logistic(v[i]));
         }

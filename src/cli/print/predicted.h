@@ -70,8 +70,6 @@ int predicted_largest(const float *v, int64_t n, int k, int64_t place[PREDICTED_
 /* The places of the likeliest classes; of two the one that the model's threshold decides first. */
 int predicted_classes(const predicted *p, const float *v, int64_t n, int k,
                       int64_t place[PREDICTED_TOP]);
-/* Whether bit i of n is there. */
-bool predicted_has(const predicted *p, const float *v, int64_t n, int64_t i);
 /* exp(v[at]) / sum of exp(v), in double. */
 double predicted_share(const float *v, int64_t n, int64_t at);
 

@@ -78,23 +78,6 @@ void cli_tell(FILE *to, const char *format, ...)
     va_end(arguments);
 }
 
-void cli_fold(const char *line)
-{
-    const int most = screen_width(stdout);
-    int room = most;
-    while (screen_wraps(stdout) && cli_columns(line) > room) {
-        size_t end = screen_fitting(line, room);
-        while (end > 0 && line[end] != ' ') end--;
-        if (end == 0) break;
-        const size_t next = end + strspn(line + end, " ");
-        while (end > 0 && line[end - 1] == ' ') end--;
-        printf("%.*s\n    ", (int)end, line);
-        line += next;
-        room = most - 4;
-    }
-    puts(line);
-}
-
 void cli_text_add(cli_text *t, const char *format, ...)
 {
     va_list arguments;

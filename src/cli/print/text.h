@@ -24,9 +24,6 @@ void cli_tell(FILE *to, const char *format, ...) DT_PRINTF(2, 3);
 /* The same with text in front. */
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments);
 
-/* Prints a line of several fields on stdout; on a terminal that is narrower, several lines. */
-void cli_fold(const char *line);
-
 /* Text that is put together; what does not fit is left out. Begins as { .used = 0 }. */
 typedef struct cli_text {
     size_t used;

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <utf8proc.h>
 
-bool dt__is_shown(uint32_t c)
+/* Whether a terminal shows the code point, and does not obey it: no control, no mark of direction,
+ * no separator of lines, nothing that is not assigned. */
+static bool is_shown(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {
     case UTF8PROC_CATEGORY_CC:
@@ -32,7 +34,7 @@ size_t dt__visible(const char *text, size_t n, char *out, bool *hidden)
     const int length = dt__utf8_length(from, from + (n < 4 ? n : 4));
     const uint32_t c = length > 0 ? dt__utf8_get(from, length) : 0xFFFD;
     size_t used = (size_t)length;
-    *hidden = length == 0 || !dt__is_shown(c);
+    *hidden = length == 0 || !is_shown(c);
     if (*hidden) used = put_escape(c, out);
     else memcpy(out, text, used);
     out[used] = 0;
@@ -55,7 +57,7 @@ void dt_text_clean(char *text)
     char *to = text;
     while (from < end) {
         const int n = dt__utf8_length(from, end);
-        const bool shown = n > 0 && dt__is_shown(dt__utf8_get(from, n));
+        const bool shown = n > 0 && is_shown(dt__utf8_get(from, n));
         if (shown) memmove(to, from, (size_t)n);
         else *to = '?';
         to += shown ? n : 1;

@@ -22,8 +22,6 @@ typedef struct dt__json {
 
 /* FORMAT, with the file and the position in the text. */
 dt_status dt__json_fail(const dt__json *j, const char *format, ...) DT_PRINTF(2, 3);
-/* Skips white space and, if it comes next, `c`; returns whether it did. */
-bool dt__json_next(dt__json *j, char c);
 dt_status dt__json_expect(dt__json *j, char c);
 /* Of a list or an object: skips `open`, or, behind an element, `,`. Return whether an element
  * comes; else `close` is skipped, or j->status is an error:

@@ -49,7 +49,8 @@ static void skip_space(dt__json *j)
     }
 }
 
-bool dt__json_next(dt__json *j, char c)
+/* Skips white space and, if it comes next, `c`; returns whether it did. */
+static bool comes_next(dt__json *j, char c)
 {
     skip_space(j);
     if (j->at == j->end || *j->at != (unsigned char)c) return false;
@@ -59,7 +60,7 @@ bool dt__json_next(dt__json *j, char c)
 
 dt_status dt__json_expect(dt__json *j, char c)
 {
-    if (dt__json_next(j, c)) return DT_OK;
+    if (comes_next(j, c)) return DT_OK;
     if (j->at == j->end) return dt__json_fail(j, "the text ends where '%c' is expected", c);
     return dt__json_fail(j, "'%c' is expected here", c);
 }
@@ -67,12 +68,12 @@ dt_status dt__json_expect(dt__json *j, char c)
 bool dt__json_open(dt__json *j, char open)
 {
     j->status = dt__json_expect(j, open);
-    return j->status == DT_OK && !dt__json_next(j, open == '[' ? ']' : '}');
+    return j->status == DT_OK && !comes_next(j, open == '[' ? ']' : '}');
 }
 
 bool dt__json_more(dt__json *j, char close)
 {
-    const bool more = dt__json_next(j, ',');
+    const bool more = comes_next(j, ',');
     j->status = more ? DT_OK : dt__json_expect(j, close);
     return more;
 }

@@ -13,9 +13,6 @@ uint32_t dt__utf8_get(const unsigned char *p, int n);
 /* Writes the code point `c`; returns the number of bytes. */
 #define DT__UTF8_BYTES 4
 int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
-/* Whether a terminal shows the code point, and does not obey it: no control, no mark of direction,
- * no separator of lines, nothing that is not assigned (clean.c). */
-bool dt__is_shown(uint32_t c);
 /* The character at the front of n > 0 bytes as a page or a terminal can show it: itself, or,
  * *hidden, \u and four digits of what none shows, of U+FFFD in place of a byte that is not UTF-8.
  * `out` has room as for dt_text_json. Returns the bytes of the text that it took. */

@@ -80,7 +80,8 @@ dt__value dt__put_past_input(const dt__put_model *m, const char *name)
     return NULL;
 }
 
-dt__value dt__put_positions(dt__put_model *m)
+/* The positions of tokens, i64 [length]. */
+static dt__value put_positions(dt__put_model *m)
 {
     dt__put *p = &m->p;
     const dt_extent length = { 1, 0, 1 };
@@ -243,7 +244,7 @@ static dt__value value_of(dt__put_model *m, int64_t id)
 {
     const dt_trace_value *v = dt_trace_value_at(m->trace, id);
     if (m->value[id] != NULL) return m->value[id];
-    if (v->kind == DT_VALUE_POSITIONS) m->value[id] = dt__put_positions(m);
+    if (v->kind == DT_VALUE_POSITIONS) m->value[id] = put_positions(m);
     else if (v->tensor != NULL) m->value[id] = put_constant_of(m, v);
     return m->value[id];
 }

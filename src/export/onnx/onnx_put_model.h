@@ -123,8 +123,6 @@ dt__value dt__put_extent_of(dt__put_model *m, dt_extent e);
 dt__value dt__put_reshaped(dt__put_model *m, dt__value x, int rank, const dt_extent *extent);
 /* The value of an input past_key_values.N.key or .value, which exists from the beginning. */
 dt__value dt__put_past_input(const dt__put_model *m, const char *name);
-/* The positions of tokens, i64 [length]. */
-dt__value dt__put_positions(dt__put_model *m);
 dt__value dt__put_transposed(dt__put *p, dt__value x, int n, const int64_t *order);
 #define DT__PUT_TRANSPOSE(p, x, ...)                                                               \
     dt__put_transposed(p, x, (int)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),    \
