@@ -1,4 +1,5 @@
-/* The work of rounding a weight (rounding_cost.h), and its times on this machine, by a drawn one. */
+/* The work of rounding a weight (rounding_cost.h), and its times on this machine, by a drawn
+ * one. */
 #include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"
