@@ -15,7 +15,7 @@ static int import_into(const cli_args *args, dt_ctx *ctx, const import_weights *
 {
     const dt_model_info info = { .family = model->family, .options = model->options };
     dt_module *m = NULL;
-    if (model->family->create(ctx, model->options, &m) != DT_OK) return cli_fail_by(args, ctx);
+    if (dt_model_blank(ctx, &info, &m) != DT_OK) return cli_fail_by(args, ctx);
     int status = CLI_DONE;
     meter_begin("import", w->quiet);
     dt_set_progress(ctx, meter_told, NULL);

@@ -1,5 +1,4 @@
-/* The work of rounding a weight (rounding_cost.h), and its times on this machine, by a drawn
- * one. */
+/* The work of rounding a weight (rounding_cost.h), and its times here, by a drawn one. */
 #include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"

@@ -3,8 +3,8 @@
  *
  *     passes       n r c       through the layer; also through the float model's, for rounders that
  *                              read its inputs
- *     sums         n c (c / 2 + FILL)  of products of inputs that are brought into a
- *                              slice; with the float model's, of three kinds, n c (2 c + 2 FILL)
+ *     sums         n c (c / 2 + FILL)  of products of inputs that are brought into a slice; with
+ *                              the float model's, of three kinds, n c (2 c + 2 FILL)
  *     a factor     c^3         for rounders that have one
  *     codes        r c (c + CODE)
  *

@@ -345,6 +345,10 @@ typedef struct dt_weight_map {
  * other). */
 DT_API dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule);
 
+/* Builds the model of info->family and options with weights of 0 that are not drawn, for a file to
+ * overwrite. Random streams do not change. Errors: ARG (no family), those of the family, NOMEM. */
+DT_API dt_status dt_model_blank(dt_ctx *ctx, const dt_model_info *info, dt_module **out);
+
 /* Copies the weights of a file into a float model: F32, F16, BF16 or F64 of a safetensors file or
  * of another file of detent, floats of an .npz file. Every tensor of the file must have a place in
  * the model, be left out by a rule, or be num_batches_tracked of a batch norm; every parameter and

@@ -1,5 +1,6 @@
 /* dt_weights_import: opens and renames, matches, copies, says what was done. */
 #include "io/weights/weights.h"
+#include "nn/families/family.h"
 #include "nn/module.h"
 
 #include <stdio.h>
@@ -94,6 +95,13 @@ static dt_status check_file(const dt_file *file)
                    file->path);
 }
 
+dt_status dt_model_blank(dt_ctx *ctx, const dt_model_info *info, dt_module **out)
+{
+    DT__NEED3(ctx, ctx, info, out);
+    if (info->family != NULL) return dt__family_twin(ctx, info->family, info->options, out);
+    return dt_fail(ctx, DT_ERR_ARG, "dt_model_blank: the family of the model must be given");
+}
+
 dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map *map, dt_sink say,
                             void *user)
 {
@@ -112,7 +120,10 @@ dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map 
     DT__TRY(dt_file_open(m->ctx, path, &file));
     dt__weight_match w = { .file = file, .map = map, .say = say, .user = user };
     dt_status s = check_file(file);
+    dt__plan_work(m->ctx, DT__READ, (double)file->size);
+    dt__pass_work(m->ctx);
     if (s == DT_OK) s = import(&w, m, &kept);
+    dt__did_work(m->ctx, DT__READ, (double)file->size);
     dt__kept_free(m->ctx, &kept);
     dt_file_close(file);
     return s;
