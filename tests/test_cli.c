@@ -53,6 +53,7 @@ static const usage_case usage_cases[] = {
     { "sample m --temp 2", 2, "no option '--temp' (did you mean '--temperature'?)" },
     { "train r.yaml --temp 2", 2, "no option '--temp'\n" },
     { "train r.yaml --epochs 3", 2, "no option '--epochs'; write train.epochs=3" },
+    { "train r.yaml --train.optimizer.lr=0.1", 2, "; write train.optimizer.lr=0.1" },
     { "train r.yaml --lr=1e-3", 2, "write train.optimizer.lr=1e-3" },
     { "train r.yaml --batch-size", 2, "write train.batch_size=VALUE" },
     { "train r.yaml --hepl", 2, "did you mean '--help'?" },

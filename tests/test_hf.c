@@ -303,6 +303,14 @@ START_TEST(test_checkpoints)
     snprintf(name, sizeof name, "hf/%s", checkpoints.name[_i]);
     if (!test_golden(folder, name)) return;
     check_checkpoint(folder, folder, 1e-5);
+    char file[TEST_PATH];
+    test_join(file, folder, "model.safetensors");
+    if (!test_file_exists(file)) return;
+    dt_ctx *ctx = make_context();
+    dt_module *m;
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "the folder does, with its config.json: give the folder",
+               dt_model_load(ctx, file, &m, NULL));
+    dt_ctx_free(ctx);
 }
 END_TEST
 

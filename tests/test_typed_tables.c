@@ -148,7 +148,11 @@ START_TEST(latin_1_is_what_windows_writes)
     windows[n++] = (char)0xE9;
     windows[n] = 0;
     const iconv_t change = iconv_open("UTF-8", "CP1252");
-    ck_assert(change != (iconv_t)-1);
+    if (change == (iconv_t)-1) {
+        dt_ctx_free(ctx);
+        test_skip("the system's iconv does not know CP1252");
+        return;
+    }
     size_t left = n;
     ck_assert(iconv(change, &from, &left, &to, &room) == 0);
     iconv_close(change);

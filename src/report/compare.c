@@ -194,7 +194,7 @@ static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
         if (strcmp(path, "run.seed") == 0 || !dt__page_key_differs(runs, n, path)) continue;
         return dt_fail(
             ctx, DT_ERR_ARG,
-            "compare: '%s' and the %d runs after it are not seeds of one recipe: they differ in %s",
+            "'%s' and the %d runs after it are not seeds of one recipe: they differ in %s",
             runs[0].name, n - 1, path);
     }
     return DT_OK;
@@ -236,9 +236,9 @@ static dt_status compare_sides(const dt__run_list *list, const dt__page_run *run
 {
     const int seeds = o->seeds > 0 ? o->seeds : 1;
     dt_ctx *ctx = list->ctx;
-    if (list->n < 2) return dt_fail(ctx, DT_ERR_ARG, "compare: expected at least 2 runs");
+    if (list->n < 2) return dt_fail(ctx, DT_ERR_ARG, "expected at least 2 runs");
     if (list->n % seeds != 0) {
-        return dt_fail(ctx, DT_ERR_ARG, "compare: %lld runs are not a multiple of %d seeds",
+        return dt_fail(ctx, DT_ERR_ARG, "%lld runs are not a multiple of %d seeds",
                        (long long)list->n, seeds);
     }
     const int n = (int)(list->n / seeds);
@@ -282,9 +282,9 @@ dt_status dt_report_compare(dt_ctx *ctx, const char *const *runs, int n,
     DT__NEED2(ctx, ctx, runs);
     for (int i = 0; i < n; i++) DT__NEED(ctx, runs[i]);
     dt_compare_options o = options != NULL ? *options : (dt_compare_options){ 0 };
-    if (n < 1) return dt_fail(ctx, DT_ERR_ARG, "compare: expected at least 2 runs, or a sweep");
+    if (n < 1) return dt_fail(ctx, DT_ERR_ARG, "expected at least 2 runs, or a sweep");
     if (o.form < DT_COMPARE_AUTO || o.form > DT_COMPARE_MARKDOWN) {
-        return dt_fail(ctx, DT_ERR_ARG, "compare: %d is not a form", o.form);
+        return dt_fail(ctx, DT_ERR_ARG, "%d is not a form", o.form);
     }
     o.columns = o.columns == 0 ? 80 : o.columns < 40 ? 40 : o.columns;
     dt__run_list list;

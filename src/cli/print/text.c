@@ -281,7 +281,7 @@ static bool find_key(const dt_key *keys, const char *name, const char *above, ch
     char here[CLI_KEY];
     for (const dt_key *k = keys; k->name != NULL; k++) {
         snprintf(here, sizeof here, "%s%s%s", above, *above == 0 ? "" : ".", k->name);
-        if (k->type != DT_KEY_MAP && strcmp(k->name, name) == 0) {
+        if (k->type != DT_KEY_MAP && (strcmp(k->name, name) == 0 || strcmp(here, name) == 0)) {
             snprintf(path, CLI_KEY, "%s", here);
             return true;
         }

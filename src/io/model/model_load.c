@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- detent.model = { family: options } ------------------------------------------------------ */
 
@@ -74,6 +75,21 @@ static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *inf
     return read_options(file, j, info);
 }
 
+/* Weights alone; those of a folder of transformers are read with its config.json. */
+static dt_status refuse_bare(const dt_file *file)
+{
+    char config[1024];
+    const char *slash = strrchr(file->path, '/');
+    const int folder = slash == NULL ? 0 : (int)(slash - file->path) + 1;
+    const int n = snprintf(config, sizeof config, "%.*s" DT__HF_CONFIG, folder, file->path);
+    const bool beside = n > 0 && n < (int)sizeof config && access(config, F_OK) == 0;
+    return dt_fail(file->ctx, DT_ERR_FORMAT,
+                   "%s: does not say how its model is built (" DT__KEY_MODEL " is missing); %s",
+                   file->path,
+                   beside ? "the folder does, with its " DT__HF_CONFIG ": give the folder"
+                          : "its weights can be loaded into a model");
+}
+
 dt_status dt__model_info_read(const dt_file *file, dt_model_info *info)
 {
     dt__json j;
@@ -81,12 +97,7 @@ dt_status dt__model_info_read(const dt_file *file, dt_model_info *info)
     bool has;
     *info = (dt_model_info){ .family = NULL };
     DT__TRY(dt__meta_scan(file, DT__KEY_MODEL, &j, &strings, &has));
-    if (!has) {
-        return dt_fail(file->ctx, DT_ERR_FORMAT,
-                       "%s: does not say how its model is built (" DT__KEY_MODEL
-                       " is missing); its weights can be loaded into a model",
-                       file->path);
-    }
+    if (!has) return refuse_bare(file);
     dt_status s = dt__plugins_check(file);
     if (s == DT_OK) s = read_model(file, &j, info);
     dt__release(file->ctx, strings);

@@ -25,8 +25,9 @@ static dt_status read_conv(dt__verify_call *c, bool transposed, conv *v)
     const dt__verify_value *x = c->in[0], *kernel = c->in[1];
     v->group = dt__verify_int(c, "group", 1);
     if (x->rank < 3 || x->rank != kernel->rank || kernel->count == 0 || v->group < 1) {
-        return dt__verify_refuse(c, "an operand of %d dimensions for a kernel of %d", x->rank,
-                                 kernel->rank);
+        return dt__verify_refuse(
+            c, "an operand of %d dimensions for a kernel of %d; expected the same", x->rank,
+            kernel->rank);
     }
     DT__TRY(dt__verify_window_of(c, kernel->dims + 2, transposed, &v->w));
     const int64_t first = kernel->dims[0], second = kernel->dims[1];
@@ -103,8 +104,8 @@ static dt_status check_bias(const dt__verify_call *c, int64_t n)
 {
     const dt__verify_value *bias = dt__verify_in(c, 2);
     if (bias == NULL || (bias->rank == 1 && bias->count == n)) return DT_OK;
-    return dt__verify_refuse(c, "a bias of %lld for %lld channels", (long long)bias->count,
-                             (long long)n);
+    return dt__verify_refuse(c, "a bias of %lld for %lld channels; expected one for each",
+                             (long long)bias->count, (long long)n);
 }
 
 static dt_status convolution(dt__verify_call *c)
@@ -138,7 +139,7 @@ static dt_status convolution_of_integers(dt__verify_call *c)
         (zero_x != NULL && (zero_x->count != 1 || zero_x->type != c->in[0]->type)) ||
         (zero_w != NULL && zero_w->count != 1 && zero_w->count != v.out_channels) ||
         (zero_w != NULL && zero_w->type != c->in[1]->type)) {
-        return dt__verify_refuse(c, "the kernel or zero points do not fit");
+        return dt__verify_refuse(c, "the kernel or zero points do not fit the operand");
     }
     DT__TRY(dt__verify_window_make(c, &v.w, v.out_channels, DT__VERIFY_I32, &y));
     DT__TRY(conv_room(c, &v, y, 1));

@@ -281,7 +281,7 @@ static dt_status where(dt__verify_call *c)
     int64_t dims[DT_MAX_RANK];
     dt__verify_row row = { .c = c, .x = { c->in[0], c->in[1], c->in[2] } };
     if (c->in[1]->type != c->in[2]->type) {
-        return dt__verify_refuse(c, "values of two types, %s and %s",
+        return dt__verify_refuse(c, "values of two types, %s and %s; expected one type",
                                  dt__verify_type_name(c->in[1]->type),
                                  dt__verify_type_name(c->in[2]->type));
     }

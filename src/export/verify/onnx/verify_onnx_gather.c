@@ -8,8 +8,9 @@ static dt_status place_of(const dt__verify_call *c, int64_t given, int64_t n, in
 {
     *out = given < 0 ? given + n : given;
     if (given >= -n && given < n) return DT_OK;
-    return dt__verify_refuse(c, "index %lld of a dimension with %lld elements", (long long)given,
-                             (long long)n);
+    return dt__verify_refuse(c,
+                             "index %lld of a dimension with %lld elements; expected one of them",
+                             (long long)given, (long long)n);
 }
 
 static dt_status check_places(const dt__verify_call *c, int64_t input)
@@ -61,7 +62,8 @@ static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
     *w = (dt__verify_walk){ .rank = x->rank };
     for (int d = 0; d < x->rank; d++) {
         if (index->rank != x->rank || (d != *axis && index->dims[d] > x->dims[d])) {
-            return dt__verify_refuse(c, "the places do not fit the operand's extents");
+            return dt__verify_refuse(c, "the places do not fit the operand's extents; expected as "
+                                        "many dimensions, none longer");
         }
         w->dims[d] = index->dims[d];
         w->stride[0][d] = d == *axis ? 0 : stride[d];
@@ -118,7 +120,7 @@ static dt_status scatter_elements(dt__verify_call *c)
     DT__TRY(walk_places(c, x, index, &axis, &w));
     if (update->type != x->type || update->rank != index->rank ||
         memcmp(update->dims, index->dims, (size_t)index->rank * sizeof(int64_t)) != 0) {
-        return dt__verify_refuse(c, "the updates do not fit the places");
+        return dt__verify_refuse(c, "the updates do not fit the places; expected one for each");
     }
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     copy(x, 0, y, 0, x->count);
@@ -199,7 +201,7 @@ static dt_status scatter_nd(dt__verify_call *c)
     DT__TRY(dt__verify_choice(c, "reduction", reductions, &how));
     DT__TRY(tuples_of(c, &t));
     if (update->type != x->type || update->count != t.count * t.size) {
-        return dt__verify_refuse(c, "the updates do not fit the places");
+        return dt__verify_refuse(c, "the updates do not fit the places; expected one for each");
     }
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     copy(x, 0, y, 0, x->count);

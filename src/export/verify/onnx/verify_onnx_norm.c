@@ -148,8 +148,9 @@ static dt_status norm_groups(dt__verify_call *c, int64_t groups)
     double *row;
     DT__TRY(planes_of(c, 1, 3, &size));
     if (groups < 1 || x->dims[1] % groups != 0) {
-        return dt__verify_refuse(c, "%lld channels in %lld groups", (long long)x->dims[1],
-                                 (long long)groups);
+        return dt__verify_refuse(c,
+                                 "%lld channels in %lld groups; expected groups that divide them",
+                                 (long long)x->dims[1], (long long)groups);
     }
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     const int64_t n = x->dims[1] / groups * size;

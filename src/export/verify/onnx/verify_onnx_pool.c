@@ -65,7 +65,8 @@ static dt_status global_pool(dt__verify_call *c, bool mean)
     const dt__verify_value *x = c->in[0];
     int64_t dims[DT_MAX_RANK], size = 1;
     dt__verify_value *y;
-    if (x->rank < 3) return dt__verify_refuse(c, "an operand of %d dimensions", x->rank);
+    if (x->rank < 3)
+        return dt__verify_refuse(c, "an operand of %d dimensions, which is not run", x->rank);
     for (int d = 0; d < x->rank; d++) {
         dims[d] = d < 2 ? x->dims[d] : 1;
         if (d >= 2) size *= x->dims[d];

@@ -98,8 +98,9 @@ static dt_status as_matrices(const dt__verify_call *c, matrices *m, product *p)
     }
     const int64_t *a = m->a.dims + m->a.rank - 2, *b = m->b.dims + m->b.rank - 2;
     if (a[1] != b[0]) {
-        return dt__verify_refuse(c, "a product of [%lld, %lld] and [%lld, %lld]", (long long)a[0],
-                                 (long long)a[1], (long long)b[0], (long long)b[1]);
+        return dt__verify_refuse(
+            c, "a product of [%lld, %lld] and [%lld, %lld]; expected as many columns as rows",
+            (long long)a[0], (long long)a[1], (long long)b[0], (long long)b[1]);
     }
     *p = (product){ .m = a[0], .k = a[1], .n = b[1], .row = { a[1], b[1] }, .column = { 1, 1 } };
     m->a.rank -= 2;
@@ -165,7 +166,7 @@ static dt_status gemm(dt__verify_call *c)
     int64_t stride[DT_MAX_RANK] = { 0 };
     dt__verify_value *y;
     if (a->rank != 2 || b->rank != 2 || a->dims[!ta] != b->dims[tb]) {
-        return dt__verify_refuse(c, "operands that are not matrices, or do not fit");
+        return dt__verify_refuse(c, "operands that are not matrices, or do not fit each other");
     }
     product p = { .m = a->dims[ta],
                   .k = a->dims[!ta],

@@ -35,7 +35,7 @@ static dt_status read_grid(const dt__verify_call *c, grid *g)
     if (g->zero != NULL && !single &&
         (g->zero->rank != g->scale->rank ||
          memcmp(g->zero->dims, g->scale->dims, (size_t)g->scale->rank * sizeof(int64_t)) != 0)) {
-        return dt__verify_refuse(c, "scales and zero points differ in shape");
+        return dt__verify_refuse(c, "scales and zero points differ in shape; expected the same");
     }
     if (!dt__verify_is_real(g->scale->type)) return dt__verify_refuse(c, "scales are not floats");
     if (block == 0 && g->scale->count == 1 && g->scale->rank <= 1) return DT_OK;
@@ -43,8 +43,8 @@ static dt_status read_grid(const dt__verify_call *c, grid *g)
     if (block == 0) {
         g->stride[g->axis] = 1;
         if (g->scale->rank == 1 && g->scale->count == x->dims[g->axis]) return DT_OK;
-        return dt__verify_refuse(c, "%lld scales for %lld elements", (long long)g->scale->count,
-                                 (long long)x->dims[g->axis]);
+        return dt__verify_refuse(c, "%lld scales for %lld elements; expected one for each",
+                                 (long long)g->scale->count, (long long)x->dims[g->axis]);
     }
     bool fits = g->scale->rank == x->rank && block > 0;
     for (int d = 0; fits && d < x->rank; d++) {
@@ -91,7 +91,7 @@ static dt_status quantize(dt__verify_call *c)
                                                 : DT__VERIFY_U8;
     if (dt__verify_size(type) == 0 || (CODES >> type & 1) == 0 ||
         (asked != 0 && asked != (int64_t)type)) {
-        return dt__verify_refuse(c, "codes of %s", dt__verify_type_name(type));
+        return dt__verify_refuse(c, "codes of %s, which are not run", dt__verify_type_name(type));
     }
     code_range(type, &least, &largest);
     DT__TRY(dt__verify_make(c, 0, type, x->rank, x->dims, &y));
@@ -119,7 +119,8 @@ static dt_status dequantize(dt__verify_call *c)
     dt__verify_value *y;
     DT__TRY(read_grid(c, &g));
     if (g.zero != NULL && g.zero->type != x->type) {
-        return dt__verify_refuse(c, "zero points have another type than the codes");
+        return dt__verify_refuse(c,
+                                 "zero points have another type than the codes; expected the same");
     }
     DT__TRY(dt__verify_make(c, 0, g.scale->type, x->rank, x->dims, &y));
     dt__verify_walk w = walk_over(x);

@@ -227,11 +227,12 @@ static dt_status check_file(dt__verify *v)
         if (plain ? version == OPSET : strcmp(domain, "com.microsoft") == 0 && version == 1) {
             continue;
         }
-        return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
-                       "%s: version %lld of the operators of %s (opset_import), and those of "
-                       "detent's exports are run: version %d of ai.onnx, 1 of com.microsoft; of "
-                       "another file detent import makes a model",
-                       v->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
+        return dt_fail(
+            v->ctx, DT_ERR_UNSUPPORTED,
+            "%s: has version %lld of the operators of %s (opset_import), and files as detent "
+            "exports them are run, with version %d of ai.onnx and 1 of com.microsoft; "
+            "detent import makes a model of others",
+            v->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
     }
     return DT_OK;
 }

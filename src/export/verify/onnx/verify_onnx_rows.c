@@ -18,8 +18,8 @@ dt_status dt__verify_broadcast(const dt__verify_call *c, const dt__verify_value 
             if (*to == 1) *to = x[k]->dims[d];
             else if (x[k]->dims[d] != 1 && x[k]->dims[d] != *to) {
                 return dt__verify_refuse(c,
-                                         "operands of %lld and %lld elements along one "
-                                         "dimension",
+                                         "operands of %lld and %lld elements along one dimension; "
+                                         "expected as many, or 1",
                                          (long long)*to, (long long)x[k]->dims[d]);
             }
         }
@@ -39,7 +39,9 @@ dt_status dt__verify_spread(const dt__verify_call *c, const dt__verify_value *x,
         stride[d] = one ? 0 : own[d - lead];
         fits = one || x->dims[d - lead] == dims[d];
     }
-    return fits ? DT_OK : dt__verify_refuse(c, "an operand does not fit the result's extents");
+    return fits ? DT_OK
+                : dt__verify_refuse(
+                      c, "an operand does not fit the result's extents; expected the same, or 1");
 }
 
 /* One row of y, whose operands are at row->from, `step` apart. */

@@ -54,7 +54,8 @@ dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d
     c->v->work += a * b * d;
     return c->v->work <= c->v->limits.work
                ? DT_OK
-               : dt__verify_refuse(c, "more than %g steps of work", c->v->limits.work);
+               : dt__verify_refuse(c, "more than %g steps of work, the most that are run",
+                                   c->v->limits.work);
 }
 
 dt_ctx *dt__verify_ctx(const dt__verify_call *c) { return c->v->ctx; }

@@ -33,8 +33,8 @@ static dt_status read_sizes(const dt__verify_call *c, scan *s)
     }
     DT__TRY(dt__verify_attribute_list(c, "scan_input_directions", &s->directions));
     if (s->directions.n < 0 || s->directions.n == s->scanned) return DT_OK;
-    return dt__verify_refuse(c, "%d directions of %lld scanned inputs", s->directions.n,
-                             (long long)s->scanned);
+    return dt__verify_refuse(c, "%d directions of %lld scanned inputs; expected one for each",
+                             s->directions.n, (long long)s->scanned);
 }
 
 static dt_status read_inputs(dt__verify_call *c, scan *s)
@@ -52,7 +52,8 @@ static dt_status read_inputs(dt__verify_call *c, scan *s)
             continue;
         }
         if (x->rank < 1 || x->dims[0] < 1 || (i > s->states && x->dims[0] != s->steps)) {
-            return dt__verify_refuse(c, "scanned inputs differ in length, or have none");
+            return dt__verify_refuse(
+                c, "scanned inputs differ in length, or have none; expected the same");
         }
         s->steps = x->dims[0];
         dt__verify_value *element = &s->in[i].value;

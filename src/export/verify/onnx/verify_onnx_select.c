@@ -63,7 +63,8 @@ static dt_status slice_axis(dt__verify_call *c, selection *s, int d, int64_t sta
                             int64_t step)
 {
     const int64_t n = s->dims[d];
-    if (step == 0 || step == INT64_MIN) return dt__verify_refuse(c, "a step of 0");
+    if (step == 0 || step == INT64_MIN)
+        return dt__verify_refuse(c, "a step of 0; expected another");
     const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
     if (start < 0) start = start < -n ? low : start + n;
     if (end < 0) end = end < -n ? low : end + n;
@@ -92,7 +93,8 @@ static dt_status slice(dt__verify_call *c)
         for (int i = 0; i < axes.n; i++) axes.v[i] = i;
     }
     if (end.n != start.n || axes.n != start.n || (step.n >= 0 && step.n != start.n)) {
-        return dt__verify_refuse(c, "starts, ends, axes and steps differ in number");
+        return dt__verify_refuse(
+            c, "starts, ends, axes and steps differ in number; expected as many of each");
     }
     DT__TRY(dt__verify_axes(c, &axes, x->rank, seen));
     DT__TRY(select_all(c, x, &s));
@@ -110,8 +112,8 @@ static dt_status part_size(const dt__verify_call *c, int64_t n, int64_t k, int64
     const int64_t parts = dt__verify_int(c, "num_outputs", c->n_out);
     if (sizes != NULL) {
         if (sizes->type != DT__VERIFY_I64 || sizes->count != c->n_out) {
-            return dt__verify_refuse(c, "%lld sizes for %lld outputs", (long long)sizes->count,
-                                     (long long)c->n_out);
+            return dt__verify_refuse(c, "%lld sizes for %lld outputs; expected one for each",
+                                     (long long)sizes->count, (long long)c->n_out);
         }
         *out = dt__verify_whole_at(sizes, k);
         return DT_OK;
@@ -208,12 +210,13 @@ static dt_status tile(dt__verify_call *c)
     dt__verify_list times;
     selection s;
     DT__TRY(dt__verify_input_list(c, 1, &times));
-    if (times.n != x->rank) return dt__verify_refuse(c, "%d repeats", times.n);
+    if (times.n != x->rank)
+        return dt__verify_refuse(c, "%d repeats; expected one for each dimension", times.n);
     DT__TRY(select_all(c, x, &s));
     for (int d = 0; d < x->rank; d++) {
         int64_t n = 0;
         if (times.v[d] < 0 || __builtin_mul_overflow(times.v[d], x->dims[d], &n)) {
-            return dt__verify_refuse(c, "%lld repeats", (long long)times.v[d]);
+            return dt__verify_refuse(c, "%lld repeats; expected 0 or more", (long long)times.v[d]);
         }
         DT__TRY(select_some(c, &s, d, n));
         for (int64_t k = 0; k < n; k++) s.table[d][k] = k % x->dims[d];

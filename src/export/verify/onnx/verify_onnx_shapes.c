@@ -51,7 +51,8 @@ static dt_status flatten(dt__verify_call *c)
     const dt__verify_value *x = c->in[0];
     int64_t dims[2] = { 1, 1 }, axis = dt__verify_int(c, "axis", 1);
     if (axis < -x->rank || axis > x->rank) {
-        return dt__verify_refuse(c, "axis %lld of %d dimensions", (long long)axis, x->rank);
+        return dt__verify_refuse(c, "axis %lld of %d dimensions; expected one of them",
+                                 (long long)axis, x->rank);
     }
     if (axis < 0) axis += x->rank;
     for (int d = 0; d < x->rank; d++) dims[d < axis ? 0 : 1] *= x->dims[d];
@@ -71,7 +72,8 @@ static dt_status squeeze(dt__verify_call *c)
         if (axes.n < 0) gone[d] = x->dims[d] == 1;
         if (!gone[d]) dims[rank++] = x->dims[d];
         else if (x->dims[d] != 1) {
-            return dt__verify_refuse(c, "axis %d has %lld elements", d, (long long)x->dims[d]);
+            return dt__verify_refuse(c, "axis %d has %lld elements; expected 1", d,
+                                     (long long)x->dims[d]);
         }
     }
     return with_dims(c, rank, dims);
@@ -119,7 +121,8 @@ static dt_status transpose(dt__verify_call *c)
     for (int d = 0; d < x->rank && order.n < 0; d++) order.v[d] = x->rank - 1 - d;
     if (order.n < 0) order.n = x->rank;
     if (order.n != x->rank) {
-        return dt__verify_refuse(c, "perm names %d of %d dimensions", order.n, x->rank);
+        return dt__verify_refuse(c, "perm names %d of %d dimensions; expected each once", order.n,
+                                 x->rank);
     }
     DT__TRY(dt__verify_axes(c, &order, x->rank, seen));
     dt__verify_strides(x, own);
@@ -172,7 +175,9 @@ static dt_status concat(dt__verify_call *c)
             fits = d == axis || more->dims[d] == x->dims[d];
         }
         if (!fits || __builtin_add_overflow(dims[axis], more->dims[axis], &dims[axis])) {
-            return dt__verify_refuse(c, "input %lld does not fit input 0", (long long)k);
+            return dt__verify_refuse(
+                c, "input %lld does not fit input 0; expected the same extents elsewhere",
+                (long long)k);
         }
     }
     DT__TRY(dt__verify_make(c, 0, x->type, x->rank, dims, &y));
@@ -238,7 +243,8 @@ static dt_status triangle(dt__verify_call *c)
     dt__verify_value *y;
     int64_t k = 0;
     if (dt__verify_in(c, 1) != NULL) DT__TRY(dt__verify_input_int(c, 1, &k));
-    if (x->rank < 2) return dt__verify_refuse(c, "an operand of %d dimensions", x->rank);
+    if (x->rank < 2)
+        return dt__verify_refuse(c, "an operand of %d dimensions, which is not run", x->rank);
     DT__TRY(identity(c));
     y = c->out[0];
     const bool upper = dt__verify_int(c, "upper", 1) != 0;
@@ -300,7 +306,8 @@ static dt_status constant_of_shape(dt__verify_call *c)
     dt__verify_list to;
     DT__TRY(dt__verify_input_list(c, 0, &to));
     if (a != NULL) DT__TRY(tensor_of(c, a, &v));
-    if (v.count != 1) return dt__verify_refuse(c, "its value is not one element");
+    if (v.count != 1)
+        return dt__verify_refuse(c, "its value is not one element; expected a tensor of one");
     for (int d = 0; d < to.n; d++) {
         if (to.v[d] < 0) return dt__verify_refuse(c, "the shape is not valid");
     }

@@ -17,7 +17,9 @@ static dt_status numbers(const dt__verify_call *c, const char *name, int rank, i
     DT__TRY(dt__verify_attribute_list(c, name, &list));
     to[0] = to[1] = fallback;
     if (list.n < 0) return DT_OK;
-    if (list.n != rank) return dt__verify_refuse(c, "%s has %d numbers", name, list.n);
+    if (list.n != rank)
+        return dt__verify_refuse(
+            c, "%s has %d numbers; expected one for each dimension of a window", name, list.n);
     for (int i = 0; i < rank; i++) {
         if (list.v[i] < least || list.v[i] > MOST) {
             return dt__verify_refuse(c, "%s has %lld", name, (long long)list.v[i]);
@@ -34,7 +36,9 @@ static dt_status read_pads(const dt__verify_call *c, dt__verify_window *w)
     DT__TRY(dt__verify_attribute_list(c, "pads", &list));
     for (int i = 0; i < 2; i++) w->before[i] = w->after[i] = 0;
     if (list.n < 0) return DT_OK;
-    if (list.n != 2 * w->rank) return dt__verify_refuse(c, "pads has %d numbers", list.n);
+    if (list.n != 2 * w->rank)
+        return dt__verify_refuse(
+            c, "pads has %d numbers; expected two for each dimension of a window", list.n);
     for (int i = 0; i < w->rank; i++) {
         if (list.v[i] < 0 || list.v[i] > MOST || list.v[w->rank + i] < 0 ||
             list.v[w->rank + i] > MOST) {
@@ -68,7 +72,8 @@ static dt_status forward_extents(const dt__verify_call *c, dt__verify_window *w)
     for (int i = 0; i < 2; i++) {
         const int64_t room = w->in[i] + w->before[i] + w->after[i] - reach(w, i);
         if (room < 0) {
-            return dt__verify_refuse(c, "a window of %lld over %lld elements",
+            return dt__verify_refuse(c,
+                                     "a window of %lld over %lld elements; expected one that fits",
                                      (long long)reach(w, i), (long long)w->in[i]);
         }
         w->out[i] = room / w->stride[i] + 1;
