@@ -420,7 +420,7 @@ DETENT = {
     "detent, asymmetric": (["qat.weight.granularity=channel", "qat.weight.scheme=asymmetric"],
                            (4, 3, 2)),
     "detent, half levels": (["qat.weight.range=learned", "qat.weight.scheme=half_levels"], (2,)),
-    "detent, `best`": (["qat.recipe=best"], (4, 3, 2, TERNARY)),
+    "detent, `best`": (["qat.recipe=best", "qat.weight.granularity=channel"], (4, 3, 2, TERNARY)),
 }
 TOOLS = ("detent", "pytorch", "torchao", "brevitas")
 
