@@ -49,11 +49,6 @@ static bool calibration(const dt_recipe *r)
     return !dt__needs_data(dt__method_of(r->options.convert.rounding.rounder));
 }
 
-static bool quantize_share(const dt_recipe *r)
-{
-    return r->options.quantize.rounding.rounding.damping_absolute > 0;
-}
-
 static bool weight_own(const dt_recipe *r)
 {
     const dt_quant_patch *p = &r->options.qat.weight;
@@ -88,8 +83,6 @@ static const struct {
       "'convert.rounder' is nearest, which reads no data" },
     { "convert.rounding.damping", "convert.rounding.damping_absolute", convert_share,
       "'convert.rounding.damping_absolute' is above 0" },
-    { "quantize.rounding.damping", "quantize.rounding.damping_absolute", quantize_share,
-      "'quantize.rounding.damping_absolute' is above 0" },
     { "qat.weight.own", "qat.weight.scheme", weight_own, "'qat.weight.scheme' is not own" },
     { "qat.activation.own", "qat.activation.scheme", activation_own,
       "'qat.activation.scheme' is not own" },
