@@ -604,7 +604,8 @@ START_TEST(models_that_are_refused)
     dt_ctx *ctx = context(1);
     dt_module *a;
     TEST_OK(ctx, dt_activation_create(ctx, "silu", &a));
-    refuse_chain(ctx, a, DT_ERR_UNSUPPORTED, "silu of second: docs/device.md lists");
+    refuse_chain(ctx, a, DT_ERR_UNSUPPORTED,
+                 "silu of second: integers do not compute it; docs/device.md lists");
     TEST_OK(ctx, dt_softmax_create(ctx, -1, &a));
     refuse_chain(ctx, a, DT_ERR_UNSUPPORTED, "softmax of second: a row has more than 511");
     TEST_OK(ctx, dt_activation_create(ctx, "relu", &a));
