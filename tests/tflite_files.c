@@ -79,7 +79,7 @@ double tflite_check(tflite_subject *s, const char *stem, bool keep)
     char *bytes = test_read_file(path, &n);
     ck_assert_uint_eq(n, s->summary.bytes);
     const dt__span file = { bytes, n };
-    const dt__verify_tensors of = { s->x, y, s->n_in, 1, NULL, 1 };
+    const dt__verify_tensors of = { s->x, y, s->n_in, 1, NULL };
     const dt_status status = dt__verify_tflite(ctx, path, &file, &of, d);
     TEST_EACH(status == DT_OK, "%s: %s", stem, dt_error(ctx));
     if (keep) {

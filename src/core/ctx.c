@@ -105,8 +105,16 @@ static void tell(dt_ctx *ctx)
     ctx->told(ctx->told_user, &state);
 }
 
+/* Nobody has planned it: its time belongs to the work that it is a part of. */
+static bool is_unplanned(const dt_ctx *ctx, dt__work_of which)
+{
+    const dt__work_kind *k = &ctx->work.kind[which];
+    return !ctx->work.trying && k->planned == 0 && k->expected == 0;
+}
+
 void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
+    if (is_unplanned(ctx, which)) return;
     dt__ledger_did(&ctx->work, which, amount, dt__seconds());
     tell(ctx);
 }
@@ -117,6 +125,7 @@ void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
     ctx->work.trying = true;
     dt__ledger_did(&ctx->work, which, amount, dt__seconds());
     ctx->work.trying = before;
+    tell(ctx);
 }
 
 void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount)

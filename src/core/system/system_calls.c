@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#define ALL 8 /* pieces after which all are waited for */
+
 /* result = call, for as long as a signal interrupts it. */
 #define AGAIN(result, call)                                                                        \
     do result = (call);                                                                            \
@@ -65,7 +67,8 @@ void dt__sys_write_behind(int file, off_t end, off_t bytes)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
     const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER;
-    sync_file_range(file, end - bytes, bytes, SYNC_FILE_RANGE_WRITE);
+    if (end / bytes % ALL == 0) fdatasync(file);
+    else sync_file_range(file, end - bytes, bytes, SYNC_FILE_RANGE_WRITE);
     if (end >= 2 * bytes) {
         sync_file_range(file, end - 2 * bytes, bytes, SYNC_FILE_RANGE_WRITE | wait);
     }

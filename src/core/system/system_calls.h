@@ -16,8 +16,9 @@ ssize_t dt__sys_read(int file, void *to, size_t bytes);
 ssize_t dt__sys_read_at(int file, void *to, size_t bytes, off_t from);
 ssize_t dt__sys_write(int file, const void *data, size_t bytes);
 int dt__sys_sync(int file);
-/* Has the `bytes` before `end` of a file written to the disk, and waits for as many before them, so
- * that a file grows as fast as the disk takes it, and the last sync is short. */
+/* Has the `bytes` before `end` of a file written to the disk, and waits for as many before them,
+ * and now and then for all, so that a file grows as fast as the disk takes it, and the last sync is
+ * short. */
 void dt__sys_write_behind(int file, off_t end, off_t bytes);
 int dt__sys_truncate(int file, off_t size);
 

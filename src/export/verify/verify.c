@@ -143,9 +143,8 @@ static dt_status run_model(verification *v)
     DT__TRY(dt__positions_begin(v->m, &counted));
     const dt_status s = dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y);
     dt__positions_end(&counted);
-    v->products = 1 + dt__positions_products(&counted);
     dt__cut_work(v->ctx, DT__INTERPRET);
-    dt__plan_work(v->ctx, DT__INTERPRET, v->products);
+    dt__plan_work(v->ctx, DT__INTERPRET, 1 + dt__positions_products(&counted));
     dt__pass_work(v->ctx);
     dt__positions_free(&counted);
     return s;
@@ -177,12 +176,7 @@ static dt_status verify_tflite(verification *v, const dt_model_info *info, const
     dt__trace_names(
         v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
         names);
-    const dt__verify_tensors of = { .x = v->x,
-                                    .y = v->y,
-                                    .n_in = v->n_in,
-                                    .n_out = v->n_out,
-                                    .name = names + v->n_in,
-                                    .work = v->products };
+    const dt__verify_tensors of = { v->x, v->y, v->n_in, v->n_out, names + v->n_in };
     return dt__verify_tflite(v->ctx, v->path, file, &of, out);
 }
 

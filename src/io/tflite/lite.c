@@ -156,7 +156,11 @@ static dt_status run_op(dt__vlite *v, const dt__vlite_op *o)
 
 dt_status dt__vlite_run(dt__vlite *v)
 {
-    for (int64_t i = 0; i < v->ops; i++) DT__TRY(run_op(v, &v->op[i]));
+    for (int64_t i = 0; i < v->ops; i++) {
+        const double before = v->work;
+        DT__TRY(run_op(v, &v->op[i]));
+        dt__did_work(v->ctx, DT__INTERPRET, v->work - before);
+    }
     for (int i = 0; i < v->outs; i++) {
         const dt__vlite_tensor *y = &v->tensor[v->out[i]];
         if (y->f == NULL && y->q == NULL) return dt__vlite_broken(v, "nothing computes output", i);

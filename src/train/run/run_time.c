@@ -15,10 +15,16 @@
 
 /* ---- what is planned ------------------------------------------------------------------------ */
 
+#define ELEMENT 400 /* multiply-adds in the time of reading an element of an example */
+
 /* Examples in multiply-adds. */
 static double passes(const dt__run *r, double examples)
 {
-    return examples * (double)dt__max_i64(1, r->summary->multiply_adds);
+    dt__side side, target;
+    int64_t elements = 1;
+    r->data.train->kind->sides(r->data.train, &side, &target);
+    for (int i = 0; i < side.rank; i++) elements *= dt__max_i64(1, side.dims[i]);
+    return examples * ((double)r->summary->multiply_adds + ELEMENT * (double)elements);
 }
 
 static void plan(dt__run *r, dt__work_of kind, double examples)

@@ -142,14 +142,12 @@ static dt_status run(comparison *k, const dt__verify_tensors *of, dt_export_diff
     k->room *= 2;
     k->moved = dt__alloc_array(k->ctx, k->room, sizeof *k->moved);
     if (k->moved == NULL) return DT_ERR_NOMEM;
-    const double each = of->work * (double)k->batch / (double)of->x[0]->dims[0];
     for (int64_t example = 0; example < of->x[0]->dims[0]; example += k->batch) {
         for (int i = 0; i < of->n_in; i++) DT__TRY(give(k, i, of->x[i], example));
         DT__TRY(dt__vlite_run(k->file));
         for (int i = 0; i < of->n_out; i++) {
             DT__TRY(compare(k, i, of->y[i], example, &out[i], &largest[i]));
         }
-        dt__did_work(k->ctx, DT__INTERPRET, each);
     }
     for (int i = 0; i < of->n_out; i++) {
         snprintf(out[i].output, sizeof out[i].output, "%.*s", (int)sizeof out[i].output - 1,

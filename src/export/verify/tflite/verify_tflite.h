@@ -11,7 +11,6 @@ typedef struct dt__verify_tensors {
     dt_tensor *const *x, *const *y;
     int n_in, n_out;
     const dt__end_name *name; /* of outputs; NULL: they have none */
-    double work;              /* multiply-adds of all examples, which are told */
 } dt__verify_tensors;
 
 /* Whether the bytes are a file of TFLite. */
