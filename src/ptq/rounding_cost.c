@@ -48,8 +48,9 @@ void dt__plan_rounding(dt_ctx *ctx, const dt__round_cost *cost)
 
 /* ---- times ---------------------------------------------------------------------------------- */
 
-#define LONG 4e9 /* multiply-adds in double that take about half a second */
-enum { ROWS = 256, COLUMNS = 512, SAMPLES = 1024 };
+#define LONG 8e9 /* multiply-adds in double that take about a second */
+/* As many columns as a factor needs to reach the rate of large ones. */
+enum { ROWS = 128, COLUMNS = 1024, SAMPLES = 1024 };
 
 static dt_status draw(dt_ctx *ctx, int64_t rows, int64_t columns, dt_tensor **out)
 {
