@@ -3,12 +3,13 @@
  * W [out, in], A [rank, in], B [out, rank]. Only A and B are kept for backward. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
+#include "ops/products/lora_options.h"
 
 enum { WEIGHT, A, B };
 
-static const dt_lora_weight_options defaults = { .alpha = 1 };
+const dt_lora_weight_options dt__lora_defaults = { .alpha = 1 };
 
-static const dt_key keys[] = {
+const dt_key dt__lora_weight_keys[] = {
     { "alpha", DT_KEY_REAL, .offset = offsetof(dt_lora_weight_options, alpha),
       .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1",
       .text = "lora_b lora_a is multiplied by alpha / rank" },
@@ -133,7 +134,7 @@ const dt_op dt__op_lora = {
     .out_name = { "y" },
     .over_dy = { [WEIGHT] = true },
     .saves = { .arg = { [A] = DT_VALUE, [B] = DT_VALUE } },
-    DT__OP_OPTIONS(dt_lora_weight_options, defaults, keys),
+    DT__OP_OPTIONS(dt_lora_weight_options, dt__lora_defaults, dt__lora_weight_keys),
     .shape = shape,
     .forward = forward,
     .backward = backward,

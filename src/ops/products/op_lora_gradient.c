@@ -1,23 +1,15 @@
 /* The gradient of a low-rank adapter without the gradient of the merged weight.
  *     y = y0, a view, where y0 = x W'^T + b was computed with W' = W + s B A as a constant
- *     dy0 = dy      dA = s (dy B)^T x      dB = s dy^T (x A^T)      dx = 0      s = alpha / rank
- * which are B^T dW' and dW' A^T for dW' = dy^T x, in rows * rank * (in + out) products each, in
- * place of rows * in * out: dW' [out, in] is never made. x is the value that was multiplied: of
- * codes, the dequantized one. */
+ *     dy0 = dy      dA = s (dy B)^T x      dB = s dy^T (x A^T)      s = alpha / rank
+ * and x gets no gradient here, since y0 passes it on. With dW' = dy^T x, dA and dB are s B^T dW'
+ * and s dW' A^T, computed in rows * rank * (in + out) products each in place of rows * in * out:
+ * dW' [out, in] is never made. x is the value that was multiplied: of codes, the dequantized one. */
 #include "ops/ops_list.h"
 #include "ops/products/linear_codes.h"
+#include "ops/products/lora_options.h"
 #include "ops/shape/view.h"
 
 enum { Y, X, A, B };
-
-static const dt_lora_weight_options defaults = { .alpha = 1 };
-
-static const dt_key keys[] = {
-    { "alpha", DT_KEY_REAL, .offset = offsetof(dt_lora_weight_options, alpha),
-      .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "lora_b lora_a is multiplied by alpha / rank" },
-    { 0 },
-};
 
 static dt_status shape(dt_call *c)
 {
@@ -154,7 +146,7 @@ const dt_op dt__op_lora_gradient = {
     .over_dy = { [Y] = true },
     .saves = { .arg = { DT_NOTHING, DT_VALUE, DT_VALUE, DT_VALUE } },
     .saves_coded = { .arg = { DT_NOTHING, DT_SAVE_CODES, DT_VALUE, DT_VALUE } },
-    DT__OP_OPTIONS(dt_lora_weight_options, defaults, keys),
+    DT__OP_OPTIONS(dt_lora_weight_options, dt__lora_defaults, dt__lora_weight_keys),
     .shape = shape,
     .forward = dt__reshaped_forward,
     .forward_codes = dt__reshaped_forward,
