@@ -3,7 +3,8 @@
  *     dy0 = dy      dA = s (dy B)^T x      dB = s dy^T (x A^T)      s = alpha / rank
  * and x gets no gradient here, since y0 passes it on. With dW' = dy^T x, dA and dB are s B^T dW'
  * and s dW' A^T, computed in rows * rank * (in + out) products each in place of rows * in * out:
- * dW' [out, in] is never made. x is the value that was multiplied: of codes, the dequantized one. */
+ * dW' [out, in] is never made. x is the value that was multiplied: of codes, the dequantized
+ * one. */
 #include "ops/ops_list.h"
 #include "ops/products/linear_codes.h"
 #include "ops/products/lora_options.h"
