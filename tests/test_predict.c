@@ -161,6 +161,8 @@ START_TEST(images_are_classified)
            "eval d.onnx");
     expect(4, "'all/empty': a folder without files *.png, *.jpg, *.jpeg",
            "predict digits-2bit all/empty");
+    ck_assert_int_eq(test_shell(NULL, "cd %s && ln -s . all/self", folder), 0);
+    expect(4, "levels of symbolic links", "predict digits-2bit all");
 }
 END_TEST
 

@@ -65,17 +65,19 @@ static bool is_folder(const char *path)
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-/* 0, or errno. */
+/* 0, or errno; ELOOP where folders are deeper than DEEPEST, as those that link to themselves. */
 static int add_folder(input_files *f, const char *folder, const char *const *ending, int depth)
 {
     struct dirent **entry = NULL;
     const int n = scandir(folder, &entry, NULL, alphasort);
     int error = n < 0 ? errno : 0;
     for (int i = 0; i < n; i++) {
-        char *path =
-            error == 0 && entry[i]->d_name[0] != '.' ? join(folder, entry[i]->d_name) : NULL;
-        if (path != NULL && is_folder(path)) {
-            if (depth < DEEPEST) error = add_folder(f, path, ending, depth + 1);
+        const bool shown = error == 0 && entry[i]->d_name[0] != '.';
+        char *path = shown ? join(folder, entry[i]->d_name) : NULL;
+        if (shown && path == NULL) {
+            error = ENOMEM;
+        } else if (path != NULL && is_folder(path)) {
+            error = depth < DEEPEST ? add_folder(f, path, ending, depth + 1) : ELOOP;
             free(path);
         } else if (path != NULL && ends_with(path, ending)) {
             if (!add(f, path)) error = ENOMEM;
