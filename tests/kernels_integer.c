@@ -202,22 +202,27 @@ static void activations_of(kernel_run *r, dt__qgemm *g, int how)
     if (!kernel_chance(r)) g->bias = bias;
 }
 
+#define MOST_ROWS 300 /* of a product whose activations are near */
+
 static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
 {
-    static const int64_t rows[] = { 32, 0,  1,  1,  2,  3,  4,  5,  7,  8, 9,
-                                    12, 13, 16, 17, 24, 31, 33, 64, 65, 97 };
+    static const int64_t rows[] = { 32, 0,  1,  1,  2,  3,  4,  5,  7,  8,   9,        12,
+                                    13, 16, 17, 24, 31, 33, 64, 65, 97, 257, MOST_ROWS };
     dt__panel_layout layout;
     const dt__panel_shape shape = shape_of(r, most_bits);
     TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
     const int how = r->round == KERNELS_TIMED ? RANDOM : r->round % HOWS;
     dt__qgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
+    /* Activations that no second cache holds. */
+    const bool large = layout.rows <= 64 && layout.depth >= 400 && kernel_below(r, 6) == 0;
+    if (large && r->round != KERNELS_TIMED) g.m = (1 << 20) / layout.depth + MOST_ROWS;
     g.panels = panels_of(r, &layout, how);
     activations_of(r, &g, how);
     g.ldy = layout.rows + kernel_pick(r, 3);
     g.y = kernel_result_rows(r, g.m, layout.rows, g.ldy);
-    int64_t place[97];
-    for (int64_t i = 0; i < g.m; i++) place[i] = g.m - 1 - i;
-    if (kernel_chance(r)) g.place = place;
+    int64_t place[MOST_ROWS];
+    for (int64_t i = 0; i < g.m && i < MOST_ROWS; i++) place[i] = g.m - 1 - i;
+    if (kernel_chance(r) && !large) g.place = place;
     KERNEL_CALL(r, f(&g));
 }
 

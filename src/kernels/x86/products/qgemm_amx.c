@@ -4,7 +4,8 @@
  * A corner is 32 rows of activations by the 32 lanes of a panel: four registers of sums, two of
  * activations, two of codes. A block of a panel is unpacked to the order of tiles once for all rows
  * of a chunk. Sums of a segment go to memory, and are scaled and added by vectors while the next
- * segment's products run. Fewer than 32 rows, and groups that tiles do not fit, are the business of
+ * segment's products run. A corner begins its floats and writes its results itself, while they are
+ * in the first cache. Fewer than 16 rows, and groups that tiles do not fit, are the business of
  * AVX-512 VNNI. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
@@ -17,9 +18,9 @@
 #define LANES_OF_VECTOR 16
 #define VECTORS (DT__LANES / LANES_OF_VECTOR)
 #define DEPTH 64  /* steps of a block */
-#define CHUNK 128 /* most rows for which a block is unpacked once */
+#define CHUNK 256 /* most rows for which a block is unpacked once */
 #define CORNER 32 /* rows of a corner */
-#define FEWEST 32 /* rows for which tiles are used */
+#define FEWEST 16 /* rows for which tiles are used */
 #define SEGMENT INT_MAX
 
 #include "kernels/x86/products/qgemm_block.inc"
@@ -38,6 +39,8 @@ typedef struct unpacked {
 
 /* A block for all rows. */
 typedef struct layer {
+    const dt__qgemm_part *part;
+    bool first, last; /* block of the panel */
     block b;
     int columns; /* of a tile: 32 or 64 */
     const unpacked *w;
@@ -46,6 +49,7 @@ typedef struct layer {
 /* Columns of a tile of such a weight; 0: tiles do not fit. */
 static int columns_of(const dt__panel_layout *l)
 {
+    if (l->pieces == 0) return 0;
     if (l->group == DT__TILE_BYTES / 2) return DT__TILE_BYTES / 2;
     if (l->depth < DT__TILE_BYTES) return 0;
     return l->groups == 1 || l->group % DT__TILE_BYTES == 0 ? DT__TILE_BYTES : 0;
@@ -126,16 +130,19 @@ DT__INLINE void scale_sums(bool blocks, const block *b, int rows, const waiting 
     const segment *s = from->of;
     floats scale[VECTORS];
     for (int v = 0; v < VECTORS; v++) scale[v] = load_scales(b->scale_dtype, s->scales, v);
-    for (int r = 0; r < rows; r++) {
+    float *acc = b->row.acc[0];
+    const int32_t *at = from->sum[0];
+    for (int r = 0; r < rows; r++, acc += DT__LANES, at += DT__LANES) {
         floats by = all_lanes(1);
         if (blocks) by = all_lanes(b->block_scale[r * b->block_step + s->group]);
         DT__UNROLL
         for (int v = 0; v < VECTORS; v++) {
-            float *acc = b->row.acc[r] + v * LANES_OF_VECTOR;
-            ints sum = load(from->sum[r] + v * LANES_OF_VECTOR);
+            ints sum = load(at + v * LANES_OF_VECTOR);
             if (blocks) sum = _mm512_sub_epi32(sum, load(s->zero + v * LANES_OF_VECTOR));
             const floats times = blocks ? multiply_floats(scale[v], by) : scale[v];
-            store_floats(acc, add_product(to_floats(sum), times, load_floats(acc)));
+            store_floats(
+                acc + v * LANES_OF_VECTOR,
+                add_product(to_floats(sum), times, load_floats(acc + v * LANES_OF_VECTOR)));
         }
     }
 }
@@ -219,7 +226,23 @@ DT__INLINE void multiply_rest(dt__tiles *t, const layer *l, int rows, int left, 
     multiply_tiles(t, rows > 16, rest[0], DT__TILE_BYTES, l->w, at);
 }
 
-static void run_corner(dt__tiles *t, const layer *l, int rows)
+/* Rows of a corner to be: what their sums begin with. */
+static void begin_corner(const layer *l, int64_t m, int rows)
+{
+    const float *ksum = (const float *)(const void *)l->part->panel;
+    for (int r = 0; r < rows; r++) dt__qgemm_begin(l->part->g, m + r, ksum, l->b.row.acc[r]);
+}
+
+static void end_corner(const layer *l, int64_t m, int rows)
+{
+    const dt__qgemm_part *p = l->part;
+    for (int r = 0; r < rows; r++) {
+        if (p->lanes == DT__LANES) end_row(p, DT__LANES, m + r, l->b.row.acc[r]);
+        else end_row(p, p->lanes, m + r, l->b.row.acc[r]);
+    }
+}
+
+static void run_corner(dt__tiles *t, const layer *l, int64_t m, int rows)
 {
     const block *b = &l->b;
     const bool two = rows > 16;
@@ -227,6 +250,7 @@ static void run_corner(dt__tiles *t, const layer *l, int rows)
     waits[0].of = waits[1].of = NULL;
     const uint8_t *u = b->u;
     int at = 0;
+    if (l->first) begin_corner(l, m, rows);
     for (int i = 0; i < b->segments; i++) {
         const segment *s = &b->segment[i];
         begin_sums(t, s, two, b->row.piece);
@@ -247,19 +271,20 @@ static void run_corner(dt__tiles *t, const layer *l, int rows)
         store_sums(t, two, waits[i % 2].sum);
         waits[i % 2].of = s;
     }
-    scale_waiting(b, rows, &waits[0]);
-    scale_waiting(b, rows, &waits[1]);
+    scale_waiting(b, rows, &waits[(b->segments + 1) % 2]);
+    if (l->last) end_corner(l, m, rows);
 }
 
 /* ---- a panel -------------------------------------------------------------------------------- */
 
-static void run_block(dt__tiles *t, layer l, int rows)
+static void run_block(dt__tiles *t, layer l, int64_t m, int rows)
 {
     for (int n; rows > 0; rows -= n) {
         n = rows < CORNER ? rows : CORNER;
         if (n < CORNER) configure(t, n, l.columns);
-        run_corner(t, &l, n);
+        run_corner(t, &l, m, n);
         if (n < CORNER) configure(t, CORNER, l.columns);
+        m += n;
         l.b.u += n * l.b.ldu;
         l.b.row.acc += n;
         l.b.row.piece += n;
@@ -276,7 +301,7 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
     unpacked w;
     segment segments[DEPTH];
     walk at = { .part = p };
-    layer l = { .columns = columns_of(g->layout), .w = &w };
+    layer l = { .part = p, .columns = columns_of(g->layout), .w = &w, .first = true };
     l.b = (block){ .segment = segments,
                    .scale_dtype = g->layout->scale_dtype,
                    .row = { acc, piece } };
@@ -286,16 +311,13 @@ static void run_panel(dt__tiles *t, const dt__qgemm_part *p)
         l.b.block_scale = dt__block_scales(g, p->m0);
         l.b.block_step = g->layout->groups;
     }
-    begin(p, acc);
     while ((l.b.segments = next_block(&at, segments)) > 0) {
         if (nibbles) unpack_block(true, zeros, l.columns, &l.b, segments, &w);
         else unpack_block(false, zeros, l.columns, &l.b, segments, &w);
-        run_block(t, l, p->rows);
+        l.last = at.done == at.steps && at.piece == g->layout->pieces;
+        run_block(t, l, p->m0, p->rows);
         l.b.u += DEPTH * DT__STEP;
-    }
-    for (int m = 0; m < p->rows; m++) {
-        if (p->lanes == DT__LANES) end_row(p, DT__LANES, p->m0 + m, acc[m]);
-        else end_row(p, p->lanes, p->m0 + m, acc[m]);
+        l.first = false;
     }
 }
 
