@@ -320,12 +320,31 @@ static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
     memset(quad, 0, (size_t)quads * sizeof *quad); /* addresses differ from run to run */
 }
 
+/* The codes of w by outputs. */
+static void give_rows(kernel_run *r, dt__qtile *t, int64_t lanes)
+{
+    for (int64_t i = 0; i < t->pieces; i++) t->row += 4 * dt__round_up(t->length[i], t->fill);
+    uint8_t *rows = kernel_bytes(r, lanes * t->row);
+    memset(rows, 0, (size_t)(lanes * t->row));
+    for (int64_t j = 0; j < lanes; j++) {
+        const uint8_t *w = t->w + (j / DT__OCTET * t->words * DT__OCTET + j % DT__OCTET) * 4;
+        uint8_t *to = rows + j * t->row;
+        for (int64_t i = 0; i < t->pieces; i++) {
+            for (int32_t k = 0; k < t->length[i]; k++, w += 4 * DT__OCTET) memcpy(to + 4 * k, w, 4);
+            to += 4 * dt__round_up(t->length[i], t->fill);
+        }
+    }
+    t->rows = rows;
+}
+
 static void tile(kernel_run *r, void (*f)(const dt__qtile *))
 {
     dt__qtile t = { .nibbles = kernel_chance(r), .positions = 1 + kernel_below(r, 90) };
     t.outputs = 1 + kernel_below(r, 40);
     t.pieces = 1 + kernel_pick(r, 5);
-    if (r->round == KERNELS_TIMED) t = (dt__qtile){ true, 96, 32, .pieces = 9 };
+    if (r->round == KERNELS_TIMED) {
+        t = (dt__qtile){ .nibbles = true, .positions = 96, .outputs = 32, .pieces = 9 };
+    }
     int32_t *length = kernel_indices(r, t.pieces, 1, false);
     for (int64_t i = 0; i < t.pieces; i++) {
         length[i] = r->round == KERNELS_TIMED ? 8 : (int32_t)kernel_below(r, 40);
@@ -334,12 +353,14 @@ static void tile(kernel_run *r, void (*f)(const dt__qtile *))
     t.length = length;
     const int64_t blocks = dt__ceil_div(t.positions, DT__BLOCK);
     const int64_t octets = dt__ceil_div(t.outputs, DT__OCTET), lanes = octets * DT__OCTET;
-    t.u = kernel_bytes(r, blocks * t.words * 4 * DT__BLOCK);
+    t.fill = kernel_chance(r) ? 8 : 16;
+    t.u = kernel_bytes(r, (blocks * t.words + t.fill) * 4 * DT__BLOCK);
     uint8_t *w = kernel_bytes(r, lanes * t.words * 4);
     for (int64_t i = 0; t.nibbles && i < lanes * t.words * 4; i++) {
         w[i] = (uint8_t)(((w[i] & 15) ^ 8) - 8);
     }
     t.w = w;
+    if (r->round == KERNELS_TIMED || kernel_below(r, 4) > 0) give_rows(r, &t, lanes);
     t.scale = scales_of(r, lanes * t.pieces);
     int32_t *absent = kernel_indices(r, lanes * t.pieces, 1, false);
     for (int64_t i = 0; i < lanes * t.pieces; i++)

@@ -115,9 +115,15 @@ typedef struct dt__gathering {
 typedef struct dt__qtile {
     bool nibbles; /* codes of at most 4 bits */
     int64_t positions, outputs, words, pieces;
-    const int32_t *length;  /* words of each piece */
-    const uint8_t *u;       /* [blocks][words][DT__BLOCK][4], aligned to 64 */
-    const uint8_t *w;       /* signed codes [octets][words][DT__OCTET][4] */
+    const int32_t *length; /* words of each piece */
+    const uint8_t *u;      /* [blocks][words][DT__BLOCK][4], aligned to 64 */
+    const uint8_t *w;      /* signed codes [octets][words][DT__OCTET][4] */
+    /* The same by outputs, for sets that multiply rows: [octets][DT__OCTET][row bytes], pieces one
+     * after another, each filled up with zeros to a multiple of `fill` words, 8 or 16. Up to fill
+     * words behind u may be read then. NULL: none. */
+    const uint8_t *rows;
+    int64_t row;
+    int fill;
     const float *scale;     /* [octets][pieces][DT__OCTET] */
     const int32_t *absent;  /* the same */
     const float *ksum;      /* [octets][DT__OCTET] */
@@ -392,6 +398,7 @@ typedef struct dt__kernels {
 #undef DT__KERNEL
 #undef DT__KERNEL_F32
     bool vectors; /* floats, of a set other than plain C: convolutions may go to oneDNN */
+    bool rows;    /* qd8_tile multiplies the rows of a weight, if they are given */
 } dt__kernels;
 
 #define DT__KERNEL(name, arguments)                                                                \

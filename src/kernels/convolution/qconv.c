@@ -14,6 +14,7 @@
 #define TILE DT__CODE_TILE    /* most positions of a tile, */
 #define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */
 #define FEWEST 32
+#define BEHIND 16              /* words that are read behind a tile's */
 #define CANVAS (128 << 10)     /* bytes of a canvas, unless one row of y needs more */
 #define MOST_CANVAS (16 << 20) /* limit of a canvas; beyond it rows are gathered code by code */
 #define MOST_PHASES 64         /* likewise */
@@ -25,7 +26,9 @@ typedef struct phase {
     int64_t words;         /* most of a group */
     dt__conv_words *lists; /* of each group if columns have an order, else one */
     uint8_t *w;            /* of group g from g * octets * words on */
-    int32_t *absent;       /* of group g from g * octets * pieces on; NULL: no column is left out */
+    uint8_t *rows;         /* likewise, each of row bytes; used if the set multiplies rows */
+    int64_t row;
+    int32_t *absent; /* of group g from g * octets * pieces on; NULL: no column is left out */
 } phase;
 
 /* The division of a problem into units and tiles, and the parts of scratch. */
@@ -159,6 +162,8 @@ static void lay_out_phase(plan *p, phase *f, size_t *total)
         if (f->lists != NULL) f->lists[i] = w;
     }
     f->w = take(p, total, octets * f->words * 4 * DT__OCTET);
+    f->row = dt__tile_row_bytes(l, f->words);
+    f->rows = take(p, total, octets * f->row * DT__OCTET);
     f->absent = NULL;
     if (p->phases > 1) f->absent = take(p, total, octets * l->pieces * DT__OCTET * word);
 }
@@ -182,7 +187,7 @@ static size_t lay_out(plan *p)
     p->tile = dt__max_i64(FEWEST, dt__min_i64(TILE, fit));
     const int64_t canvas = p->general ? l->columns : p->samples * p->in * p->plane;
     p->u_at = (size_t)dt__round_up(canvas + 2 * DT__GATHER_READ, DT__ALIGNMENT);
-    p->y_at = p->u_at + (size_t)(p->tile * words * 4);
+    p->y_at = p->u_at + (size_t)((p->tile * words + BEHIND * DT__BLOCK) * 4);
     p->own_bytes = p->y_at + (size_t)(p->octets * DT__OCTET * p->tile * real);
     p->own = p->q->scratch == NULL ? NULL : (uint8_t *)p->q->scratch + shared;
     return shared + p->own_bytes * (size_t)p->q->threads;
@@ -238,6 +243,10 @@ static void fill_octet(const plan *p, int64_t i)
         uint8_t *w = f->w + first * f->words * 4 * DT__OCTET;
         if (f->absent == NULL) dt__octet_codes(&o, octet, words, w);
         else dt__octet_some_codes(&o, octet, words, w, f->absent + parts);
+        if (p->kernels->rows) {
+            dt__octet_rows(p->q->layout, words, w + octet * words->words * 4 * DT__OCTET, f->row,
+                           f->rows + i * DT__OCTET * f->row);
+        }
     }
     if (p->phases > 1) find_absent(p, i);
 }
@@ -446,6 +455,9 @@ static void multiply(const worker *w, int rows)
         .length = w->words->length,
         .u = w->u,
         .w = w->phase->w + first * w->phase->words * 4 * DT__OCTET,
+        .rows = p->kernels->rows ? w->phase->rows + first * w->phase->row * DT__OCTET : NULL,
+        .row = w->phase->row,
+        .fill = dt__tile_row_fill(q->layout),
         .scale = p->scale + parts,
         .absent = w->phase->absent == NULL ? NULL : w->phase->absent + parts,
         .ksum = p->ksum + first * DT__OCTET,

@@ -107,3 +107,24 @@ void dt__octet_some_codes(const dt__octets *o, int64_t octet, const dt__conv_wor
         }
     }
 }
+
+int dt__tile_row_fill(const dt__panel_layout *l) { return l->group <= 32 ? 8 : 16; }
+
+int64_t dt__tile_row_bytes(const dt__panel_layout *l, int64_t words)
+{
+    const int64_t fill = dt__tile_row_fill(l);
+    return 4 * (words + l->pieces * (fill - 1)) / fill * fill;
+}
+
+void dt__octet_rows(const dt__panel_layout *l, const dt__conv_words *words, const uint8_t *w,
+                    int64_t row, uint8_t *to)
+{
+    const int fill = dt__tile_row_fill(l);
+    memset(to, 0, (size_t)(DT__OCTET * row));
+    for (int64_t i = 0; i < l->pieces; i++) {
+        for (int32_t k = 0; k < words->length[i]; k++, w += WORD) {
+            for (int64_t j = 0; j < DT__OCTET; j++) memcpy(to + j * row + 4 * k, w + 4 * j, 4);
+        }
+        to += 4 * dt__round_up(words->length[i], fill);
+    }
+}

@@ -21,4 +21,11 @@ void dt__octet_codes(const dt__octets *o, int64_t octet, const dt__conv_words *w
 void dt__octet_some_codes(const dt__octets *o, int64_t octet, const dt__conv_words *words,
                           uint8_t *w, int32_t *present);
 
+/* The order of rows in dt__qtile. */
+int dt__tile_row_fill(const dt__panel_layout *l);
+int64_t dt__tile_row_bytes(const dt__panel_layout *l, int64_t words);
+/* Fills one octet's rows, [DT__OCTET][row], from its codes of a phase. */
+void dt__octet_rows(const dt__panel_layout *l, const dt__conv_words *words, const uint8_t *w,
+                    int64_t row, uint8_t *to);
+
 #endif
