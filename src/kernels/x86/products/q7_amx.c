@@ -120,16 +120,53 @@ static void run_corner(dt__tiles *t, const corner *c)
     }
 }
 
+/* Row i of `to` becomes column i of x, of 16 x 16 words. */
+DT__INLINE void transpose_words(const __m512i *x, int8_t *to, int64_t step)
+{
+    __m512i a[HALF], b[HALF];
+    DT__UNROLL
+    for (int i = 0; i < HALF; i += 2) {
+        a[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        a[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    DT__UNROLL
+    for (int i = 0; i < HALF; i += 4) {
+        b[i] = _mm512_unpacklo_epi64(a[i], a[i + 2]);
+        b[i + 1] = _mm512_unpackhi_epi64(a[i], a[i + 2]);
+        b[i + 2] = _mm512_unpacklo_epi64(a[i + 1], a[i + 3]);
+        b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
+    }
+    DT__UNROLL
+    for (int i = 0; i < 4; i++, to += step) { /* rows i, 4 + i, 8 + i, 12 + i */
+        const __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x44);
+        const __m512i high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xee);
+        const __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x44);
+        const __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xee);
+        _mm512_store_si512(to, _mm512_shuffle_i32x4(low, low2, 0x88));
+        _mm512_store_si512(to + 4 * step, _mm512_shuffle_i32x4(low, low2, 0xdd));
+        _mm512_store_si512(to + 8 * step, _mm512_shuffle_i32x4(high, high2, 0x88));
+        _mm512_store_si512(to + 12 * step, _mm512_shuffle_i32x4(high, high2, 0xdd));
+    }
+}
+
 /* Words [depth / 4] of the corner's rows, which lie side by side, to rows of TURNED bytes, with
  * zeros behind them. */
 static void turn(const corner *c, int8_t (*to)[TURNED])
 {
     const dt__q7_product *p = c->p;
-    memset(to, 0, CORNER * sizeof *to);
-    for (int64_t w = 0; w * DT__Q7_WORD < p->depth; w++) {
-        const int8_t *from = p->a + c->first * p->row_step + w * p->word_step;
-        for (int r = 0; r < c->rows; r++) {
-            memcpy(to[r] + w * DT__Q7_WORD, from + r * p->row_step, DT__Q7_WORD);
+    const int64_t words = p->depth / DT__Q7_WORD;
+    for (int r = 0; r < c->rows; r += HALF) {
+        const __mmask16 rows = lanes_of(c->rows - r);
+        for (int64_t w = 0; w < words; w += HALF) {
+            const int8_t *from = p->a + (c->first + r) * DT__Q7_WORD + w * p->word_step;
+            __m512i x[HALF];
+            for (int i = 0; i < HALF; i++, from += p->word_step) {
+                x[i] = _mm512_setzero_si512();
+                if (w + i >= words) continue;
+                x[i] = _mm512_castps_si512(
+                    _mm512_maskz_loadu_ps(rows, (const float *)(const void *)from));
+            }
+            transpose_words(x, to[r] + w * DT__Q7_WORD, TURNED);
         }
     }
 }
@@ -161,7 +198,8 @@ static void run_rows(dt__tiles *t, const dt__q7_product *p, int64_t first, int r
 void dt__q7_gemm__amx(const dt__q7_product *p)
 {
     const bool rows = p->word_step == DT__Q7_WORD;
-    if (p->rows < FEWEST || p->depth < FEWEST || (!rows && p->depth > TURNED)) {
+    const bool side_by_side = p->row_step == DT__Q7_WORD && p->depth <= TURNED;
+    if (p->rows < FEWEST || p->depth < FEWEST || (!rows && !side_by_side)) {
         dt__q7_gemm__avx512(p);
         return;
     }
