@@ -190,6 +190,7 @@ typedef struct dt__registry {
 struct dt_ctx {
     atomic_int refs; /* 1 of the user, and 1 of each storage, tape and module that lives */
     dt_allocator allocator;
+    struct dt__regions *regions; /* of the host's memory; NULL: the user's allocator */
     dt__pool pool;
     dt_status status;
     bool of_machine; /* the latest error, as dt_error_of_machine says */

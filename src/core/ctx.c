@@ -1,47 +1,13 @@
 /* The context: allocator, pool, error message, log, random streams, threads. It is
  * reference-counted by tensors, tapes and modules, so objects may be freed in any order. */
-#define _DEFAULT_SOURCE /* madvise */
 #include "core/clock.h"
 #include "core/names.h"
+#include "core/system/regions.h"
 #include "core/threads.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-
-#define HUGE_PAGE ((size_t)2 << 20)
-
-/* The whole huge pages within a large block may become such: then ranks of one machine copy from
- * each other's memory in half of the time (cluster/intranode.h). Pages beside the block are not
- * touched; what the pool adds to its size (block_pool.c) may be. */
-static void ask_for_huge_pages(void *block, size_t bytes)
-{
-#ifdef MADV_HUGEPAGE
-    const size_t before = (HUGE_PAGE - (uintptr_t)block % HUGE_PAGE) % HUGE_PAGE;
-    if (bytes < before + HUGE_PAGE) return;
-    madvise((char *)block + before, (bytes - before) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
-#else
-    (void)block;
-    (void)bytes;
-#endif
-}
-
-static void *host_allocate(void *user, size_t bytes, size_t alignment)
-{
-    (void)user;
-    void *p = NULL;
-    if (posix_memalign(&p, alignment, bytes) != 0) return NULL;
-    ask_for_huge_pages(p, bytes);
-    return p;
-}
-
-static void host_release(void *user, void *pointer, size_t bytes)
-{
-    (void)user;
-    (void)bytes;
-    free(pointer);
-}
 
 dt_status dt_set_products(dt_ctx *ctx, int products)
 {
@@ -145,12 +111,19 @@ dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
     dt_ctx_options o = options == NULL ? dt_ctx_defaults() : *options;
     if (o.threads < 0 || o.threads > DT__MOST_THREADS) return DT_ERR_ARG;
     if ((o.allocator.allocate == NULL) != (o.allocator.release == NULL)) return DT_ERR_ARG;
+    dt__regions *regions = NULL;
     if (o.allocator.allocate == NULL) {
-        o.allocator = (dt_allocator){ host_allocate, host_release, NULL };
+        regions = dt__regions_create();
+        if (regions == NULL) return DT_ERR_NOMEM;
+        o.allocator = (dt_allocator){ dt__regions_allocate, dt__regions_release, regions };
     }
     dt_ctx *ctx = o.allocator.allocate(o.allocator.user, sizeof *ctx, DT__ALIGNMENT);
-    if (ctx == NULL) return DT_ERR_NOMEM;
+    if (ctx == NULL) {
+        dt__regions_free(regions);
+        return DT_ERR_NOMEM;
+    }
     memset(ctx, 0, sizeof *ctx);
+    ctx->regions = regions;
     atomic_init(&ctx->refs, 1);
     ctx->allocator = o.allocator;
     ctx->log = o.log;
@@ -159,6 +132,7 @@ dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
     ctx->team = dt__team_create(&ctx->allocator, ctx->threads);
     if (ctx->team == NULL) {
         o.allocator.release(o.allocator.user, ctx, sizeof *ctx);
+        dt__regions_free(regions);
         return DT_ERR_NOMEM;
     }
     ctx->cpu_mask = o.cpu_mask;
@@ -183,8 +157,10 @@ void dt__ctx_release(dt_ctx *ctx)
     for (int i = 0; i < DT__REGISTRIES; i++) dt__release(ctx, ctx->registry[i].item);
     dt__pool_trim(ctx);
     const dt_allocator allocator = ctx->allocator;
+    dt__regions *regions = ctx->regions;
     dt__team_free(&allocator, ctx->team);
     allocator.release(allocator.user, ctx, sizeof *ctx);
+    dt__regions_free(regions);
 }
 
 const void *dt__registered_named(const dt_ctx *ctx, dt__registered which, const char *name)

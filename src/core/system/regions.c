@@ -1,0 +1,121 @@
+#define _DEFAULT_SOURCE /* madvise */
+#include "core/system/regions.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#define HUGE_PAGE ((size_t)2 << 20)
+#define SMALL ((size_t)64 << 10) /* blocks from this size on lie in regions, */
+#define LARGE (2 * HUGE_PAGE)    /* and from this one on have memory of their own */
+#define LEAST (2 * HUGE_PAGE)    /* bytes of the first region; each next one has a quarter of all */
+#define MOST (16 * HUGE_PAGE)
+
+/* Sanitizers find errors at the ends of blocks that the C library gives. */
+#if defined __SANITIZE_ADDRESS__
+#define APART 1
+#elif defined __has_feature
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer)
+#define APART 1
+#endif
+#endif
+#ifndef APART
+#define APART 0
+#endif
+
+typedef struct region {
+    struct region *next;
+    char *bytes;
+    size_t size, used;
+    size_t blocks; /* that were not given back */
+} region;
+
+/* The first region is the one that blocks are taken from. */
+struct dt__regions {
+    region *first;
+    size_t size; /* of all regions */
+};
+
+dt__regions *dt__regions_create(void) { return calloc(1, sizeof(dt__regions)); }
+
+static void free_region(dt__regions *all, region **at)
+{
+    region *r = *at;
+    *at = r->next;
+    all->size -= r->size;
+    free(r->bytes);
+    free(r);
+}
+
+void dt__regions_free(dt__regions *r)
+{
+    if (r == NULL) return;
+    while (r->first != NULL) free_region(r, &r->first);
+    free(r);
+}
+
+/* Bytes that begin at a huge page. Pages beside them are not touched; what is added at their end
+ * may be. */
+static void *allocate_pages(size_t bytes)
+{
+    void *p = NULL;
+    if (posix_memalign(&p, HUGE_PAGE, bytes) != 0) return NULL;
+#ifdef MADV_HUGEPAGE
+    madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+    return p;
+}
+
+static region *add_region(dt__regions *all)
+{
+    size_t size = all->size / 4 / HUGE_PAGE * HUGE_PAGE;
+    size = size < LEAST ? LEAST : size > MOST ? MOST : size;
+    region *r = malloc(sizeof *r);
+    if (r == NULL) return NULL;
+    *r = (region){ .next = all->first, .bytes = allocate_pages(size), .size = size };
+    if (r->bytes == NULL) {
+        free(r);
+        return NULL;
+    }
+    all->first = r;
+    all->size += size;
+    return r;
+}
+
+static void *take_block(dt__regions *all, size_t bytes, size_t alignment)
+{
+    region *r = all->first;
+    size_t at = r == NULL ? 0 : (r->used + alignment - 1) / alignment * alignment;
+    if (r == NULL || r->size - r->used < bytes + alignment) {
+        r = add_region(all);
+        if (r == NULL) return NULL;
+        at = 0;
+    }
+    r->used = at + bytes;
+    r->blocks++;
+    return r->bytes + at;
+}
+
+void *dt__regions_allocate(void *user, size_t bytes, size_t alignment)
+{
+    void *p = NULL;
+    if (bytes >= LARGE) return allocate_pages(bytes);
+    if (bytes >= SMALL && !APART) return take_block(user, bytes, alignment);
+    return posix_memalign(&p, alignment, bytes) == 0 ? p : NULL;
+}
+
+void dt__regions_release(void *user, void *pointer, size_t bytes)
+{
+    dt__regions *all = user;
+    if (APART || bytes < SMALL || bytes >= LARGE) {
+        free(pointer);
+        return;
+    }
+    const uintptr_t place = (uintptr_t)pointer;
+    for (region **at = &all->first; *at != NULL; at = &(*at)->next) {
+        const uintptr_t from = (uintptr_t)(*at)->bytes;
+        if (place < from || place >= from + (*at)->size) continue;
+        if (--(*at)->blocks == 0) free_region(all, at);
+        return;
+    }
+}
