@@ -383,6 +383,19 @@ START_TEST(a_dry_run_writes_nothing)
     ck_assert_int_lt(j.summary.quantized_bytes, j.summary.float_bytes / 5);
     ck_assert_uint_gt(j.summary.activation_bytes[0], 0);
     ck_assert_uint_gt(j.summary.activation_bytes[1], 0);
+    for (int phase = 0; phase < 2; phase++) {
+        const dt_step_part *part = j.summary.step_part[phase];
+        double sum = 0;
+        ck_assert_ptr_nonnull(part[0].op);
+        for (int i = 0; i < DT_STEP_PARTS && part[i].op != NULL; i++) {
+            ck_assert_double_gt(part[i].share, 0);
+            if (i > 0) ck_assert_double_le(part[i].share, part[i - 1].share);
+            sum += part[i].share;
+        }
+        ck_assert_double_le(sum, 1);
+        ck_assert_double_gt(j.summary.step_speed[phase], 0);
+    }
+    ck_assert_double_gt(j.summary.product_speed, 0);
 }
 END_TEST
 

@@ -188,6 +188,13 @@ typedef struct dt_run_result {
     double bits_per_weight;
 } dt_run_result;
 
+#define DT_STEP_PARTS 3
+
+typedef struct dt_step_part {
+    const char *op; /* a name of docs/ops.md, a static string; NULL: there are no more */
+    double share;   /* of an update's time */
+} dt_step_part;
+
 typedef struct dt_run_summary {
     int rank, ranks; /* of this process, and how many there are: 0 and 1 without a launcher */
     bool by_itself;  /* an error is this rank's own: others do not know of it */
@@ -219,6 +226,11 @@ typedef struct dt_run_summary {
     /* Of a dry run: seconds of an update of these phases, by some of them, and what the whole run
      * may take, without reading data and writing files. */
     double step_seconds[2], run_seconds;
+    /* The ops that take most of an update's time, falling; the rest is data, dispatch and other
+     * ops. Multiply-adds a second of an update, forward and backward, and of a product of floats
+     * [512, 512] by [512, 512] on this machine. */
+    dt_step_part step_part[2][DT_STEP_PARTS];
+    double step_speed[2], product_speed;
 } dt_run_summary;
 
 /* Trains as the recipe says: float until qat.start_step, then QAT. Then converts the model, and

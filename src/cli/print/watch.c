@@ -338,15 +338,48 @@ void print_table(const dt_recipe_options *o, const dt_run_summary *s)
             (double)s->peak_memory / 1e6, o->run.dir);
 }
 
+static void print_parts_json(const dt_step_part *part)
+{
+    printf("{");
+    for (int i = 0; i < DT_STEP_PARTS && part[i].op != NULL; i++) {
+        printf("%s\"%s\": %.4g", i == 0 ? "" : ", ", part[i].op, part[i].share);
+    }
+    printf("}");
+}
+
+/* Of a phase: its speed, and what takes its time. */
+static void print_speed(const dt_run_summary *s, int phase, const char *name)
+{
+    const dt_step_part *part = s->step_part[phase];
+    double left = 1;
+    printf("its multiply-adds a second %13.3g G", 1e-9 * s->step_speed[phase]);
+    if (s->product_speed > 0) {
+        printf(", %.2f of a large product's in float", s->step_speed[phase] / s->product_speed);
+    }
+    printf("\nits time, %-16s ", name);
+    for (int i = 0; i < DT_STEP_PARTS && part[i].op != NULL; i++) {
+        printf("%s %.0f %%, ", part[i].op, 100 * part[i].share);
+        left -= part[i].share;
+    }
+    printf("the rest %.0f %%\n", 100 * fmax(0, left));
+}
+
 static void print_model_json(const dt_run_summary *s)
 {
     printf("{\"parameters\": %lld, \"trained_parameters\": %lld, \"multiply_adds\": %lld, "
            "\"float_bytes\": %lld, "
            "\"quantized_bytes\": %lld, \"activation_bytes\": {\"float\": %zu, \"qat\": %zu}, "
-           "\"step_seconds\": {\"float\": %.6g, \"qat\": %.6g}, \"run_seconds\": %.6g}\n",
+           "\"step_seconds\": {\"float\": %.6g, \"qat\": %.6g}, \"run_seconds\": %.6g, "
+           "\"multiply_adds_a_second\": {\"float\": %.6g, \"qat\": %.6g, \"product\": %.6g}",
            (long long)s->parameters, (long long)s->trained, (long long)s->multiply_adds,
            (long long)s->float_bytes, (long long)s->quantized_bytes, s->activation_bytes[0],
-           s->activation_bytes[1], s->step_seconds[0], s->step_seconds[1], s->run_seconds);
+           s->activation_bytes[1], s->step_seconds[0], s->step_seconds[1], s->run_seconds,
+           s->step_speed[0], s->step_speed[1], s->product_speed);
+    printf(", \"step_share\": {\"float\": ");
+    print_parts_json(s->step_part[0]);
+    printf(", \"qat\": ");
+    print_parts_json(s->step_part[1]);
+    printf("}}\n");
 }
 
 void print_model(const dt_run_summary *s, bool json)
@@ -374,6 +407,7 @@ void print_model(const dt_run_summary *s, bool json)
     for (int i = 0; i < 2; i++) {
         if (s->step_seconds[i] <= 0) continue;
         printf("ms of an update, %-9s %13.3g\n", phases[i], 1e3 * s->step_seconds[i]);
+        print_speed(s, i, phases[i]);
     }
     screen_time(text, s->run_seconds);
     printf("%-26s %13s\n", "time of the run, about", text);

@@ -604,6 +604,22 @@ dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes);
 
 /* ---- run_dry.c ---- */
 
+/* Times the ops of a tape by their names (run_costs.c). */
+#define DT__COSTS 64
+
+typedef struct dt__costs {
+    dt_tape *tape;
+    dt_step_part part[DT__COSTS]; /* seconds in place of shares */
+    int n, depth;
+    double begun;
+} dt__costs;
+
+void dt__costs_begin(dt__costs *c, dt_tape *t);
+/* The DT_STEP_PARTS largest of an update of so many seconds. */
+void dt__costs_end(dt__costs *c, double seconds, dt_step_part *most);
+/* Multiply-adds a second of a product of floats. The tape is empty, and so afterwards. */
+dt_status dt__costs_product(dt_tape *t, double *speed);
+
 dt_status dt__run_dry(dt__run *r);
 /* Parameters and sizes of a model, prepared or not, into the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);

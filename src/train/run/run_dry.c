@@ -1,5 +1,5 @@
-/* A dry run: builds everything, makes some updates of each phase, measures their time and the
- * memory held for backward, writes nothing. */
+/* A dry run: builds everything, makes some updates of each phase, measures their time, where it
+ * goes, and the memory held for backward, writes nothing. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "train/run/run.h"
@@ -33,6 +33,8 @@ static dt_status measure(dt__run *r, size_t *bytes)
  * of the first epoch, of which each phase reads two besides; 0: the first one is timed. */
 #define MOST_UPDATES 10
 
+#define PASSES 3 /* products of an update: y, dx and dW */
+
 static int timed_updates(const dt__run *r)
 {
     return (int)dt__max_i64(0, dt__min_i64(MOST_UPDATES, (r->data.per_epoch - 5) / 2));
@@ -44,21 +46,29 @@ static dt_status some_steps(dt__run *r, int phase)
     const double end = dt__seconds() + 1;
     const int most = timed_updates(r);
     double sum = 0;
+    int64_t samples = 0;
     int n = 0;
     for (int i = 0; i <= most && (i < 2 || dt__seconds() < end); i++) {
         dt__update_result u;
+        dt__costs costs;
+        const bool by_op = most < 2 ? i == most : i == 1; /* whose clock costs time itself */
+        if (by_op) dt__costs_begin(&costs, r->stage.tape);
         const double before = dt__seconds();
         dt__pass_work(r->ctx);
-        DT__TRY(dt__run_update(r, &u));
+        const dt_status status = dt__run_update(r, &u);
         const double seconds = dt__seconds() - before;
+        if (by_op) dt__costs_end(&costs, seconds, s->step_part[phase]);
+        DT__TRY(status);
         if (i == 0) ++*dt__run_count(r, DT__COUNT_STEP);
         if (most == 0) r->pace.timed_phase = dt__run_phase(r); /* so that the only one counts */
         dt__run_time_update(r, u.samples);
         if (i == 0 && most > 0) continue;
         sum += seconds;
+        samples += u.samples;
         n++;
     }
     s->step_seconds[phase] = sum / n;
+    s->step_speed[phase] = PASSES * (double)samples * (double)s->multiply_adds / sum;
     return measure(r, &s->activation_bytes[phase]);
 }
 
@@ -78,6 +88,7 @@ dt_status dt__run_dry(dt__run *r)
     dt__run_predict_folder(r);
     DT__TRY(dt__run_begin_stage(r, DT__MAIN));
     DT__TRY(dt__run_plan(r));
+    DT__TRY(dt__costs_product(r->stage.tape, &r->summary->product_speed));
     if (dt__run_trains_in_float(r)) DT__TRY(some_steps(r, 0));
     if (r->o->qat.given) DT__TRY(dry_qat(r));
     r->summary->run_seconds = fmax(0, dt__ledger_left(&r->ctx->work));
