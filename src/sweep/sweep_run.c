@@ -157,9 +157,13 @@ static void sort(dt_sweep *s)
 /* ---- what remains of it --------------------------------------------------------------------- */
 
 /* All runs, with mean and deviation of each recipe. */
+/* A page about runs; where all of them failed, their errors are in the rows, and there is none. */
 static dt_status write_report(dt_sweep *s)
 {
     char path[DT__JOB_PATH];
+    int64_t failed = 0;
+    for (int64_t i = 0; i < s->n_trials; i++) failed += s->trial[i].row.error != NULL;
+    if (failed == s->n_trials) return DT_OK;
     DT__TRY(dt__job_path(s->ctx, s->o.dir, "report.html", path));
     return dt_report_write(s->ctx, &s->o.dir, 1, &(dt_report_options){ .output = path });
 }
