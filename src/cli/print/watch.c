@@ -347,21 +347,17 @@ static void print_parts_json(const dt_step_part *part)
     printf("}");
 }
 
-/* Of a phase: its speed, and what takes its time. */
+/* Of an update of a phase: what takes its time, and its speed. */
 static void print_speed(const dt_run_summary *s, int phase, const char *name)
 {
     const dt_step_part *part = s->step_part[phase];
-    double left = 1;
-    printf("its multiply-adds a second %13.3g G", 1e-9 * s->step_speed[phase]);
-    if (s->product_speed > 0) {
-        printf(", %.2f of a large product's in float", s->step_speed[phase] / s->product_speed);
-    }
-    printf("\nits time, %-16s ", name);
     for (int i = 0; i < DT_STEP_PARTS && part[i].op != NULL; i++) {
-        printf("%s %.0f %%, ", part[i].op, 100 * part[i].share);
-        left -= part[i].share;
+        printf("  of it %-18.18s %11.0f %%\n", part[i].op, 100 * part[i].share);
     }
-    printf("the rest %.0f %%\n", 100 * fmax(0, left));
+    printf("G multiply-adds/s, %-7s %13.3g\n", name, 1e-9 * s->step_speed[phase]);
+    if (s->product_speed > 0) {
+        printf("  of a large product's %17.2g\n", s->step_speed[phase] / s->product_speed);
+    }
 }
 
 static void print_model_json(const dt_run_summary *s)

@@ -7,7 +7,7 @@
 
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SMALL ((size_t)64 << 10) /* blocks from this size on lie in regions, */
-#define LARGE (2 * HUGE_PAGE)    /* and from this one on have memory of their own */
+#define LARGE HUGE_PAGE          /* and from this one on have memory of their own */
 #define LEAST (2 * HUGE_PAGE)    /* bytes of the first region; each next one has a quarter of all */
 #define MOST (16 * HUGE_PAGE)
 
@@ -23,9 +23,9 @@
 #define APART 0
 #endif
 
+/* Its first bytes. */
 typedef struct region {
     struct region *next;
-    char *bytes;
     size_t size, used;
     size_t blocks; /* that were not given back */
 } region;
@@ -43,7 +43,6 @@ static void free_region(dt__regions *all, region **at)
     region *r = *at;
     *at = r->next;
     all->size -= r->size;
-    free(r->bytes);
     free(r);
 }
 
@@ -54,8 +53,7 @@ void dt__regions_free(dt__regions *r)
     free(r);
 }
 
-/* Bytes that begin at a huge page. Pages beside them are not touched; what is added at their end
- * may be. */
+/* Bytes that begin at a huge page; NULL: there are none. Pages beside them are not touched. */
 static void *allocate_pages(size_t bytes)
 {
     void *p = NULL;
@@ -70,13 +68,9 @@ static region *add_region(dt__regions *all)
 {
     size_t size = all->size / 4 / HUGE_PAGE * HUGE_PAGE;
     size = size < LEAST ? LEAST : size > MOST ? MOST : size;
-    region *r = malloc(sizeof *r);
+    region *r = allocate_pages(size);
     if (r == NULL) return NULL;
-    *r = (region){ .next = all->first, .bytes = allocate_pages(size), .size = size };
-    if (r->bytes == NULL) {
-        free(r);
-        return NULL;
-    }
+    *r = (region){ .next = all->first, .size = size, .used = sizeof *r };
     all->first = r;
     all->size += size;
     return r;
@@ -85,37 +79,34 @@ static region *add_region(dt__regions *all)
 static void *take_block(dt__regions *all, size_t bytes, size_t alignment)
 {
     region *r = all->first;
-    size_t at = r == NULL ? 0 : (r->used + alignment - 1) / alignment * alignment;
-    if (r == NULL || r->size - r->used < bytes + alignment) {
-        r = add_region(all);
-        if (r == NULL) return NULL;
-        at = 0;
-    }
+    if (r == NULL || r->size - r->used < bytes + alignment) r = add_region(all);
+    if (r == NULL) return NULL;
+    const size_t at = (r->used + alignment - 1) / alignment * alignment;
     r->used = at + bytes;
     r->blocks++;
-    return r->bytes + at;
+    return (char *)r + at;
 }
 
+/* Where memory is too scarce for a region, or for what the alignment adds, a block is of its own. */
 void *dt__regions_allocate(void *user, size_t bytes, size_t alignment)
 {
     void *p = NULL;
-    if (bytes >= LARGE) return allocate_pages(bytes);
-    if (bytes >= SMALL && !APART) return take_block(user, bytes, alignment);
+    if (bytes >= LARGE) p = allocate_pages(bytes);
+    else if (bytes >= SMALL && !APART) p = take_block(user, bytes, alignment);
+    if (p != NULL) return p;
     return posix_memalign(&p, alignment, bytes) == 0 ? p : NULL;
 }
 
 void dt__regions_release(void *user, void *pointer, size_t bytes)
 {
     dt__regions *all = user;
-    if (APART || bytes < SMALL || bytes >= LARGE) {
-        free(pointer);
-        return;
-    }
     const uintptr_t place = (uintptr_t)pointer;
-    for (region **at = &all->first; *at != NULL; at = &(*at)->next) {
-        const uintptr_t from = (uintptr_t)(*at)->bytes;
+    const bool middle = bytes >= SMALL && bytes < LARGE;
+    for (region **at = &all->first; middle && *at != NULL; at = &(*at)->next) {
+        const uintptr_t from = (uintptr_t)*at;
         if (place < from || place >= from + (*at)->size) continue;
         if (--(*at)->blocks == 0) free_region(all, at);
         return;
     }
+    free(pointer);
 }
