@@ -119,6 +119,13 @@ void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount)
     tell(ctx);
 }
 
+void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount)
+{
+    if (is_unplanned(ctx, which) || !dt__ledger_part(&ctx->work, which, amount)) return;
+    dt__ledger_did_part(&ctx->work, which, dt__seconds());
+    tell(ctx);
+}
+
 void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
     const bool before = ctx->work.trying;
