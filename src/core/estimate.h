@@ -30,7 +30,8 @@
     X(FACTOR, 2, SUMS)            /* of their matrices: columns^3 */                               \
     X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
     X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
-    X(READ, 10, READ)           /* bytes */                                                        \
+    X(READ, 100, READ)          /* bytes of a file that become memory */                           \
+    X(COPY, 10, COPY)           /* bytes of weights that a model takes from there */               \
     X(CONVERT, 300, CONVERT)    /* elements of weights brought into another form */                \
     X(PRINT, 5000, PRINT)       /* numbers written as text */                                      \
     X(HASH, 5, HASH)            /* bytes */                                                        \
