@@ -220,6 +220,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     call->trace = t;
     plan_work(e, t);
     if (s == DT_OK) s = e->write(call);
+    dt__cut_work(t->ctx, DT__WRITE); /* the file is smaller than was expected */
     if (s == DT_OK) s = tell_change(call);
     dt_trace_free(t);
     return s;

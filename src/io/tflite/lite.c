@@ -232,6 +232,11 @@ dt_status dt__vlite_work(const dt__vlite_call *c, double steps)
                : dt__vlite_refuse(c, "more than %g steps of work", c->v->most.work);
 }
 
+void dt__vlite_did(const dt__vlite_call *c, double steps)
+{
+    dt__did_part(c->v->ctx, DT__INTERPRET, steps);
+}
+
 dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to)
 {
     const dt__vlite_tensor *t = c->in[i];
