@@ -27,7 +27,7 @@
     X(EVAL_CONVERTED, 1, EVAL_QAT)                                                                 \
     X(FORWARD, 1, EVAL_CONVERTED) /* passes of calibration data: multiply-adds */                  \
     X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
-    X(FACTOR, 2, SUMS)            /* of their matrices: columns^3 */                               \
+    X(FACTOR, 2, SUMS)            /* of their matrices: about columns^3 */                         \
     X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
     X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
     X(READ, 100, READ)          /* bytes of a file that become memory */                           \
