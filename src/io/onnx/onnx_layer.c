@@ -115,9 +115,7 @@ static dt_status infer(dt__onnx *g, dt__onnx_layer *l)
     dt_shape in[DT_MAX_IN];
     dt_module *m = NULL;
     for (int i = 0; i < l->n_from; i++) in[i] = g->layer[l->from[i]]->shape;
-    g->ctx->hollow = true; /* nobody reads its weights */
     dt_status s = l->type->create(g->ctx, l->options, in, l->n_from, &m);
-    g->ctx->hollow = false;
     if (s == DT_OK) s = dt__layer_shape(g->tape, m, in, l->n_from, &l->shape);
     dt_module_free(m);
     return s;

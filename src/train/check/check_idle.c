@@ -229,7 +229,7 @@ static void remark_norms(dt_recipe *r)
     else if (layers != NULL) remark_layers(r, layers);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ---------------------------------------------------------------------------- */
 
 bool dt__recipe_is_idle(const dt_recipe *r, const char *path)
 {
