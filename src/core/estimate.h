@@ -29,13 +29,14 @@
     X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
     X(FACTOR, 2, SUMS)            /* of their matrices: about columns^3 */                         \
     X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
-    X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
-    X(READ, 100, READ)          /* bytes of a file that become memory */                           \
-    X(COPY, 10, COPY)           /* bytes of weights that a model takes from there */               \
-    X(CONVERT, 300, CONVERT)    /* elements of weights brought into another form */                \
-    X(PRINT, 5000, PRINT)       /* numbers written as text */                                      \
-    X(HASH, 5, HASH)            /* bytes */                                                        \
-    X(WRITE, 50, WRITE)         /* bytes */
+    X(INTERPRET, 20, INTERPRET)      /* a graph by plain loops: multiply-adds, elements */         \
+    X(INTERPRET_LITE, 70, INTERPRET) /* one of TFLite, code by code */                             \
+    X(READ, 100, READ)               /* bytes of a file that become memory */                      \
+    X(COPY, 10, COPY)                /* bytes of weights that a model takes from there */          \
+    X(CONVERT, 300, CONVERT)         /* elements of weights brought into another form */           \
+    X(PRINT, 5000, PRINT)            /* numbers written as text */                                 \
+    X(HASH, 5, HASH)                 /* bytes */                                                   \
+    X(WRITE, 50, WRITE)              /* bytes */
 
 typedef enum dt__work_of {
 #define DT__WORK_NAME(name, weight, like) DT__##name,

@@ -138,6 +138,8 @@ static dt_status find_outputs(verification *v)
 /* How often a file is read and run: of TFLite the examples one by one, and all at once. */
 static int times_of(bool lite) { return lite ? 2 : 1; }
 
+static dt__work_of work_of(bool lite) { return lite ? DT__INTERPRET_LITE : DT__INTERPRET; }
+
 /* The steps of a file whose layers multiply and add so often. In one of ONNX weights are also
  * unpacked by nodes, and expanded once. */
 static double steps_of(dt_module *m, bool lite, double products)
@@ -160,9 +162,10 @@ static dt_status run_model(verification *v)
     DT__TRY(dt__positions_begin(v->m, &counted));
     const dt_status s = dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y);
     dt__positions_end(&counted);
-    dt__cut_work(v->ctx, DT__INTERPRET);
-    dt__plan_work(v->ctx, DT__INTERPRET,
-                  1 + steps_of(v->m, v->file == NULL, dt__positions_products(&counted)));
+    const bool lite = v->file == NULL;
+    dt__cut_work(v->ctx, work_of(lite));
+    dt__plan_work(v->ctx, work_of(lite),
+                  1 + steps_of(v->m, lite, dt__positions_products(&counted)));
     dt__pass_work(v->ctx);
     dt__positions_free(&counted);
     return s;
@@ -234,7 +237,7 @@ dt_status dt_expect_verify(dt_module *m, const dt_model_info *info, const char *
                                                    DT__RANDOM_LENGTH);
     }
     const bool lite = strcmp(format, "tflite") == 0;
-    dt__expect_work(m->ctx, DT__INTERPRET, steps_of(m, lite, products));
+    dt__expect_work(m->ctx, work_of(lite), steps_of(m, lite, products));
     dt__expect_work(m->ctx, DT__CONVERT, times_of(lite) * (double)dt_param_count(m));
     dt_trace_free(t);
     return DT_OK;
