@@ -31,8 +31,9 @@
     X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
     X(INTERPRET, 20, INTERPRET)      /* a graph by plain loops: multiply-adds, elements */         \
     X(INTERPRET_LITE, 70, INTERPRET) /* one of TFLite, code by code */                             \
-    X(READ, 100, READ)               /* bytes of a file that become memory */                      \
-    X(COPY, 10, COPY)                /* bytes of weights that a model takes from there */          \
+    X(READ, 40, READ)                /* bytes of a file that become memory */                      \
+    X(NODES, 900, READ)              /* numbers of constants that nodes of a graph read */         \
+    X(COPY, 10, READ)                /* bytes of weights that a model takes from there */          \
     X(CONVERT, 300, CONVERT)         /* elements of weights brought into another form */           \
     X(PRINT, 5000, PRINT)            /* numbers written as text */                                 \
     X(HASH, 5, HASH)                 /* bytes */                                                   \

@@ -293,7 +293,7 @@ dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *o
     out->initializer = initializer;
     if (x.codes != NULL) DT__TRY(dt__onnx_transpose_codes(g, x.codes, order, x.rank, &out->codes));
     const double share = 1.0 / 3; /* new memory, this loop, and the layer's memory, all alike */
-    dt__did_part(g->ctx, DT__CONVERT, share * (double)x.count);
+    dt__did_part(g->ctx, DT__NODES, share * (double)x.count);
     for (int64_t i = 0; i < x.count; i++) {
         if (f != NULL) f[i] = x.f[from];
         else n[i] = x.n[from];
@@ -302,7 +302,7 @@ dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *o
             if (++at[d] < dims[d]) break;
             from -= dims[d] * stride[d];
             at[d] = 0;
-            if (d == x.rank - 1) dt__did_part(g->ctx, DT__CONVERT, share * (double)dims[d]);
+            if (d == x.rank - 1) dt__did_part(g->ctx, DT__NODES, share * (double)dims[d]);
         }
     }
     return DT_OK;

@@ -175,7 +175,7 @@ static void plan_load(const dt__onnx *g)
             bytes += (double)l->weight[k].count * sizeof *l->weight[k].data;
         }
     }
-    static const dt__work_of over[] = { DT__READ, DT__CONVERT, DT__COPY };
+    static const dt__work_of over[] = { DT__READ, DT__NODES, DT__COPY };
     for (int i = 0; i < DT__COUNT_OF(over); i++) dt__cut_work(g->ctx, over[i]);
     dt__plan_work(g->ctx, DT__COPY, bytes);
 }
@@ -316,7 +316,7 @@ static void expect_work(dt_ctx *ctx, const char *path)
 {
     struct stat about;
     if (path == NULL || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return;
-    dt__expect_work(ctx, DT__CONVERT, (double)about.st_size / sizeof(float));
+    dt__expect_work(ctx, DT__NODES, (double)about.st_size / sizeof(float));
     dt__expect_work(ctx, DT__COPY, (double)about.st_size);
 }
 

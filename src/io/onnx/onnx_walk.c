@@ -432,7 +432,7 @@ static dt_status plan_nodes(dt__onnx *g, double **work)
         }
         all += (*work)[i];
     }
-    dt__plan_work(g->ctx, DT__CONVERT, all);
+    dt__plan_work(g->ctx, DT__NODES, all);
     return DT_OK;
 }
 
@@ -452,7 +452,7 @@ dt_status dt__onnx_walk(dt__onnx *g)
     DT__TRY(plan_nodes(g, &work));
     for (size_t i = 0; i < g->graph->n_node; i++) {
         DT__TRY(read_node(g, (int64_t)i));
-        if (work[i] > 0) dt__did_work(g->ctx, DT__CONVERT, work[i]);
+        if (work[i] > 0) dt__did_work(g->ctx, DT__NODES, work[i]);
     }
     check_conditions(g);
     return report(g);
