@@ -9,7 +9,7 @@
 #define FILL 32  /* multiply-adds in the time of bringing an input into a slice */
 #define CODE 200 /* multiply-adds in the time of choosing a code and comparing it with nearest */
 
-#define COLUMN 3e5 /* multiply-adds in the time of starting the loops of a column */
+#define COLUMN 3e5  /* multiply-adds in the time of starting the loops of a column */
 #define FACTOR 1000 /* columns of a factor in whose time what grows with their square is done */
 
 double dt__sums_cost(int64_t groups, int64_t columns, bool differ, double samples)
