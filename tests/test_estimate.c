@@ -167,6 +167,30 @@ START_TEST(expected_work_is_planned_later)
 }
 END_TEST
 
+/* Parts of a piece are counted as soon as they are large, and subtracted at its end, whether they
+ * were less or more than it. */
+START_TEST(parts_belong_to_the_piece_that_ends)
+{
+    const double large = DT__LEDGER_PART; /* EVAL_FLOAT has weight 1 */
+    dt__ledger e;
+    dt__ledger_begin(&e, 100);
+    dt__ledger_plan(&e, DT__EVAL_FLOAT, 8 * large);
+    ck_assert(!dt__ledger_part(&e, DT__EVAL_FLOAT, 0.5 * large));
+    ck_assert_double_lt(dt__ledger_left(&e), 0);
+    ck_assert(dt__ledger_part(&e, DT__EVAL_FLOAT, 0.5 * large));
+    dt__ledger_did_part(&e, DT__EVAL_FLOAT, 102);
+    ck_assert_double_eq(dt__ledger_left(&e), 7 * 2);
+    ck_assert(!dt__ledger_part(&e, DT__EVAL_FLOAT, 0.5 * large)); /* anew from there */
+    dt__ledger_did(&e, DT__EVAL_FLOAT, 4 * large, 108);           /* the whole piece */
+    ck_assert_double_eq(e.kind[DT__EVAL_FLOAT].done, 4 * large);
+    ck_assert_double_eq(dt__ledger_left(&e), 4 * 2);
+    ck_assert(dt__ledger_part(&e, DT__EVAL_FLOAT, 3 * large));
+    dt__ledger_did_part(&e, DT__EVAL_FLOAT, 114);
+    dt__ledger_did(&e, DT__EVAL_FLOAT, 2 * large, 115); /* it was smaller than its parts */
+    ck_assert_double_eq(e.kind[DT__EVAL_FLOAT].done, 6 * large);
+}
+END_TEST
+
 Suite *test_estimate_suite(void)
 {
     Suite *suite = suite_create("estimate");
@@ -176,6 +200,7 @@ Suite *test_estimate_suite(void)
     tcase_add_test(all, nothing_timed_is_no_time);
     tcase_add_test(all, like_kinds_tell_each_other);
     tcase_add_test(all, expected_work_is_planned_later);
+    tcase_add_test(all, parts_belong_to_the_piece_that_ends);
     suite_add_tcase(suite, all);
     return suite;
 }

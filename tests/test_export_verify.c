@@ -146,7 +146,7 @@ START_TEST(long_work_tells_its_share)
     ck_assert(s.n > 2 && s.latest < 1);
     s = (shares){ 0, 0 };
     dt_set_progress(ctx, told, &s);
-    TEST_OK(ctx, dt_expect_verify(m, &info));
+    TEST_OK(ctx, dt_expect_verify(m, &info, "onnx"));
     TEST_OK(ctx, dt_export(m, &info, "onnx", NULL, saved, NULL));
     ck_assert(s.n > 1 && s.latest < 1);
     const int n = s.n;

@@ -514,6 +514,8 @@ START_TEST(signals_are_answered)
     expect(0, "one.wav ", "predict sounds-dscnn one.wav");
     expect(0, "long.wav [1]", "predict sounds-dscnn long.wav");
     expect(0, "short.wav ", "predict sounds-dscnn short.wav");
+    expect(0, "'short.wav': 100 samples; an example has 8000: zeros fill it up",
+           "predict sounds-dscnn short.wav");
     expect(4, "16000 samples a second; the model was trained with 8000",
            "predict sounds-dscnn other.wav");
     static int16_t both[16000];

@@ -728,6 +728,20 @@ START_TEST(idle_keys_are_warned_of)
         { "qat: {}\nconvert: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n",
           NULL, "'convert.rounding.damping' is not read: 'convert.rounding.damping_absolute'" },
         { "qat: {weight: {own: mine}}\n", NULL, "'qat.weight.own' is not read" },
+        { "quantize: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n", NULL,
+          "'quantize.rounding.damping' is not read: 'quantize.rounding.damping_absolute'" },
+        { "train: {checkpoint: {keep: 2}}\n", NULL, "'train.checkpoint.keep' is not read" },
+        { "train: {checkpoint: {keep: 2, every_minutes: 5}}\n", NULL, NULL },
+        { "train: {optimizer: {decay: all, weight_decay: 0}}\n", NULL,
+          "'train.optimizer.decay' is not read" },
+        { "train: {optimizer: {decay: all}}\n", "train.optimizer.weight_decay=0", NULL },
+        { "qat: {activation: {quantize: false, bits: 8}}\n", NULL,
+          "'qat.activation.bits' is not read: 'qat.activation.quantize' is false" },
+        { "qat: {activation: {bits: 8}}\n", "qat.activation.quantize=false", NULL },
+        { "qat: {activation: {quantize: false}}\n", NULL, NULL },
+        { "qat: {weight: {quantize: false, bits: 4}, rules: [{match: head, weight: {quantize: "
+          "true}}]}\n",
+          NULL, NULL },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         dt_recipe *r = read_logged(cases[i].recipe, cases[i].override, &log);
@@ -737,6 +751,55 @@ START_TEST(idle_keys_are_warned_of)
             ck_assert_msg(strstr(log.bytes, cases[i].warning) != NULL, "%zu: %s", i, log.bytes);
         }
         dt_recipe_free(r);
+    }
+}
+END_TEST
+
+/* Settings of norms beside no norm, or one that does not read them; families have own defaults. */
+START_TEST(settings_of_norms_are_warned_of)
+{
+    static text log;
+    static const struct {
+        const char *model;
+        const char *warning[2]; /* of momentum and eps; NULL: none */
+    } cases[] = {
+        { "family: mlp, sizes: [784, 10]", { "'momentum' is not read: 'norm' is none", "'eps'" } },
+        { "family: mlp, norm: layer, sizes: [784, 10]", { "'norm' is layer", NULL } },
+        { "family: mlp, norm: batch, sizes: [784, 10]", { NULL, NULL } },
+        { "family: resnet, image: [1, 28, 28], outputs: 10", { NULL, NULL } },
+        { "family: resnet, norm: none, image: [1, 28, 28], outputs: 10",
+          { "'momentum'", "'eps'" } },
+        { "family: cnn, image: [1, 28, 28], blocks: [{out: 4, norm: none}], outputs: 10",
+          { "'momentum'", "'eps'" } },
+        { "family: cnn, image: [1, 28, 28], blocks: [{out: 4}, {out: 4, norm: group}], outputs: 10",
+          { NULL, NULL } },
+        { "family: layers, input: [784], layers: [{linear: a, out: 10}]",
+          { "'momentum'", "'eps'" } },
+        { "family: layers, input: [784], layers: [{linear: a, norm: batch, out: 10}]",
+          { NULL, NULL } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char words[1024];
+        const char *model = cases[i].model;
+        const bool list = strstr(model, "layers") != NULL;
+        const dt_ctx_options options = { .log = take_line, .log_user = &log };
+        dt_ctx *ctx = NULL;
+        const int n = (int)strlen(model) - (list ? 2 : 0); /* keys of the layer, or of the model */
+        log.n = 0;
+        log.bytes[0] = 0;
+        snprintf(words, sizeof words,
+                 "run: {dir: r}\nmodel: {%.*s, momentum: 0.2, eps: 1e-4%s}\n" DATA, n, model,
+                 model + n);
+        ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+        dt_recipe *r = read_ok(ctx, words, NULL, 0);
+        for (int k = 0; k < 2; k++) {
+            static const char *const keys[] = { "'momentum' is not read", "'eps' is not read" };
+            const bool warned = strstr(log.bytes, keys[k]) != NULL;
+            ck_assert_msg(warned == (cases[i].warning[k] != NULL), "%zu: %s", i, log.bytes);
+            if (warned) ck_assert_ptr_nonnull(strstr(log.bytes, cases[i].warning[k]));
+        }
+        dt_recipe_free(r);
+        dt_ctx_free(ctx);
     }
 }
 END_TEST
@@ -1084,6 +1147,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, old_names_in_a_saved_recipe_give_no_warning);
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, idle_keys_are_warned_of);
+    tcase_add_test(values, settings_of_norms_are_warned_of);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");

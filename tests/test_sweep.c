@@ -308,16 +308,16 @@ START_TEST(draws_depend_on_the_seed_alone)
 }
 END_TEST
 
-/* Folds test what a share would: recipes of `detent new` have one. */
-START_TEST(folds_replace_a_test_share)
+/* A sweep of three folds over a table with these settings of data. */
+static dt_status read_folds(const char *settings, dt_sweep **out)
 {
-    static const char text[] =
-        "run: {dir: unset, report: false}\n"
-        "model: {family: mlp, sizes: [1, 4, 2]}\n"
-        "data: {format: tensors, train: {x: t.csv}, columns: {target: y}, split: {by: rows, test: "
-        "0.2}, validation: 0.2}\n"
-        "train: {epochs: 1, batch_size: 8}\n";
-    char dir[TEST_PATH + 16], data[TEST_PATH + 16], path[TEST_PATH];
+    char dir[TEST_PATH + 16], data[TEST_PATH + 16], path[TEST_PATH], text[512];
+    snprintf(text, sizeof text,
+             "run: {dir: unset, report: false}\n"
+             "model: {family: mlp, sizes: [1, 4, 2]}\n"
+             "data: {format: tensors, train: {x: t.csv}, columns: {target: y}, %s}\n"
+             "train: {epochs: 1, batch_size: 8}\n",
+             settings);
     test_join(path, folder, "t.csv");
     FILE *f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
@@ -336,10 +336,26 @@ START_TEST(folds_replace_a_test_share)
                                      .text = "{}",
                                      .bytes = 2,
                                      .folds = 3 };
+    return dt_sweep_read(ctx, &source, out);
+}
+
+/* Folds test what a share would: recipes of `detent new` have one. */
+START_TEST(folds_replace_a_test_share)
+{
     dt_sweep *s;
-    TEST_OK(ctx, dt_sweep_read(ctx, &source, &s));
+    TEST_OK(ctx, read_folds("split: {by: rows, test: 0.2}, validation: 0.2", &s));
     TEST_OK(ctx, dt_sweep_run(s, NULL));
     ck_assert_int_eq(dt_sweep_row_at(s, 0)->result.n, 3);
+    dt_sweep_free(s);
+}
+END_TEST
+
+/* Before the first run. */
+START_TEST(folds_of_rows_in_order_of_time_are_refused)
+{
+    dt_sweep *s;
+    ck_assert_int_eq(read_folds("validation_order: time", &s), DT_ERR_CONFIG);
+    ck_assert_ptr_nonnull(strstr(dt_sweep_error_at(s, 0), "taken to be in the order of time"));
     dt_sweep_free(s);
 }
 END_TEST
@@ -812,6 +828,7 @@ Suite *test_sweep_suite(void)
     tcase_add_loop_test(all, errors_come_before_any_run, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(all, most_runs_may_run);
     tcase_add_test(all, folds_replace_a_test_share);
+    tcase_add_test(all, folds_of_rows_in_order_of_time_are_refused);
     tcase_add_test(all, errors_say_whose_they_are);
     tcase_add_test(all, all_errors_are_listed_once);
     tcase_add_test(all, a_grid_has_all_combinations);

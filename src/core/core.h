@@ -241,6 +241,8 @@ void dt__begin_work(dt_ctx *ctx);
 void dt__plan_work(dt_ctx *ctx, dt__work_of which, double amount);
 void dt__expect_work(dt_ctx *ctx, dt__work_of which, double amount); /* which is planned later */
 void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount);
+/* So much of what dt__did_work tells next: from loops within a piece that may take seconds. */
+void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount);
 void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount); /* its time is not typical */
 void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount);    /* which was not planned */
 void dt__cut_work(dt_ctx *ctx, dt__work_of which); /* the rest of it will not be done */

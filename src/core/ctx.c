@@ -85,13 +85,21 @@ void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount)
     tell(ctx);
 }
 
+void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount)
+{
+    if (is_unplanned(ctx, which) || !dt__ledger_part(&ctx->work, which, amount)) return;
+    dt__ledger_did_part(&ctx->work, which, dt__seconds());
+    tell(ctx);
+}
+
+/* Before such work is planned, all that is left is not known. */
 void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
     const bool before = ctx->work.trying;
     ctx->work.trying = true;
     dt__ledger_did(&ctx->work, which, amount, dt__seconds());
     ctx->work.trying = before;
-    tell(ctx);
+    if (ctx->work.kind[which].planned > 0) tell(ctx);
 }
 
 void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount)

@@ -8,7 +8,10 @@
  *     guess = rate / weight of the like kind,  or sum of seconds / sum of timed * weight
  *
  * All time between two calls belongs to the work that the second call tells, unless
- * dt__ledger_pass is called between them. Times are read by the caller. */
+ * dt__ledger_pass is called between them. Times are read by the caller.
+ *
+ * A large piece of work, such as one matrix of a network, is told when it is done. Its loops count
+ * parts of it meanwhile (dt__ledger_part), which are subtracted from what is told at its end. */
 #ifndef DT__CORE_ESTIMATE_H
 #define DT__CORE_ESTIMATE_H
 
@@ -24,14 +27,17 @@
     X(EVAL_CONVERTED, 1, EVAL_QAT)                                                                 \
     X(FORWARD, 1, EVAL_CONVERTED) /* passes of calibration data: multiply-adds */                  \
     X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
-    X(FACTOR, 2, SUMS)            /* of their matrices: columns^3 */                               \
+    X(FACTOR, 2, SUMS)            /* of their matrices: about columns^3 */                         \
     X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
-    X(INTERPRET, 20, INTERPRET) /* a graph by plain loops: multiply-adds, elements */              \
-    X(READ, 10, READ)           /* bytes */                                                        \
-    X(CONVERT, 300, CONVERT)    /* elements of weights brought into another form */                \
-    X(PRINT, 5000, PRINT)       /* numbers written as text */                                      \
-    X(HASH, 5, HASH)            /* bytes */                                                        \
-    X(WRITE, 50, WRITE)         /* bytes */
+    X(INTERPRET, 20, INTERPRET)      /* a graph by plain loops: multiply-adds, elements */         \
+    X(INTERPRET_LITE, 70, INTERPRET) /* one of TFLite, code by code */                             \
+    X(READ, 40, READ)                /* bytes of a file that become memory */                      \
+    X(NODES, 900, READ)              /* numbers of constants that nodes of a graph read */         \
+    X(COPY, 10, READ)                /* bytes of weights that a model takes from there */          \
+    X(CONVERT, 300, CONVERT)         /* elements of weights brought into another form */           \
+    X(PRINT, 5000, PRINT)            /* numbers written as text */                                 \
+    X(HASH, 5, HASH)                 /* bytes */                                                   \
+    X(WRITE, 50, WRITE)              /* bytes */
 
 typedef enum dt__work_of {
 #define DT__WORK_NAME(name, weight, like) DT__##name,
@@ -44,6 +50,7 @@ typedef struct dt__work_kind {
     double planned, done;
     double expected;       /* an amount that will be planned later */
     double timed, seconds; /* amounts of which the time is known */
+    double part, counted;  /* of the piece that is told next: done, and counted in the above */
 } dt__work_kind;
 
 typedef struct dt__ledger {
@@ -74,7 +81,7 @@ static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
     k->expected = 0;
 }
 
-static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amount, double now)
+static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amount, double now)
 {
     dt__work_kind *k = &e->kind[which];
     k->timed += amount;
@@ -83,14 +90,45 @@ static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amoun
     e->mark = now;
 }
 
+/* The amount of a piece at its end, without the parts of it that were counted. */
+static inline double dt__ledger_end_piece(dt__work_kind *k, double amount)
+{
+    const double rest = amount - k->counted;
+    k->part = k->counted = 0;
+    return rest;
+}
+
+static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amount, double now)
+{
+    dt__ledger_count(e, which, dt__ledger_end_piece(&e->kind[which], amount), now);
+}
+
 /* The same of an amount whose time says nothing about the rest. */
 static inline void dt__ledger_did_once(dt__ledger *e, dt__work_of which, double amount, double now)
 {
-    e->kind[which].done += amount;
+    e->kind[which].done += dt__ledger_end_piece(&e->kind[which], amount);
     e->mark = now;
 }
 
+#define DT__LEDGER_PART 1e7 /* multiply-adds: some milliseconds */
 #define DT__WORK_WEIGHT(name, weight, like) weight,
+/* A part of the piece. Whether enough came together to read the clock and count it. */
+static inline bool dt__ledger_part(dt__ledger *e, dt__work_of which, double amount)
+{
+    static const double weights[] = { DT__WORKS_LIST(DT__WORK_WEIGHT) };
+    dt__work_kind *k = &e->kind[which];
+    k->part += amount;
+    return (k->part - k->counted) * weights[which] >= DT__LEDGER_PART;
+}
+
+/* Counts them. */
+static inline void dt__ledger_did_part(dt__ledger *e, dt__work_of which, double now)
+{
+    dt__work_kind *k = &e->kind[which];
+    dt__ledger_count(e, which, k->part - k->counted, now);
+    k->counted = k->part;
+}
+
 /* All that is planned, in multiply-adds that take as long, by the weights. */
 static inline double dt__ledger_units(const dt__ledger *e)
 {

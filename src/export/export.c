@@ -203,6 +203,7 @@ static void plan_work(const dt_exporter *e, const dt_trace *t)
     for (int64_t i = 0; i < dt_trace_calls(t); i++) {
         elements += dt__elements_of_call(t, dt_trace_call_at(t, i));
     }
+    dt__expect_work(t->ctx, DT__CONVERT, elements); /* besides what is read to verify it */
     dt__plan_work(t->ctx, DT__CONVERT, elements);
     dt__expect_work(t->ctx, e == &dt__exporter_c ? DT__PRINT : DT__WRITE, elements);
     dt__pass_work(t->ctx);
@@ -220,6 +221,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     call->trace = t;
     plan_work(e, t);
     if (s == DT_OK) s = e->write(call);
+    dt__cut_work(t->ctx, DT__WRITE); /* the file is smaller than was expected */
     if (s == DT_OK) s = tell_change(call);
     dt_trace_free(t);
     return s;

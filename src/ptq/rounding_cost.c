@@ -9,6 +9,9 @@
 #define FILL 32  /* multiply-adds in the time of bringing an input into a slice */
 #define CODE 200 /* multiply-adds in the time of choosing a code and comparing it with nearest */
 
+#define COLUMN 3e5  /* multiply-adds in the time of starting the loops of a column */
+#define FACTOR 1000 /* columns of a factor in whose time what grows with their square is done */
+
 double dt__sums_cost(int64_t groups, int64_t columns, bool differ, double samples)
 {
     const double inputs = samples * (double)groups * (double)columns, c = (double)columns;
@@ -17,13 +20,13 @@ double dt__sums_cost(int64_t groups, int64_t columns, bool differ, double sample
 
 double dt__factor_cost(int64_t columns)
 {
-    return (double)columns * (double)columns * (double)columns;
+    return (double)columns * (double)columns * ((double)columns + FACTOR);
 }
 
 double dt__codes_cost(const dt__method *method, int64_t rows, int64_t columns)
 {
-    const double each = dt__needs_data(method) ? (double)columns + CODE : CODE;
-    return (double)rows * (double)columns * each;
+    const double r = (double)rows, c = (double)columns;
+    return dt__needs_data(method) ? c * (r * (c + CODE) + COLUMN) : r * c * CODE;
 }
 
 void dt__round_cost_add(dt_ctx *ctx, const dt__round_case *of, dt__round_cost *cost)

@@ -5,8 +5,8 @@
  *                              read its inputs
  *     sums         n c (c / 2 + FILL)  of products of inputs that are brought into a slice; with
  *                              the float model's, of three kinds, n c (2 c + 2 FILL)
- *     a factor     c^3         for rounders that have one
- *     codes        r c (c + CODE)
+ *     a factor     c^2 (c + FACTOR)  for rounders that have one
+ *     codes        c (r (c + CODE) + COLUMN)
  *
  * and without data only codes, r c CODE. dt_round and its statistics tell the context what of it
  * they did (core/estimate.h). */

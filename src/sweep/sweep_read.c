@@ -219,7 +219,7 @@ static void check_options(dt_sweep *s)
     }
 }
 
-/* ---- the metric ----------------------------------------------------------------------------- */
+/* ---- the data ------------------------------------------------------------------------------- */
 
 /* The names of metrics, for a message. */
 static const char *list_metrics(dt_sweep *s, const dt_metric *const *metric, int n)
@@ -245,11 +245,11 @@ static dt_status check_metric_of(dt_sweep *s, const dt__trial *t, const dt_recip
     return DT_OK;
 }
 
-/* Whether a task has a metric follows from its data: top5, for one, needs more than five classes.
- * Those of the first recipe are opened. */
-static dt_status check_metric(dt_sweep *s)
+/* Whether a task has a metric follows from its data, as top5 needs more than five classes, and so
+ * does whether they can be cut into folds. Those of the first recipe are opened. */
+static dt_status check_data(dt_sweep *s)
 {
-    if (s->o.metric == NULL || s->n_trials == 0) return DT_OK;
+    if ((s->o.metric == NULL && s->o.folds == 0) || s->n_trials == 0) return DT_OK;
     const dt__trial_run run = { .trial = first_trial(s), .rung = dt__rung_count(s) - 1 };
     dt_dataset *train = NULL, *validation = NULL, *test = NULL;
     dt_recipe *recipe;
@@ -259,7 +259,9 @@ static dt_status check_metric(dt_sweep *s)
         status = dt_recipe_open_data(recipe, NULL, &train, &validation, &test);
         const dt_dataset *d = test != NULL ? test : validation != NULL ? validation : train;
         if (status == DT_ERR_CONFIG) take_errors(s, &run, recipe);
-        else if (status == DT_OK) status = check_metric_of(s, run.trial, recipe, d);
+        else if (status == DT_OK && s->o.metric != NULL) {
+            status = check_metric_of(s, run.trial, recipe, d);
+        }
     }
     dt_dataset_free(train);
     dt_dataset_free(validation);
@@ -378,7 +380,7 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
     if (file->n_complaints == 0) DT__TRY(check_trials(s));
     if (file->n_complaints == 0) check_rungs(s);
     for (int64_t k = last - 1; k >= 0 && file->n_complaints == 0; k--) DT__TRY(check_short(s, k));
-    return file->n_complaints == 0 ? check_metric(s) : DT_OK;
+    return file->n_complaints == 0 ? check_data(s) : DT_OK;
 }
 
 dt_status dt_sweep_read(dt_ctx *ctx, const dt_sweep_source *source, dt_sweep **out)

@@ -274,7 +274,7 @@ DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const
                                   dt_export_difference out[DT_MAX_OUT], int *n);
 /* Says that of the same work (dt_set_progress) dt_export_verify will run an export in that format,
  * so that the time for it is told before. Errors: as dt_trace_model. */
-DT_API dt_status dt_expect_verify(dt_module *m, const dt_model_info *info);
+DT_API dt_status dt_expect_verify(dt_module *m, const dt_model_info *info, const char *format);
 
 /* Whether dt_export_open would take it for an exported file: by the end of its name, of a folder by
  * NAME.h, NAME.c and NAME_test.c in it. */

@@ -291,7 +291,7 @@ static int write_model(const cli_args *args, dt_ctx *ctx, const dt_exporter *e,
     }
     meter_begin("export", args->option[QUIET] != NULL);
     dt_set_progress(ctx, meter_told, NULL);
-    dt_status s = verified ? dt_expect_verify(m, info) : DT_OK;
+    dt_status s = verified ? dt_expect_verify(m, info, e->name) : DT_OK;
     if (s == DT_OK) s = dt_export(m, info, e->name, o, verified ? bad.text : to, &summary);
     if (s != DT_OK || !verified) meter_end();
     if (verified && (s == DT_ERR_IO || s == DT_ERR_NOMEM)) unlink(bad.text);

@@ -135,16 +135,37 @@ static dt_status find_outputs(verification *v)
                    DT__S(n), v->n_out);
 }
 
+/* How often a file is read and run: of TFLite the examples one by one, and all at once. */
+static int times_of(bool lite) { return lite ? 2 : 1; }
+
+static dt__work_of work_of(bool lite) { return lite ? DT__INTERPRET_LITE : DT__INTERPRET; }
+
+/* The steps of a file whose layers multiply and add so often. In one of ONNX weights are also
+ * unpacked by nodes, and expanded once. */
+static double steps_of(dt_module *m, bool lite, double products)
+{
+    return times_of(lite) * products + (lite ? 0 : 3 * (double)dt_param_count(m));
+}
+
+/* The constants of the file. */
+static void plan_constants(const verification *v, bool lite)
+{
+    dt__cut_work(v->ctx, DT__CONVERT);
+    dt__plan_work(v->ctx, DT__CONVERT, times_of(lite) * (double)dt_param_count(v->m));
+}
+
 /* The model's answers. They come from fast kernels, those of the file from plain loops: the work is
- * that of the file, whose layers multiply and add as often. */
+ * that of the file. */
 static dt_status run_model(verification *v)
 {
     dt__positions counted;
     DT__TRY(dt__positions_begin(v->m, &counted));
     const dt_status s = dt__outputs_of(v->m, v->x, v->n_in, &v->tape, v->y);
     dt__positions_end(&counted);
-    dt__cut_work(v->ctx, DT__INTERPRET);
-    dt__plan_work(v->ctx, DT__INTERPRET, 1 + dt__positions_products(&counted));
+    const bool lite = v->file == NULL;
+    dt__cut_work(v->ctx, work_of(lite));
+    dt__plan_work(v->ctx, work_of(lite),
+                  1 + steps_of(v->m, lite, dt__positions_products(&counted)));
     dt__pass_work(v->ctx);
     dt__positions_free(&counted);
     return s;
@@ -155,7 +176,7 @@ static dt_status verify_onnx(verification *v, const dt_model_info *info, const c
 {
     DT__TRY(dt__verify_open(v->ctx, path, NULL, &v->file));
     dt__cut_work(v->ctx, DT__READ);
-    dt__plan_work(v->ctx, DT__CONVERT, (double)dt_param_count(v->m));
+    plan_constants(v, false);
     dt__did_work(v->ctx, DT__CONVERT, (double)dt_param_count(v->m));
     DT__TRY(find_outputs(v));
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
@@ -172,6 +193,7 @@ static dt_status verify_tflite(verification *v, const dt_model_info *info, const
     dt__end_name names[DT_MAX_IN + DT_MAX_OUT];
     v->n_out = dt__module_outputs(v->m);
     DT__TRY(dt__random_inputs(v->m, info, v->in, &v->n_in, v->x));
+    plan_constants(v, true);
     DT__TRY(run_model(v));
     dt__trace_names(
         v->m, &(dt_trace_options){ .input = v->in, .n_inputs = v->n_in, .n_outputs = v->n_out },
@@ -203,9 +225,10 @@ static dt_status verify(verification *v, const dt_model_info *info, const char *
     return s;
 }
 
-dt_status dt_expect_verify(dt_module *m, const dt_model_info *info)
+dt_status dt_expect_verify(dt_module *m, const dt_model_info *info, const char *format)
 {
     DT__NEED(NULL, m);
+    DT__NEED(m->ctx, format);
     dt_trace *t;
     DT__TRY(dt_trace_model(m, info, true, &t));
     double products = 0;
@@ -213,8 +236,9 @@ dt_status dt_expect_verify(dt_module *m, const dt_model_info *info)
         products += (double)dt_trace_multiply_adds(t, dt_trace_call_at(t, i), DT__RANDOM_BATCH,
                                                    DT__RANDOM_LENGTH);
     }
-    dt__expect_work(m->ctx, DT__INTERPRET, products);
-    dt__expect_work(m->ctx, DT__CONVERT, (double)dt_param_count(m)); /* constants of the file */
+    const bool lite = strcmp(format, "tflite") == 0;
+    dt__expect_work(m->ctx, work_of(lite), steps_of(m, lite, products));
+    dt__expect_work(m->ctx, DT__CONVERT, times_of(lite) * (double)dt_param_count(m));
     dt_trace_free(t);
     return DT_OK;
 }

@@ -55,14 +55,31 @@ void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_
     }
 }
 
+/* The code of `bits` bits at the end of x, with its sign. */
+static inline int8_t signed_code(int bits, int x)
+{
+    const int half = 1 << (bits - 1);
+    return (int8_t)(((x & (2 * half - 1)) ^ half) - half);
+}
+
+/* Whole bytes in a loop of fixed length, where bits are a constant. */
+static inline void unpack(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
+{
+    const int each = 8 / bits;
+    for (int64_t b = 0; b < n / each; b++) {
+        for (int i = 0; i < each; i++) {
+            codes[b * each + i] = signed_code(bits, bytes[b] >> (i * bits));
+        }
+    }
+    for (int64_t k = n - n % each; k < n; k++) {
+        codes[k] = signed_code(bits, bytes[n / each] >> (k % each * bits));
+    }
+}
+
 static void unpack_row(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
 {
-    const int per_byte = 8 / bits;
-    const int span = 1 << bits;
-    for (int64_t k = 0; k < n; k++) {
-        const int code = bytes[k / per_byte] >> (k % per_byte * bits) & (span - 1);
-        codes[k] = (int8_t)(code >= span / 2 ? code - span : code);
-    }
+    if (bits == 4) unpack(4, n, bytes, codes);
+    else unpack(bits, n, bytes, codes);
 }
 
 /* Replaces codes by their places among the levels. */
@@ -199,6 +216,14 @@ static bool take_level(const dt__levels *l, const dt__rows_form *f, int bits, in
     return true;
 }
 
+/* Without a branch in the loop: models have billions of codes. */
+static bool are_within(int64_t n, const int8_t *code, int least, int most)
+{
+    int outside = 0;
+    for (int64_t k = 0; k < n; k++) outside |= (code[k] < least) | (code[k] > most);
+    return outside == 0;
+}
+
 static dt_status read_row(const reading *r, int64_t row, const uint8_t *from)
 {
     const dt__rows_form *f = r->form;
@@ -211,11 +236,11 @@ static dt_status read_row(const reading *r, int64_t row, const uint8_t *from)
         return REFUSE(r, "row %lld: the bits behind its last code must be 0", (long long)row);
     }
     const dt__levels *levels = dt__levels_of(f->quant);
+    const int least = dt__qmin(f->quant), most = dt__qmax(f->quant);
+    if (levels == NULL && are_within(f->columns, codes, least, most)) return DT_OK;
     for (int64_t k = 0; k < f->columns; k++) {
         if (levels != NULL && take_level(levels, f, bits, codes + k)) continue;
-        if (levels == NULL && codes[k] >= dt__qmin(f->quant) && codes[k] <= dt__qmax(f->quant)) {
-            continue;
-        }
+        if (levels == NULL && codes[k] >= least && codes[k] <= most) continue;
         return REFUSE(r, "row %lld, column %lld: code %d is none of %d bits of scheme %s",
                       (long long)row, (long long)k, codes[k], (int)f->quant->bits,
                       dt__scheme_of(f->quant->scheme)->name);

@@ -139,6 +139,10 @@ static dt_status cut(const examples *e, const dt__array_file *a, dt_dataset **ou
     const int64_t sizes[] = { count, e->length, channels, bytes };
     int64_t all;
     if (!dt__product(4, sizes, &all)) return bad_shape(e, a);
+    if (rows < e->length) {
+        dt__say(e->ctx, "'%s': %lld sample%s; an example has %lld: zeros fill it up", e->path,
+                (long long)rows, DT__S(rows), (long long)e->length);
+    }
     dt_arrays signals = { .count = count, .x_dtype = (dt_array_dtype)a->dtype };
     signals.rank = e->data->features.kind != DT_FEATURES_NONE ? 2 : e->data->input.n;
     signals.dims[0] = e->length;

@@ -46,6 +46,7 @@ typedef struct dt__onnx_file {
     int64_t opset;
     bool channels_last; /* images are [N, height, width, channels] at its ends, not in the model */
     size_t size;        /* in bytes */
+    size_t field;       /* bytes of what is being unpacked */
     void *map;          /* those; NULL: no file, or not mapped */
     dt__onnx_large *large; /* tensors whose copies can be given back */
     size_t n_large;

@@ -22,11 +22,18 @@
 #define GROWTH 80
 #define SLACK ((size_t)1 << 20)
 
+/* The field that was copied last. */
+static void tell_field(dt__onnx_file *f, size_t next)
+{
+    if (f->field > 0) dt__did_work(f->ctx, DT__READ, (double)f->field);
+    f->field = next;
+}
+
 /* Blocks are freed all at once: protobuf-c loses some where a field occurs twice. */
 static void *allocate(void *user, size_t bytes)
 {
     dt__onnx_file *f = user;
-    dt__did_work(f->ctx, DT__READ, (double)bytes);
+    tell_field(f, bytes);
     return dt__block_list_add(f->ctx, &f->blocks, bytes);
 }
 
@@ -44,6 +51,7 @@ static ProtobufCMessage *unpack_message(dt__onnx_file *f, const ProtobufCMessage
     ctx->status = DT_OK;
     ProtobufCAllocator allocator = { allocate, release, f };
     ProtobufCMessage *message = protobuf_c_message_unpack(type, &allocator, n, bytes);
+    tell_field(f, 0);
     ctx->pool.limit = 0;
     return message;
 }

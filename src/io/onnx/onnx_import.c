@@ -9,6 +9,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* ---- outputs --------------------------------------------------------------------------------- */
 
@@ -132,7 +133,7 @@ static void copy(dt_ctx *ctx, char *to, const char *from, size_t bytes)
     for (size_t at = 0, n; at < bytes; at += n) {
         n = bytes - at < PIECE ? bytes - at : PIECE;
         memcpy(to + at, from + at, n);
-        dt__did_work(ctx, DT__READ, (double)n);
+        dt__did_work(ctx, DT__COPY, (double)n);
     }
 }
 
@@ -174,8 +175,9 @@ static void plan_load(const dt__onnx *g)
             bytes += (double)l->weight[k].count * sizeof *l->weight[k].data;
         }
     }
-    dt__cut_work(g->ctx, DT__READ);
-    dt__plan_work(g->ctx, DT__READ, bytes);
+    static const dt__work_of over[] = { DT__READ, DT__NODES, DT__COPY };
+    for (int i = 0; i < DT__COUNT_OF(over); i++) dt__cut_work(g->ctx, over[i]);
+    dt__plan_work(g->ctx, DT__COPY, bytes);
 }
 
 static dt_status load(const dt__onnx *g, dt_module *m)
@@ -309,6 +311,15 @@ dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt_
     return s;
 }
 
+/* Every weight is read by a node at least, and copied into the model. */
+static void expect_work(dt_ctx *ctx, const char *path)
+{
+    struct stat about;
+    if (path == NULL || stat(path, &about) != 0 || !S_ISREG(about.st_mode)) return;
+    dt__expect_work(ctx, DT__NODES, (double)about.st_size / sizeof(float));
+    dt__expect_work(ctx, DT__COPY, (double)about.st_size);
+}
+
 dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *options,
                          dt_module **out, dt_model_info *info)
 {
@@ -317,6 +328,7 @@ dt_status dt_onnx_import(dt_ctx *ctx, const char *path, const dt_onnx_options *o
     dt_model_info own = { .family = NULL };
     *out = NULL;
     if (info != NULL) *info = own;
+    expect_work(ctx, path);
     dt_status s = dt__onnx_open(ctx, path, &file);
     if (s == DT_OK) s = dt__onnx_model(&file, options, dt__onnx_read_graph, NULL, out, &own);
     dt__onnx_close(&file);

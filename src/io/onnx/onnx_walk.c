@@ -2,6 +2,7 @@
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -404,8 +405,40 @@ static void check_conditions(dt__onnx *g)
     }
 }
 
+/* How many numbers of constants each node reads, which is what reading it takes. Results of
+ * constants alone are taken to be as many. */
+static dt_status plan_nodes(dt__onnx *g, double **work)
+{
+    const DtOnnx__Graph *graph = g->graph;
+    double *numbers = dt__onnx_memory(g, g->n_values + 1, sizeof *numbers), all = 0;
+    *work = dt__onnx_memory(g, (int64_t)graph->n_node + 1, sizeof **work);
+    if (numbers == NULL || *work == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < g->n_values; i++) {
+        const dt__onnx_value *v = &g->value[i];
+        numbers[i] = v->kind == DT__ONNX_CONSTANT ? (double)v->count : -1;
+    }
+    for (size_t i = 0; i < graph->n_node; i++) {
+        const dt__onnx_node *n = graph->node[i];
+        bool constant = true;
+        for (size_t k = 0; k < n->n_input; k++) {
+            const dt__onnx_value *v = dt__onnx_find(g, n->input[k]);
+            if (v == NULL) continue;
+            constant = constant && numbers[v - g->value] >= 0;
+            (*work)[i] += fmax(numbers[v - g->value], 0);
+        }
+        for (size_t k = 0; k < n->n_output; k++) {
+            const dt__onnx_value *v = dt__onnx_find(g, n->output[k]);
+            if (v != NULL && constant) numbers[v - g->value] = (*work)[i];
+        }
+        all += (*work)[i];
+    }
+    dt__plan_work(g->ctx, DT__NODES, all);
+    return DT_OK;
+}
+
 dt_status dt__onnx_walk(dt__onnx *g)
 {
+    double *work;
     DT__TRY(dt__onnx_unroll(g));
     DT__TRY(dt__onnx_expand_codes(g));
     DT__TRY(check_operators(g));
@@ -416,7 +449,11 @@ dt_status dt__onnx_walk(dt__onnx *g)
     DT__TRY(list_values(g));
     DT__TRY(read_initializers(g));
     DT__TRY(read_inputs(g));
-    for (size_t i = 0; i < g->graph->n_node; i++) DT__TRY(read_node(g, (int64_t)i));
+    DT__TRY(plan_nodes(g, &work));
+    for (size_t i = 0; i < g->graph->n_node; i++) {
+        DT__TRY(read_node(g, (int64_t)i));
+        if (work[i] > 0) dt__did_work(g->ctx, DT__NODES, work[i]);
+    }
     check_conditions(g);
     return report(g);
 }

@@ -159,7 +159,7 @@ dt_status dt__vlite_run(dt__vlite *v)
     for (int64_t i = 0; i < v->ops; i++) {
         const double before = v->work;
         DT__TRY(run_op(v, &v->op[i]));
-        dt__did_work(v->ctx, DT__INTERPRET, v->work - before);
+        dt__did_work(v->ctx, DT__INTERPRET_LITE, v->work - before);
     }
     for (int i = 0; i < v->outs; i++) {
         const dt__vlite_tensor *y = &v->tensor[v->out[i]];
@@ -230,6 +230,11 @@ dt_status dt__vlite_work(const dt__vlite_call *c, double steps)
     return c->v->work <= c->v->most.work
                ? DT_OK
                : dt__vlite_refuse(c, "more than %g steps of work", c->v->most.work);
+}
+
+void dt__vlite_did(const dt__vlite_call *c, double steps)
+{
+    dt__did_part(c->v->ctx, DT__INTERPRET_LITE, steps);
 }
 
 dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to)

@@ -135,6 +135,8 @@ dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims
 dt_status dt__vlite_floats(const dt__vlite_call *c);
 /* Counts steps of work; refused above the limit. */
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps);
+/* So much of that is done: what listeners of the context are told while an operator runs. */
+void dt__vlite_did(const dt__vlite_call *c, double steps);
 /* Memory until the file is closed; zeroed. */
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size);
 /* The tensor of an index that was checked when the file was read. */

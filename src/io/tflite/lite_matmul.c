@@ -48,6 +48,7 @@ dt_status dt__vlite_matmul(dt__vlite_call *c)
                 (double)a->f[(from * m + row) * k + j] * (double)b->f[(other * k + j) * n + column];
         }
         y->f[i] = (float)sum;
+        dt__vlite_did(c, (double)k);
     }
     return DT_OK;
 }

@@ -19,6 +19,7 @@ typedef struct product {
     int64_t channels;                     /* of the result */
     double *u;                            /* of one example or row: x, or codes less zero point */
     double scale;                         /* of dynamic codes; else 1 */
+    double steps;                         /* of one result */
     bool dynamic, coded;
     int activation;
     dt__vlite_factor *factor; /* of coded: of each channel */
@@ -106,6 +107,7 @@ static void load(product *p, int64_t from, int64_t n)
 static void store(const product *p, int64_t i, int64_t channel, double sum)
 {
     dt__vlite_tensor *y = p->c->y;
+    dt__vlite_did(p->c, p->steps);
     if (p->coded) {
         const int64_t acc = (int64_t)sum + (p->bias == NULL ? 0 : p->bias->q[channel]);
         const int64_t v = (int64_t)dt__vlite_requantize(acc, p->factor[channel]) + y->zero[0];
@@ -170,6 +172,7 @@ static dt_status run_linear(dt__vlite_call *c)
     if (p.coded) DT__TRY(make_factors(&p, true));
     p.u = dt__vlite_memory(c->v, columns, sizeof *p.u);
     if (p.u == NULL) return DT_ERR_NOMEM;
+    p.steps = (double)columns;
     DT__TRY(dt__vlite_work(c, (double)x->count * (double)n));
     for (int64_t i = 0; i < x->count / columns; i++) {
         load(&p, i * columns, columns);
@@ -253,7 +256,8 @@ static dt_status run_conv(dt__vlite_call *c)
     const int64_t example = x->dims[1] * x->dims[2] * in;
     p.u = dt__vlite_memory(c->v, example, sizeof *p.u);
     if (p.u == NULL) return DT_ERR_NOMEM;
-    DT__TRY(dt__vlite_work(c, (double)y->count * (double)w->count / (double)p.channels));
+    p.steps = (double)w->count / (double)p.channels;
+    DT__TRY(dt__vlite_work(c, (double)y->count * p.steps));
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t o = i % p.channels, pixel = i / p.channels % (v.out[0] * v.out[1]);
         const int64_t n = i / p.channels / (v.out[0] * v.out[1]);
@@ -317,7 +321,8 @@ static dt_status run_transposed(dt__vlite_call *c)
     const int64_t example = x->dims[1] * x->dims[2] * x->dims[3];
     p.u = dt__vlite_memory(c->v, example, sizeof *p.u);
     if (p.u == NULL) return DT_ERR_NOMEM;
-    DT__TRY(dt__vlite_work(c, (double)y->count * (double)w->count / (double)p.channels));
+    p.steps = (double)w->count / (double)p.channels;
+    DT__TRY(dt__vlite_work(c, (double)y->count * p.steps));
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t o = i % p.channels, pixel = i / p.channels % (v.out[0] * v.out[1]);
         const int64_t image = i / p.channels / (v.out[0] * v.out[1]);

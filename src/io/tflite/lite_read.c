@@ -54,9 +54,12 @@ static int32_t saturated(const uint8_t *from)
     return (int32_t)dt__max_i64(INT32_MIN, dt__min_i64(INT32_MAX, value));
 }
 
-static void decode(dt__vlite_tensor *t, const uint8_t *from)
+#define PIECE 1048576 /* numbers after which listeners are told */
+
+static void decode(const dt__vlite *v, dt__vlite_tensor *t, const uint8_t *from)
 {
     for (int64_t i = 0; i < t->count; i++) {
+        if (i % PIECE == PIECE - 1) dt__did_part(v->ctx, DT__CONVERT, PIECE);
         const int nibble = from[t->type == DT__VLITE_I4 ? i / 2 : 0] >> (i % 2 * 4) & 15;
         if (t->type == DT__VLITE_F32) dt__copy_little(&t->f[i], from + 4 * i, 4);
         if (t->type == DT__VLITE_I32) dt__copy_little(&t->q[i], from + 4 * i, 4);
@@ -76,7 +79,8 @@ static dt_status read_constant(dt__vlite *v, dt__vlite_tensor *t, const dt__vvec
         return dt__vlite_broken(v, "the buffer has another size than its tensor", i);
     DT__TRY(dt__vlite_allocate(v, t));
     t->constant = true;
-    decode(t, v->f.bytes + data->at);
+    decode(v, t, v->f.bytes + data->at);
+    if (t->count > 0) dt__did_work(v->ctx, DT__CONVERT, (double)t->count);
     return DT_OK;
 }
 

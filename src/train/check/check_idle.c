@@ -4,6 +4,7 @@
 #include "train/recipe/choices.h"
 #include "train/recipe/recipe.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool epochs(const dt_recipe *r) { return r->options.train.steps > 0; }
@@ -44,6 +45,35 @@ static bool convert_share(const dt_recipe *r)
     return r->options.convert.rounding.rounding.damping_absolute > 0;
 }
 
+static bool quantize_share(const dt_recipe *r)
+{
+    return r->options.quantize.rounding.rounding.damping_absolute > 0;
+}
+
+static bool kept(const dt_recipe *r)
+{
+    const dt_checkpoint_options *o = &r->options.train.checkpoint;
+    return o->every_steps == 0 && o->every_minutes == 0;
+}
+
+static bool decay(const dt_recipe *r) { return r->options.train.optimizer.weight_decay == 0; }
+
+/* Whether no layer has this operand quantized: a rule may quantize it again, as the others say. */
+static bool stays_float(const dt_recipe *r, bool weight)
+{
+    const dt_qat_options *o = &r->options.qat;
+    const dt_quant_patch *all = weight ? &o->weight : &o->activation;
+    bool is = all->has_quantize && !all->quantize;
+    for (int64_t i = 0; i < o->n_rules; i++) {
+        const dt_quant_patch *p = weight ? &o->rules[i].weight : &o->rules[i].activation;
+        is = is && !(p->has_quantize && p->quantize);
+    }
+    return is;
+}
+
+static bool weight_float(const dt_recipe *r) { return stays_float(r, true); }
+static bool activation_float(const dt_recipe *r) { return stays_float(r, false); }
+
 static bool calibration(const dt_recipe *r)
 {
     return !dt__needs_data(dt__method_of(r->options.convert.rounding.rounder));
@@ -62,7 +92,8 @@ static bool activation_own(const dt_recipe *r)
 }
 
 static const struct {
-    const char *path, *by; /* the key that counts in its place */
+    const char *path, *by; /* the key that counts in its place; `path` may end with .*, which is all
+                            * keys there but that one */
     bool (*is_idle)(const dt_recipe *r);
     const char *why;
 } idle[] = {
@@ -86,23 +117,153 @@ static const struct {
     { "qat.weight.own", "qat.weight.scheme", weight_own, "'qat.weight.scheme' is not own" },
     { "qat.activation.own", "qat.activation.scheme", activation_own,
       "'qat.activation.scheme' is not own" },
+    { "quantize.rounding.damping", "quantize.rounding.damping_absolute", quantize_share,
+      "'quantize.rounding.damping_absolute' is above 0" },
+    { "train.checkpoint.keep", "train.checkpoint.every_steps", kept,
+      "'train.checkpoint.every_steps' and 'every_minutes' are 0, so that one is saved, at the "
+      "end" },
+    { "train.optimizer.decay", "train.optimizer.weight_decay", decay,
+      "'train.optimizer.weight_decay' is 0" },
+    { "qat.weight.*", "qat.weight.quantize", weight_float, "'qat.weight.quantize' is false" },
+    { "qat.activation.*", "qat.activation.quantize", activation_float,
+      "'qat.activation.quantize' is false" },
 };
+
+/* Bytes of the map whose keys the path stands for; 0: it is one key. */
+static size_t all_of(const char *path)
+{
+    const size_t n = strlen(path);
+    return path[n - 1] == '*' ? n - 2 : 0;
+}
+
+static bool is_of(int i, const char *path)
+{
+    const size_t n = all_of(idle[i].path);
+    if (n == 0) return strcmp(idle[i].path, path) == 0;
+    return strncmp(idle[i].path, path, n) == 0 && path[n] == '.' && strcmp(idle[i].by, path) != 0;
+}
+
+/* Nothing is said of a key of the file that an override makes idle: that is its purpose. */
+static bool is_meant(const dt__node *node, const dt__node *by)
+{
+    return by != NULL && by->origin != DT__FROM_FILE && node->origin == DT__FROM_FILE;
+}
+
+/* ---- norms ----------------------------------------------------------------------------------- */
+
+/* The norm that a map of settings names; NULL: none is. */
+static const dt__node *norm_in(const dt__node *map)
+{
+    const dt__node *norm = map->kind == DT__MAP ? dt__node_child(map, "norm", 4) : NULL;
+    return norm == NULL || norm->kind != DT__SCALAR ? NULL : norm;
+}
+
+/* What norms read: all of them eps, those of batches momentum. */
+static const char *const norm_keys[] = { "momentum", "eps" };
+
+static bool norm_reads(const char *norm, const char *key)
+{
+    if (strcmp(key, "momentum") == 0) return strcmp(norm, "batch") == 0;
+    return strcmp(norm, "none") != 0;
+}
+
+static void remark_norm(dt_recipe *r, const dt__node *map, const char *norm)
+{
+    for (int i = 0; i < DT__COUNT_OF(norm_keys); i++) {
+        const char *key = norm_keys[i];
+        const dt__node *node = dt__node_child(map, key, strlen(key));
+        if (node == NULL || norm_reads(norm, key) || is_meant(node, norm_in(map))) continue;
+        dt__remark(r, node, "'%s' is not read: 'norm' is %s", key, norm);
+    }
+}
+
+/* Layers of a list, at any depth. */
+static void remark_layers(dt_recipe *r, const dt__node *node)
+{
+    static const char *const kinds[] = { "linear", "conv1d", "conv2d", "conv_transpose1d",
+                                         "conv_transpose2d" };
+    for (int i = 0; i < DT__COUNT_OF(kinds) && node->kind == DT__MAP; i++) {
+        if (dt__node_child(node, kinds[i], strlen(kinds[i])) == NULL) continue;
+        const dt__node *norm = norm_in(node);
+        remark_norm(r, node, norm == NULL ? "none" : norm->text);
+    }
+    const dt__node *child = node->kind == DT__SCALAR ? NULL : node->first;
+    for (; child != NULL; child = child->next) remark_layers(r, child);
+}
+
+/* The norm of the blocks of a cnn: that of batches, if one has it. */
+static const char *norm_of_blocks(const dt__node *blocks)
+{
+    const char *found = "none";
+    const dt__node *block = blocks->kind == DT__SEQUENCE ? blocks->first : NULL;
+    for (; block != NULL; block = block->next) {
+        const dt__node *norm = norm_in(block);
+        if (norm == NULL || strcmp(norm->text, "batch") == 0) return "batch";
+        if (strcmp(norm->text, "none") != 0) found = norm->text;
+    }
+    return found;
+}
+
+/* The norm of the family's layers; NULL: one that has no choice, or a list of layers. */
+static const char *norm_of_model(const dt_recipe *r)
+{
+    static const char *const families[][2] = { { "mlp", "none" },
+                                               { "resnet", "batch" },
+                                               { "unet", "batch" } }; /* and their defaults */
+    const dt__node *model = dt__given(r, "model"), *family = dt__given(r, "model.family"),
+                   *blocks = dt__given(r, "model.blocks");
+    if (model == NULL || family == NULL || family->kind != DT__SCALAR) return NULL;
+    const dt__node *norm = norm_in(model);
+    for (int i = 0; i < DT__COUNT_OF(families); i++) {
+        if (strcmp(family->text, families[i][0]) != 0) continue;
+        return norm == NULL ? families[i][1] : norm->text;
+    }
+    return strcmp(family->text, "cnn") == 0 && blocks != NULL ? norm_of_blocks(blocks) : NULL;
+}
+
+static void remark_norms(dt_recipe *r)
+{
+    const dt__node *model = dt__given(r, "model"), *layers = dt__given(r, "model.layers");
+    const char *norm = norm_of_model(r);
+    if (norm != NULL) remark_norm(r, model, norm);
+    else if (layers != NULL) remark_layers(r, layers);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
 
 bool dt__recipe_is_idle(const dt_recipe *r, const char *path)
 {
+    const char *norm = strncmp(path, "model.", 6) == 0 ? norm_of_model(r) : NULL;
+    for (int i = 0; i < DT__COUNT_OF(norm_keys) && norm != NULL; i++) {
+        if (strcmp(path + 6, norm_keys[i]) == 0 && !norm_reads(norm, norm_keys[i])) return true;
+    }
     for (int i = 0; i < DT__COUNT_OF(idle); i++) {
-        if (strcmp(idle[i].path, path) == 0 && idle[i].is_idle(r)) return true;
+        if (is_of(i, path) && idle[i].is_idle(r)) return true;
     }
     return false;
 }
 
-/* Nothing is said of a key of the file that an override makes idle: that is its purpose. */
+static void remark_all(dt_recipe *r, int i, const dt__node *by)
+{
+    char map[64];
+    const int n = (int)all_of(idle[i].path);
+    snprintf(map, sizeof map, "%.*s", n, idle[i].path);
+    const dt__node *all = dt__given(r, map);
+    const dt__node *node = all == NULL || all->kind != DT__MAP ? NULL : all->first;
+    for (; node != NULL; node = node->next) {
+        if (node == by || is_meant(node, by)) continue;
+        dt__remark(r, node, "'%s.%s' is not read: %s", map, node->key->text, idle[i].why);
+    }
+}
+
 void dt__recipe_remark_idle(dt_recipe *r)
 {
     for (int i = 0; i < DT__COUNT_OF(idle); i++) {
-        const dt__node *node = dt__given(r, idle[i].path), *by = dt__node_at(r, idle[i].by, NULL);
-        if (node == NULL || !idle[i].is_idle(r)) continue;
-        if (by != NULL && by->origin != DT__FROM_FILE && node->origin == DT__FROM_FILE) continue;
+        const dt__node *by = dt__node_at(r, idle[i].by, NULL);
+        if (all_of(idle[i].path) > 0 && idle[i].is_idle(r)) remark_all(r, i, by);
+        const dt__node *node = dt__given(r, idle[i].path);
+        if (node == NULL || !idle[i].is_idle(r) || is_meant(node, by)) continue;
         dt__remark(r, node, "'%s' is not read: %s", idle[i].path, idle[i].why);
     }
+    remark_norms(r);
 }
