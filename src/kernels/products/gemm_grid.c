@@ -56,12 +56,18 @@ bool dt__gemm_transposes(const dt__gemm *g)
 /* Terms of bf16 are packed for tiles, or in pairs. */
 static int64_t whole(int64_t terms) { return dt__round_up(terms, DT__BF16_TILE); }
 
-/* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. Tiles of
- * bf16 have 16 rows, and two terms in an element. */
+/* Elements of a block of packed a, with two terms in an element and whole tiles. */
+static int64_t packed_tiles(const dt__gemm *g)
+{
+    const int64_t rows = dt__round_up(dt__min_i64(g->m, DT__GEMM_TILE_ROWS), 16);
+    return rows * whole(dt__min_i64(g->k, DT__GEMM_TILE_TERMS)) / 2;
+}
+
+/* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. */
 static int64_t packed_a(const dt__gemm *g, int64_t rows)
 {
-    const int64_t room = dt__max_i64(2 * rows, dt__round_up(rows, 16));
-    const int64_t block = dt__round_up(room * whole(dt__min_i64(g->k, DT__GEMM_TERMS)) / 2, 16);
+    const int64_t floats = dt__round_up(rows * whole(dt__min_i64(g->k, DT__GEMM_TERMS)), 16);
+    const int64_t block = dt__max_i64(floats, packed_tiles(g));
     const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
     const int64_t few = dt__min_i64(most, DT__GEMM_TRANSPOSED);
     return dt__gemm_transposes(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)

@@ -1,4 +1,4 @@
-/* Products of bf16 with matrix tiles (AMX-BF16): plain_gemm.inc with 32 x 32 sums in four registers.
+/* Products of bf16 with matrix tiles (AMX-BF16): plain_gemm.inc with 32 x 32 sums in four
  * A packed element is a pair of terms. A strip of a is packed tile by tile, of 32 terms each:
  *     [terms / 32][rows, rounded up to 16][16 pairs]
  * Rows behind the last one are zeros. A panel of b has tiles of 16 pairs by 16 of its columns. */
@@ -48,7 +48,7 @@ static void gemm_strip_columns(int64_t n, int64_t depth, const float *x, int64_t
 static int64_t gemm_width(int64_t rows)
 {
     (void)rows;
-    return 1;
+    return DT__GEMM_WIDTH;
 }
 
 /* The sums of a strip and a panel begin with c, or with zeros. */
