@@ -37,12 +37,38 @@ static void lines(kernel_run *r, void (*f)(const dt__bf16_lines *))
     KERNEL_CALL(r, f(&l));
 }
 
+/* The same with weights tile by tile. */
+static void tile_lines(kernel_run *r, void (*f)(const dt__bf16_lines *))
+{
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__bf16_lines l = { .outputs = 1 + kernel_below(r, 70), .words = kernel_below(r, 50) };
+    if (kernel_pick(r, 5) == 1) l.words = 250 + kernel_below(r, 50);
+    l.n = 1 + kernel_below(r, 100);
+    if (timed) l = (dt__bf16_lines){ .outputs = 32, .words = 144, .n = 256 };
+    const int64_t reach = 1 + kernel_below(r, 200);
+    const int64_t held = dt__round_up(l.words, DT__BF16_TILE_SIDE);
+    const int64_t rows = dt__round_up(l.outputs, DT__BF16_TILE_SIDE);
+    uint32_t *w = words(r, rows * held, 0);
+    for (int64_t o = 0; o < rows; o++) {
+        for (int64_t p = 0; p < held; p++) {
+            if (o >= l.outputs || p >= l.words) w[dt__bf16_tile_word(l.outputs, o, p)] = 0;
+        }
+    }
+    l.w = w;
+    l.offset = kernel_indices(r, l.words, reach, false);
+    l.x = words(r, reach - 1 + l.n, DT__BF16_BEHIND);
+    l.ldy = l.n + kernel_pick(r, 3);
+    l.y = kernel_result_rows(r, l.outputs, l.n, l.ldy);
+    KERNEL_CALL(r, f(&l));
+}
+
 static void sums(kernel_run *r, void (*f)(const dt__bf16_sums *))
 {
     const bool timed = r->round == KERNELS_TIMED;
     dt__bf16_sums s = { .columns = 1 + kernel_below(r, 40), .rows = 1 + kernel_below(r, 9) };
     s.lanes = kernel_chance(r) ? 16 : 32;
     s.words = 1 + kernel_below(r, 9);
+    if (kernel_pick(r, 4) == 1) s.words += kernel_below(r, 40);
     if (timed) s = (dt__bf16_sums){ .columns = 144, .rows = 16, .words = 8, .lanes = 32 };
     s.x_row = 2 * s.words + kernel_below(r, 5);
     const int64_t reach = 1 + kernel_below(r, 200);
@@ -90,6 +116,8 @@ static void panel(kernel_run *r, void (*f)(const dt__bf16_panel *))
 #define CASES(CASE)                                                                                \
     CASE(bf16_lines, lines, 0)                                                                     \
     CASE(bf16_sums, sums, 0)                                                                       \
+    CASE(tile_lines, tile_lines, 0)                                                                \
+    CASE(tile_sums, sums, 0)                                                                       \
     CASE(bf16_pairs, pairs, 0)                                                                     \
     CASE(bf16_row, halved, 0)                                                                      \
     CASE(bf16_panel, panel, 0)

@@ -119,11 +119,11 @@ static inline void dt__tiles_release(dt__tiles *t)
 /* All registers with 16 rows of 64 bytes. */
 static inline void dt__tiles_open(dt__tiles *t)
 {
-    _Alignas(64) dt__tile_shapes shapes = { .palette = 1 };
-    for (int i = 0; i < 8; i++) {
-        shapes.bytes[i] = DT__TILE_BYTES;
-        shapes.rows[i] = DT__TILE_ROWS;
-    }
+    static const _Alignas(64) dt__tile_shapes shapes = {
+        .palette = 1,
+        .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+        .rows = { 16, 16, 16, 16, 16, 16, 16, 16 },
+    };
     dt__tiles_configure(t, &shapes);
 }
 
