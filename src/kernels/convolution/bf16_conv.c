@@ -8,6 +8,8 @@
  *          word (kernel bf16_sums); samples are summed one after the other within a part of the
  *          batch, then the parts
  *
+ * The kernels of matrix tiles (tile_lines, tile_sums) take their place for DT_PRODUCTS_BF16_TILES.
+ *
  * A stride divides the canvas into phases, so that neighbouring positions read neighbouring words;
  * of a transposed convolution it divides the result. */
 #include "kernels/convolution/bf16_conv.h"
@@ -43,7 +45,7 @@ typedef struct axis {
 
 typedef struct lines {
     const dt__conv *c;
-    bool transposed;
+    bool transposed, tiles;
     int64_t in, out, words_in, taps; /* channels of the operand, of the result; pairs of `in` */
     axis axis[2];
     int64_t width, plane, canvas_words; /* of the canvas: of a row, of a phase, of all */
@@ -84,12 +86,32 @@ static int64_t width_of(const axis *a)
     return dt__max_i64(a->count, a->cells - shared);
 }
 
+/* Rows of weights and words of a row as they are held: with tiles, whole ones. */
+static int64_t rows_held(const lines *l)
+{
+    return l->tiles ? dt__round_up(l->out, DT__BF16_TILE_SIDE) : l->out;
+}
+
+static int64_t words_held(const lines *l, int64_t words)
+{
+    return l->tiles ? dt__round_up(words, DT__BF16_TILE_SIDE) : words;
+}
+
+/* Words of all phases of the result. */
+static int64_t most_words(const lines *l)
+{
+    const int64_t phases = l->axis[0].apart * l->axis[1].apart;
+    const int64_t behind = l->tiles ? DT__BF16_TILE_SIDE - 1 : 0;
+    return l->words_in * l->taps + phases * behind;
+}
+
 static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines *l)
 {
     size_t bytes = 0;
     const dt__conv *c = w->conv;
     const bool transposed = w->to_x != NULL;
     *l = (lines){ .c = c, .transposed = transposed, .w = w->w, .bias = w->bias };
+    l->tiles = w->products == DT_PRODUCTS_BF16_TILES;
     l->in = transposed ? c->out : c->in;
     l->out = transposed ? c->in : c->out;
     l->words_in = dt__ceil_div(l->in, 2);
@@ -102,8 +124,8 @@ static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines 
                       DT__BF16_BEHIND / 4;
     const int64_t most = LINE_FLOATS / dt__max_i64(1, l->out * l->width);
     l->rows = dt__max_i64(1, dt__min_i64(rows->count, most));
-    l->weight = take(&bytes, base, l->words_in * l->taps * l->out, sizeof *l->weight);
-    l->offset = take(&bytes, base, l->words_in * l->taps, sizeof *l->offset);
+    l->weight = take(&bytes, base, most_words(l) * rows_held(l), sizeof *l->weight);
+    l->offset = take(&bytes, base, most_words(l), sizeof *l->offset);
     l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
     l->line = take(&bytes, base, threads * l->out * l->rows * l->width, sizeof *l->line);
     return bytes;
@@ -144,7 +166,7 @@ static bool next_phase(const lines *l, phase *p)
 {
     const int64_t apart = l->axis[1].apart;
     const int64_t at = p->taps < 0 ? 0 : p->b[0] * apart + p->b[1] + 1;
-    if (p->taps > 0) p->first += l->words_in * p->taps;
+    if (p->taps > 0) p->first += words_held(l, l->words_in * p->taps);
     if (at == l->axis[0].apart * apart) return false;
     p->b[0] = at / apart;
     p->b[1] = at % apart;
@@ -165,7 +187,8 @@ static uint32_t weight_at(const lines *l, int64_t o, int64_t i, int64_t tap)
 /* The words of channels 2 i and 2 i + 1 of a phase. */
 static void put_words(const lines *l, const phase *p, int64_t i)
 {
-    const int64_t words = l->words_in * p->taps, strips = dt__bf16_strips(l->out);
+    const int64_t words = l->words_in * p->taps, strips = l->tiles ? 1 : dt__bf16_strips(l->out);
+    uint32_t *weight = l->weight + p->first * rows_held(l);
     const int64_t planes = l->axis[0].step * l->axis[1].step * l->plane;
     int64_t at = i * p->taps;
     for (int64_t k = 0; k < l->taps; k++) {
@@ -174,9 +197,11 @@ static void put_words(const lines *l, const phase *p, int64_t i)
         l->offset[p->first + at] = (int32_t)(i * planes + place);
         for (int64_t s = 0; s < strips; s++) {
             const int64_t row = s * l->out / strips, rows = (s + 1) * l->out / strips - row;
-            uint32_t *to = l->weight + p->first * l->out + row * words + at * rows;
-            for (int64_t o = 0; o < rows; o++) {
-                to[o] = weight_at(l, row + o, 2 * i, k) << 16 | weight_at(l, row + o, 2 * i + 1, k);
+            uint32_t *to = weight + row * words + at * rows;
+            if (l->tiles) to = weight + dt__bf16_tile_word(l->out, 0, at);
+            const int64_t step = l->tiles ? DT__BF16_TILE_SIDE : 1;
+            for (int64_t o = row; o < row + rows; o++, to += step) {
+                *to = weight_at(l, o, 2 * i, k) << 16 | weight_at(l, o, 2 * i + 1, k);
             }
         }
         at++;
@@ -273,14 +298,15 @@ static void run_phase(const job *j, const phase *p, const uint32_t *canvas, floa
     const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart);
     for (int64_t r = 0; r < rows && columns > 0; r += l->rows) {
         const int64_t n = dt__min_i64(l->rows, rows - r);
-        j->kernels->bf16_lines(&(dt__bf16_lines){ .outputs = l->out,
-                                                  .words = l->words_in * p->taps,
-                                                  .n = (n - 1) * l->width + columns,
-                                                  .w = l->weight + p->first * l->out,
-                                                  .offset = l->offset + p->first,
-                                                  .x = canvas + r * l->width,
-                                                  .y = line,
-                                                  .ldy = l->rows * l->width });
+        const dt__bf16_lines lines_of = { .outputs = l->out,
+                                          .words = l->words_in * p->taps,
+                                          .n = (n - 1) * l->width + columns,
+                                          .w = l->weight + p->first * rows_held(l),
+                                          .offset = l->offset + p->first,
+                                          .x = canvas + r * l->width,
+                                          .y = line,
+                                          .ldy = l->rows * l->width };
+        (l->tiles ? j->kernels->tile_lines : j->kernels->bf16_lines)(&lines_of);
         put_rows(l, p, r, n, line, y);
     }
 }
@@ -306,6 +332,7 @@ static void line_share(const void *args, const dt__share *s)
 static void run_lines(const dt__kernels *kernels, const lines *l)
 {
     const job j = { l, kernels };
+    if (l->tiles) memset(l->weight, 0, (size_t)(most_words(l) * rows_held(l)) * sizeof *l->weight);
     dt__parallel(l->words_in, 8 * l->taps * l->out, put_share, l);
     const int64_t sample = l->axis[0].to * l->axis[1].to * l->out * l->taps;
     dt__parallel(l->c->batch, dt__max_i64(1, sample / 16) * l->words_in, line_share, &j);
@@ -316,6 +343,7 @@ static void run_lines(const dt__kernels *kernels, const lines *l)
 /* Canvas of x: [channel][row][phase][cell]; panels of dy: [panel][row][word][lanes]. */
 typedef struct sums {
     const dt__conv *c;
+    bool tiles;
     int64_t columns; /* of dW's row */
     int64_t words, cells, width, height, canvas_halves, panel_words;
     int64_t parts, part; /* of the batch; floats of the sums of one */
@@ -338,6 +366,7 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
     const dt__conv *c = w->conv;
     const int64_t lanes = dt__round_up(c->out, 16);
     *s = (sums){ .c = c, .columns = c->in * dt__conv_taps(c), .dw = w->to_w };
+    s->tiles = w->products == DT_PRODUCTS_BF16_TILES;
     s->words = dt__ceil_div(c->y_size[1], 2);
     s->cells = 2 * s->words + reach_of(c, 1) / c->stride[1];
     s->width = c->stride[1] * s->cells;
@@ -409,15 +438,16 @@ static void add_sample(const sum_job *j, const float *dy, const uint16_t *canvas
                                                       .ldx = plane,
                                                       .to = panel + r * s->words * lanes });
         }
-        j->kernels->bf16_sums(&(dt__bf16_sums){ .columns = s->columns,
-                                                .lanes = lanes,
-                                                .rows = c->y_size[0],
-                                                .words = s->words,
-                                                .dy = panel,
-                                                .x = canvas,
-                                                .x_row = c->stride[0] * s->width,
-                                                .offset = s->offset,
-                                                .dw = sum + o * s->columns });
+        const dt__bf16_sums sums_of = { .columns = s->columns,
+                                        .lanes = lanes,
+                                        .rows = c->y_size[0],
+                                        .words = s->words,
+                                        .dy = panel,
+                                        .x = canvas,
+                                        .x_row = c->stride[0] * s->width,
+                                        .offset = s->offset,
+                                        .dw = sum + o * s->columns };
+        (s->tiles ? j->kernels->tile_sums : j->kernels->bf16_sums)(&sums_of);
     }
 }
 
