@@ -24,11 +24,13 @@
 static void gemm_strip_rows(int64_t n, int64_t depth, const float *x, int64_t ldx, int64_t step,
                             float *y)
 {
-    for (int64_t p = 0; p < depth; p += DT__BF16_TILE, x += DT__BF16_TILE) {
-        const int64_t terms = dt__min_i64(depth - p, DT__BF16_TILE);
-        if (n < step || terms <= PAIRS) memset(y, 0, (size_t)(step * PAIRS) * sizeof *y);
-        for (int64_t i = 0; i < n; i++) pair_row(terms, x + i * ldx, y + i * PAIRS);
-        y += step * PAIRS;
+    if (n < step || depth % DT__BF16_TILE != 0) {
+        memset(y, 0, (size_t)(step * GEMM_PACKED(depth)) * sizeof *y);
+    }
+    for (int64_t i = 0; i < n; i++, x += ldx, y += PAIRS) {
+        for (int64_t p = 0; p < depth; p += DT__BF16_TILE) {
+            pair_row(dt__min_i64(depth - p, DT__BF16_TILE), x + p, y + p / 2 * step);
+        }
     }
 }
 
@@ -51,43 +53,66 @@ static int64_t gemm_width(int64_t rows)
     return DT__GEMM_WIDTH;
 }
 
-/* The sums of a strip and a panel begin with c, or with zeros. */
-DT__INLINE void begin_sums(dt__tiles *t, bool add, bool both, const float *c, int64_t ldc)
+/* Sums of a strip, of up to 4 panels: rows an odd number of cache lines apart. */
+typedef float sum_block[GEMM_STRIP][DT__GEMM_WIDTH * DT__GEMM_PANEL + 16];
+
+/* Sums of a strip and a panel, and where a part of their terms finds and leaves them. */
+typedef struct corner {
+    const float *from, *a, *b; /* from NULL: zeros */
+    float *to;
+    int64_t ld_from, ld_to, depth;
+    bool both; /* more than 16 rows */
+    bool away; /* `to` is in no near cache: it is fetched while terms are added */
+} corner;
+
+/* Rows r ... past-1 of a corner, two cache lines each. */
+DT__INLINE void fetch_rows(const float *c, int64_t ldc, int64_t r, int64_t past)
 {
-    const int64_t bytes = ldc * (int64_t)sizeof *c;
+    for (; r < past; r++) {
+        _mm_prefetch((const char *)(c + r * ldc), _MM_HINT_T1);
+        _mm_prefetch((const char *)(c + r * ldc + ROWS), _MM_HINT_T1);
+    }
+}
+
+DT__INLINE void begin_sums(dt__tiles *t, bool both, const corner *c)
+{
+    const int64_t bytes = c->ld_from * (int64_t)sizeof *c->from;
     (void)t;
-    if (!add) {
+    if (c->from == NULL) {
         DT__TILE_ZERO(t, 0);
         DT__TILE_ZERO(t, 1);
         DT__TILE_ZERO(t, 2);
         DT__TILE_ZERO(t, 3);
         return;
     }
-    DT__TILE_LOAD(t, 0, c, bytes);
-    DT__TILE_LOAD(t, 1, c + ROWS, bytes);
+    DT__TILE_LOAD(t, 0, c->from, bytes);
+    DT__TILE_LOAD(t, 1, c->from + ROWS, bytes);
     if (!both) return;
-    DT__TILE_LOAD(t, 2, c + ROWS * ldc, bytes);
-    DT__TILE_LOAD(t, 3, c + ROWS * ldc + ROWS, bytes);
+    DT__TILE_LOAD(t, 2, c->from + ROWS * c->ld_from, bytes);
+    DT__TILE_LOAD(t, 3, c->from + ROWS * c->ld_from + ROWS, bytes);
 }
 
-DT__INLINE void end_sums(dt__tiles *t, bool both, float *c, int64_t ldc)
+DT__INLINE void end_sums(dt__tiles *t, bool both, const corner *c)
 {
-    const int64_t bytes = ldc * (int64_t)sizeof *c;
+    const int64_t bytes = c->ld_to * (int64_t)sizeof *c->to;
     (void)t;
-    DT__TILE_STORE(t, 0, c, bytes);
-    DT__TILE_STORE(t, 1, c + ROWS, bytes);
+    DT__TILE_STORE(t, 0, c->to, bytes);
+    DT__TILE_STORE(t, 1, c->to + ROWS, bytes);
     if (!both) return;
-    DT__TILE_STORE(t, 2, c + ROWS * ldc, bytes);
-    DT__TILE_STORE(t, 3, c + ROWS * ldc + ROWS, bytes);
+    DT__TILE_STORE(t, 2, c->to + ROWS * c->ld_to, bytes);
+    DT__TILE_STORE(t, 3, c->to + ROWS * c->ld_to + ROWS, bytes);
 }
 
-/* Adds all terms of a strip, of 16 rows or of both halves, and a panel. */
-DT__INLINE void add_terms(dt__tiles *t, bool both, const gemm_strip *s, const float *b)
+/* Adds terms of a strip, of 16 rows or of both halves, and a panel. */
+DT__INLINE void add_terms(dt__tiles *t, bool both, const corner *c)
 {
     const int64_t of_a = PAIRS * sizeof(float), of_b = DT__GEMM_PANEL * sizeof(float);
-    const float *a = s->a;
+    const float *a = c->a, *b = c->b;
+    const int64_t rows = both ? GEMM_STRIP : ROWS, steps = c->depth / PAIRS;
+    const int64_t fetched = c->away ? dt__ceil_div(rows, steps) : 0;
+    int64_t row = 0;
     (void)t;
-    for (int64_t p = 0; p < s->depth; p += PAIRS) {
+    for (int64_t p = 0; p < c->depth; p += PAIRS) {
         DT__TILE_LOAD(t, 4, a, of_a);
         DT__TILE_LOAD(t, 6, b, of_b);
         DT__TILE_LOAD(t, 7, b + ROWS, of_b);
@@ -98,44 +123,70 @@ DT__INLINE void add_terms(dt__tiles *t, bool both, const gemm_strip *s, const fl
             DT__TILE_MULTIPLY_BF16(t, 2, 5, 6);
             DT__TILE_MULTIPLY_BF16(t, 3, 5, 7);
         }
-        a += (both ? 2 : 1) * ROWS * PAIRS;
+        fetch_rows(c->to, c->ld_to, row, dt__min_i64(row + fetched, rows));
+        row += fetched;
+        a += rows * PAIRS;
         b += PAIRS * DT__GEMM_PANEL;
     }
 }
 
-static void multiply_panel(const gemm_strip *s, const float *b, bool add, float *c, int64_t ldc)
+static void add_corner(dt__tiles *t, const corner *c)
 {
-    dt__tiles *const t = s->state;
-    if (s->rows > ROWS) {
-        begin_sums(t, add, true, c, ldc);
-        add_terms(t, true, s, b);
-        end_sums(t, true, c, ldc);
+    if (c->both) {
+        begin_sums(t, true, c);
+        add_terms(t, true, c);
+        end_sums(t, true, c);
     } else {
-        begin_sums(t, add, false, c, ldc);
-        add_terms(t, false, s, b);
-        end_sums(t, false, c, ldc);
+        begin_sums(t, false, c);
+        add_terms(t, false, c);
+        end_sums(t, false, c);
     }
 }
 
-/* Rows that fill no tiles go through a block of c that does. */
+/* Copies n columns of rows. */
+static void copy_rows(int64_t rows, int64_t n, const float *from, int64_t ld_from, float *to,
+                      int64_t ld_to)
+{
+    for (int64_t i = 0; i < rows; i++) {
+        memcpy(to + i * ld_to, from + i * ld_from, (size_t)n * sizeof *to);
+    }
+}
+
+#define PIECE 128 /* pairs of a strip, and of a panel, that the first cache holds at once */
+
+/* Up to 4 panels from column j on, piece by piece of their terms. Between two pieces sums are in a
+ * block; so are those of rows that fill no tiles. */
+static void multiply_panels(const gemm_strip *s, int64_t j, int64_t columns)
+{
+    _Alignas(64) sum_block block;
+    const int64_t ld = DT__COUNT_OF(block[0]);
+    const bool whole = s->rows % ROWS == 0;
+    if (s->add && !whole) copy_rows(s->rows, columns, s->c + j, s->ldc, block[0], ld);
+    for (int64_t p = 0; p < s->depth; p += PIECE) {
+        const bool first = p == 0, last = p + PIECE >= s->depth;
+        corner c = { .a = s->a + p * GEMM_ROOM(s->rows),
+                     .depth = dt__min_i64(PIECE, s->depth - p),
+                     .both = s->rows > ROWS };
+        for (int64_t k = 0; k < columns; k += DT__GEMM_PANEL) {
+            float *const at = s->c + j + k, *const held = block[0] + k;
+            c.b = s->b + (j + k) / DT__GEMM_PANEL * s->next + p * DT__GEMM_PANEL;
+            c.from = !first || !whole ? held : at;
+            c.ld_from = !first || !whole ? ld : s->ldc;
+            if (first && !s->add) c.from = NULL;
+            c.to = last && whole ? at : held;
+            c.ld_to = last && whole ? s->ldc : ld;
+            c.away = last && whole;
+            add_corner(s->state, &c);
+        }
+    }
+    if (!whole) copy_rows(s->rows, columns, block[0], ld, s->c + j, s->ldc);
+}
+
 static void gemm_multiply(const gemm_strip *s, int64_t columns)
 {
-    _Alignas(64) float block[GEMM_STRIP][DT__GEMM_PANEL];
-    const bool whole = s->rows % ROWS == 0;
-    for (int64_t j = 0; j < columns; j += DT__GEMM_PANEL) {
-        const float *b = s->b + j / DT__GEMM_PANEL * s->next;
-        float *c = s->c + j;
-        if (whole) {
-            multiply_panel(s, b, s->add, c, s->ldc);
-            continue;
-        }
-        for (int64_t i = 0; s->add && i < s->rows; i++) {
-            memcpy(block[i], c + i * s->ldc, sizeof block[i]);
-        }
-        multiply_panel(s, b, s->add, block[0], DT__GEMM_PANEL);
-        for (int64_t i = 0; i < s->rows; i++) {
-            memcpy(c + i * s->ldc, block[i], sizeof block[i]);
-        }
+    const int64_t most = DT__GEMM_WIDTH * DT__GEMM_PANEL;
+    for (int64_t j = 0; j < columns; j += most) {
+        multiply_panels(s, j, dt__min_i64(most, columns - j));
     }
 }
 
