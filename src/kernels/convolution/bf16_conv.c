@@ -243,12 +243,15 @@ static void draw_rows(const job *j, const run rows, const run columns, const flo
                       const float *second, uint32_t *to)
 {
     const axis *of = j->l->axis;
-    for (int64_t r = 0; r < rows.n; r++) {
-        const int64_t at = (rows.first + r * of[0].step) * of[1].from + columns.first;
-        const dt__bf16_row row = { columns.n, of[1].step, first + at };
-        j->kernels->bf16_pairs(&row, second != NULL ? second + at : NULL,
-                               to + (rows.cell + r) * j->l->width + columns.cell);
-    }
+    const int64_t at = rows.first * of[1].from + columns.first, width = j->l->width;
+    j->kernels->bf16_pairs(&(dt__bf16_rows){ .rows = rows.n,
+                                             .n = columns.n,
+                                             .step = of[1].step,
+                                             .x = first + at,
+                                             .ldx = of[0].step * of[1].from,
+                                             .ldy = width },
+                           second != NULL ? second + at : NULL,
+                           to + rows.cell * width + columns.cell);
 }
 
 static void draw(const job *j, const float *x, uint32_t *canvas)
@@ -407,16 +410,19 @@ static void draw_halves(const sum_job *j, const float *x, uint16_t *canvas)
     const axis columns = {
         .from = c->x_size[1], .step = c->stride[1], .low = c->padding[1], .cells = s->cells
     };
-    for (int64_t i = 0; i < c->in; i++) {
-        for (int64_t r = 0; r < c->x_size[0] && r + c->padding[0] < s->height; r++) {
-            uint16_t *to = canvas + (i * s->height + r + c->padding[0]) * s->width;
-            const float *row = x + (i * c->x_size[0] + r) * c->x_size[1];
-            for (int64_t b = 0; b < c->stride[1]; b++) {
-                const run of = run_of(&columns, b);
-                if (of.n == 0) continue;
-                j->kernels->bf16_row(&(dt__bf16_row){ of.n, c->stride[1], row + of.first },
-                                     to + b * s->cells + of.cell);
-            }
+    const int64_t rows = dt__min_i64(c->x_size[0], s->height - c->padding[0]);
+    for (int64_t i = 0; rows > 0 && i < c->in; i++) {
+        uint16_t *to = canvas + (i * s->height + c->padding[0]) * s->width;
+        for (int64_t b = 0; b < c->stride[1]; b++) {
+            const run of = run_of(&columns, b);
+            if (of.n == 0) continue;
+            const dt__bf16_rows image = { .rows = rows,
+                                          .n = of.n,
+                                          .step = c->stride[1],
+                                          .x = x + i * dt__conv_x_plane(c) + of.first,
+                                          .ldx = c->x_size[1],
+                                          .ldy = s->width };
+            j->kernels->bf16_row(&image, to + b * s->cells + of.cell);
         }
     }
 }
@@ -469,16 +475,19 @@ static void sum_share(const void *args, const dt__share *share)
     }
 }
 
-/* Sums the parts, in order, into rows of dW. */
-DT__LOOP(join_share, sums, s, o)
+/* Sums the parts of a column, in order, into dW. */
+DT__LOOP(join_share, sums, s, k)
 {
-    const int64_t lanes = lanes_of(s, o / 32);
-    const float *from = s->sum + o / 32 * 32 * s->columns + o % 32;
-    float *to = s->dw + o * s->columns;
-    for (int64_t k = 0; k < s->columns; k++) {
-        float sum = from[k * lanes];
-        for (int64_t p = 1; p < s->parts; p++) sum += from[p * s->part + k * lanes];
-        to[k] = sum;
+    for (int64_t o = 0; o < s->c->out; o += 32) {
+        const int64_t lanes = lanes_of(s, o / 32), some = dt__min_i64(lanes, s->c->out - o);
+        const float *from = s->sum + o * s->columns + k * lanes;
+        float sum[32];
+        memcpy(sum, from, (size_t)lanes * sizeof *sum);
+        for (int64_t p = 1; p < s->parts; p++) {
+            from += s->part;
+            for (int64_t l = 0; l < lanes; l++) sum[l] += from[l];
+        }
+        for (int64_t l = 0; l < some; l++) s->dw[(o + l) * s->columns + k] = sum[l];
     }
 }
 
@@ -488,7 +497,7 @@ static void run_sums(const dt__kernels *kernels, const sums *s)
     const int64_t sample = dt__max_i64(1, s->columns / 16) * s->panel_words;
     set_offsets(s);
     dt__parallel(s->parts, sample * dt__ceil_div(s->c->batch, s->parts), sum_share, &j);
-    dt__parallel(s->c->out, s->columns * s->parts, join_share, s);
+    dt__parallel(s->columns, s->c->out * s->parts, join_share, s);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */

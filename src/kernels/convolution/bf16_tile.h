@@ -49,12 +49,13 @@ typedef struct dt__bf16_sums {
     float *dw;
 } dt__bf16_sums;
 
-/* n elements of a row, `step` apart, to be rounded. With a second row (or NULL: zeros) they become
- * words whose high halves are of the first one. */
-typedef struct dt__bf16_row {
-    int64_t n, step;
+/* Rows of n elements, `step` apart, to be rounded; rows of x are ldx elements apart, those of the
+ * result ldy. With second rows (or NULL: zeros) they become words whose high halves are of x. */
+typedef struct dt__bf16_rows {
+    int64_t rows, n, step;
     const float *x;
-} dt__bf16_row;
+    int64_t ldx, ldy;
+} dt__bf16_rows;
 
 /* to[p][l] = the word of x[l][2 p], its low half, and x[l][2 p + 1], for l < rows; zeros where a
  * row of n elements ends, and for the other lanes. */
