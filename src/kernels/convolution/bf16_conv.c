@@ -343,12 +343,16 @@ static void run_lines(const dt__kernels *kernels, const lines *l)
 
 /* ---- dW -------------------------------------------------------------------------------------- */
 
-/* Canvas of x: [channel][row][phase][cell]; panels of dy: [panel][row][word][lanes]. */
+/* Canvas of x: [channel][phase][row][cell], where an axis of stride s has s phases; panels of dy:
+ * [panel][row][word][lanes]. With tiles, rows of dy lie as far apart as rows of the canvas, with
+ * zeros between them, so that all of them are a single row. */
 typedef struct sums {
     const dt__conv *c;
     bool tiles;
+    axis axis[2];
     int64_t columns; /* of dW's row */
-    int64_t words, cells, width, height, canvas_halves, panel_words;
+    int64_t words, pitch, width, plane, canvas_halves,
+        panel_words;     /* pitch: words of a panel row */
     int64_t parts, part; /* of the batch; floats of the sums of one */
     const float *x, *dy;
     float *dw;
@@ -370,12 +374,14 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
     const int64_t lanes = dt__round_up(c->out, 16);
     *s = (sums){ .c = c, .columns = c->in * dt__conv_taps(c), .dw = w->to_w };
     s->tiles = w->products == DT_PRODUCTS_BF16_TILES;
+    for (int i = 0; i < 2; i++) s->axis[i] = axis_of(c, false, i);
     s->words = dt__ceil_div(c->y_size[1], 2);
-    s->cells = 2 * s->words + reach_of(c, 1) / c->stride[1];
-    s->width = c->stride[1] * s->cells;
-    s->height = (c->y_size[0] - 1) * c->stride[0] + reach_of(c, 0) + 1;
-    s->canvas_halves = dt__round_up(c->in * s->height * s->width + DT__BF16_BEHIND / 2, 32);
-    s->panel_words = c->y_size[0] * s->words * lanes;
+    s->width = dt__round_up(2 * s->words + reach_of(c, 1) / c->stride[1], 2);
+    s->plane = s->axis[0].cells * s->width;
+    s->pitch = s->tiles ? s->width / 2 : s->words;
+    const int64_t planes = c->in * c->stride[0] * c->stride[1];
+    s->canvas_halves = dt__round_up(planes * s->plane + s->width + DT__BF16_BEHIND / 2, 32);
+    s->panel_words = c->y_size[0] * s->pitch * lanes;
     s->part = s->columns * lanes;
     s->parts = dt__min_i64(MOST_PARTS, dt__max_i64(4, PARTS_FLOATS / dt__max_i64(1, s->part)));
     s->parts = dt__min_i64(s->parts, c->batch);
@@ -389,12 +395,12 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
 static void set_offsets(const sums *s)
 {
     const dt__conv *c = s->c;
-    const int64_t taps = dt__conv_taps(c);
+    const int64_t taps = dt__conv_taps(c), apart[] = { c->stride[0], c->stride[1] };
     for (int64_t k = 0; k < s->columns; k++) {
-        const int64_t tap = k % taps, row = tap / c->kernel[1] * c->dilation[0];
-        const int64_t column = tap % c->kernel[1] * c->dilation[1];
-        s->offset[k] = (int32_t)((k / taps * s->height + row) * s->width +
-                                 column % c->stride[1] * s->cells + column / c->stride[1]);
+        const int64_t row = k % taps / c->kernel[1] * c->dilation[0];
+        const int64_t column = k % taps % c->kernel[1] * c->dilation[1];
+        const int64_t at = (k / taps * apart[0] + row % apart[0]) * apart[1] + column % apart[1];
+        s->offset[k] = (int32_t)(at * s->plane + row / apart[0] * s->width + column / apart[1]);
     }
 }
 
@@ -406,23 +412,19 @@ typedef struct sum_job {
 static void draw_halves(const sum_job *j, const float *x, uint16_t *canvas)
 {
     const sums *s = j->s;
-    const dt__conv *c = s->c;
-    const axis columns = {
-        .from = c->x_size[1], .step = c->stride[1], .low = c->padding[1], .cells = s->cells
-    };
-    const int64_t rows = dt__min_i64(c->x_size[0], s->height - c->padding[0]);
-    for (int64_t i = 0; rows > 0 && i < c->in; i++) {
-        uint16_t *to = canvas + (i * s->height + c->padding[0]) * s->width;
-        for (int64_t b = 0; b < c->stride[1]; b++) {
-            const run of = run_of(&columns, b);
-            if (of.n == 0) continue;
-            const dt__bf16_rows image = { .rows = rows,
-                                          .n = of.n,
-                                          .step = c->stride[1],
-                                          .x = x + i * dt__conv_x_plane(c) + of.first,
-                                          .ldx = c->x_size[1],
+    const axis *a = s->axis;
+    uint16_t *to = canvas;
+    for (int64_t i = 0; i < s->c->in; i++, x += a[0].from * a[1].from) {
+        for (int64_t k = 0; k < a[0].step * a[1].step; k++, to += s->plane) {
+            const run rows = run_of(&a[0], k / a[1].step), columns = run_of(&a[1], k % a[1].step);
+            if (columns.n == 0) continue;
+            const dt__bf16_rows image = { .rows = rows.n,
+                                          .n = columns.n,
+                                          .step = a[1].step,
+                                          .x = x + rows.first * a[1].from + columns.first,
+                                          .ldx = a[0].step * a[1].from,
                                           .ldy = s->width };
-            j->kernels->bf16_row(&image, to + b * s->cells + of.cell);
+            j->kernels->bf16_row(&image, to + rows.cell * s->width + columns.cell);
         }
     }
 }
@@ -436,21 +438,22 @@ static void add_sample(const sum_job *j, const float *dy, const uint16_t *canvas
     const int64_t plane = dt__conv_y_plane(c);
     for (int64_t o = 0; o < c->out; o += 32) {
         const int64_t lanes = lanes_of(s, o / 32), rows = dt__min_i64(lanes, c->out - o);
+        uint32_t *to = panel + o * c->y_size[0] * s->pitch;
         for (int64_t r = 0; r < c->y_size[0]; r++) {
             j->kernels->bf16_panel(&(dt__bf16_panel){ .rows = rows,
                                                       .lanes = lanes,
                                                       .n = c->y_size[1],
                                                       .x = dy + o * plane + r * c->y_size[1],
                                                       .ldx = plane,
-                                                      .to = panel + r * s->words * lanes });
+                                                      .to = to + r * s->pitch * lanes });
         }
         const dt__bf16_sums sums_of = { .columns = s->columns,
                                         .lanes = lanes,
-                                        .rows = c->y_size[0],
-                                        .words = s->words,
-                                        .dy = panel,
+                                        .rows = s->tiles ? 1 : c->y_size[0],
+                                        .words = s->tiles ? c->y_size[0] * s->pitch : s->words,
+                                        .dy = to,
                                         .x = canvas,
-                                        .x_row = c->stride[0] * s->width,
+                                        .x_row = s->width,
                                         .offset = s->offset,
                                         .dw = sum + o * s->columns };
         (s->tiles ? j->kernels->tile_sums : j->kernels->bf16_sums)(&sums_of);
@@ -465,6 +468,7 @@ static void sum_share(const void *args, const dt__share *share)
     uint16_t *canvas = s->canvas + share->thread * s->canvas_halves;
     uint32_t *panel = s->panel + share->thread * s->panel_words;
     memset(canvas, 0, (size_t)s->canvas_halves * sizeof *canvas);
+    if (s->tiles) memset(panel, 0, (size_t)s->panel_words * sizeof *panel);
     for (int64_t p = share->first; p < share->past; p++) {
         float *sum = s->sum + p * s->part;
         memset(sum, 0, (size_t)s->part * sizeof *sum);

@@ -186,11 +186,11 @@ static void copy_column(const dt__bf16_sums *s, int64_t first, int64_t past, int
     for (int64_t at = first; at < past; r++, p = 0) {
         const int64_t piece = dt__min_i64(s->words - p, past - at);
         const uint16_t *x = s->x + s->offset[k] + r * s->x_row + 2 * p;
-        for (int64_t i = 0; i < piece; i += SIDE) {
-            const int64_t left = piece - i;
-            const __mmask16 some = (__mmask16)(left < SIDE ? (1U << left) - 1 : 0xffff);
-            store(to + (at - first) + i, _mm512_maskz_loadu_ps(some, x + 2 * i));
-        }
+        uint32_t *here = to + (at - first);
+        int64_t i = 0;
+        for (; i + SIDE <= piece; i += SIDE) store(here + i, load(x + 2 * i));
+        const __mmask16 some = (__mmask16)((1U << (piece - i)) - 1);
+        if (i < piece) store(here + i, _mm512_maskz_loadu_ps(some, x + 2 * i));
         at += piece;
     }
     store(to + (past - first), _mm512_setzero_ps());
