@@ -105,6 +105,12 @@ static int64_t most_words(const lines *l)
     return l->words_in * l->taps + phases * behind;
 }
 
+/* Phases whose columns lie between each other's, which are computed before they are written: of a
+ * stride of 2 both, else one at a time. */
+static int together(const lines *l) { return l->axis[1].apart == 2 ? 2 : 1; }
+
+static int64_t line_floats(const lines *l) { return l->out * l->rows * l->width; }
+
 static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines *l)
 {
     size_t bytes = 0;
@@ -127,7 +133,7 @@ static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines 
     l->weight = take(&bytes, base, most_words(l) * rows_held(l), sizeof *l->weight);
     l->offset = take(&bytes, base, most_words(l), sizeof *l->offset);
     l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
-    l->line = take(&bytes, base, threads * l->out * l->rows * l->width, sizeof *l->line);
+    l->line = take(&bytes, base, threads * together(l) * line_floats(l), sizeof *l->line);
     return bytes;
 }
 
@@ -271,45 +277,66 @@ static void draw(const job *j, const float *x, uint32_t *canvas)
 
 /* ---- lines of a sample ----------------------------------------------------------------------- */
 
-/* Writes rows r ... of the phase's result from a line, with the bias. */
+/* Columns of the phase's result. */
+static int64_t columns_of(const lines *l, const phase *p)
+{
+    return dt__ceil_div(l->axis[1].to - p->b[1], l->axis[1].apart);
+}
+
+/* Writes a row of phases, from lines that lie `next` apart. */
+static void put_row(const lines *l, const phase *p, const float *from, int64_t next, float bias,
+                    float *to)
+{
+    const int64_t columns = columns_of(l, p), apart = l->axis[1].apart;
+    if (apart == 1 && l->bias == NULL) {
+        memcpy(to, from, (size_t)columns * sizeof *to);
+    } else if (apart == 1) {
+        for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
+    } else if (apart == 2) {
+        const float *second = from + next;
+        const int64_t pairs = columns_of(l, p + 1);
+        for (int64_t k = 0; k < pairs; k++) {
+            to[2 * k] = from[k] + bias;
+            to[2 * k + 1] = second[k] + bias;
+        }
+        if (pairs < columns) to[2 * pairs] = from[pairs] + bias;
+    } else {
+        for (int64_t k = 0; k < columns; k++) to[k * apart] = from[k] + bias;
+    }
+}
+
+/* Writes rows r ... of the phases' result from their lines, with the bias. */
 static void put_rows(const lines *l, const phase *p, int64_t r, int64_t n, const float *line,
                      float *y)
 {
     const axis *a = l->axis;
-    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart), ld = l->rows * l->width;
     for (int64_t o = 0; o < l->out; o++) {
         const float bias = l->bias != NULL ? l->bias[o] : 0;
         for (int64_t i = 0; i < n; i++) {
-            const float *from = line + o * ld + i * l->width;
-            float *to = y + (o * a[0].to + p->b[0] + (r + i) * a[0].apart) * a[1].to + p->b[1];
-            if (a[1].apart == 1 && l->bias == NULL) {
-                memcpy(to, from, (size_t)columns * sizeof *to);
-            } else if (a[1].apart == 1) {
-                for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
-            } else {
-                for (int64_t k = 0; k < columns; k++) to[k * a[1].apart] = from[k] + bias;
-            }
+            const float *from = line + (o * l->rows + i) * l->width;
+            const int64_t row = p->b[0] + (r + i) * a[0].apart;
+            put_row(l, p, from, line_floats(l), bias, y + (o * a[0].to + row) * a[1].to + p->b[1]);
         }
     }
 }
 
-static void run_phase(const job *j, const phase *p, const uint32_t *canvas, float *line, float *y)
+static void run_phases(const job *j, const phase *p, const uint32_t *canvas, float *line, float *y)
 {
     const lines *l = j->l;
-    const axis *a = l->axis;
-    const int64_t rows = dt__ceil_div(a[0].to - p->b[0], a[0].apart);
-    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart);
-    for (int64_t r = 0; r < rows && columns > 0; r += l->rows) {
+    const int64_t rows = dt__ceil_div(l->axis[0].to - p->b[0], l->axis[0].apart);
+    for (int64_t r = 0; r < rows && columns_of(l, p) > 0; r += l->rows) {
         const int64_t n = dt__min_i64(l->rows, rows - r);
-        const dt__bf16_lines lines_of = { .outputs = l->out,
-                                          .words = l->words_in * p->taps,
-                                          .n = (n - 1) * l->width + columns,
-                                          .w = l->weight + p->first * rows_held(l),
-                                          .offset = l->offset + p->first,
-                                          .x = canvas + r * l->width,
-                                          .y = line,
-                                          .ldy = l->rows * l->width };
-        (l->tiles ? j->kernels->tile_lines : j->kernels->bf16_lines)(&lines_of);
+        for (int i = 0; i < together(l) && columns_of(l, p + i) > 0; i++) {
+            const dt__bf16_lines lines_of = { .outputs = l->out,
+                                              .words = l->words_in * p[i].taps,
+                                              .n = (n - 1) * l->width + columns_of(l, p + i),
+                                              .w = l->weight + p[i].first * rows_held(l),
+                                              .offset = l->offset + p[i].first,
+                                              .x = canvas + r * l->width,
+                                              .y = line + i * line_floats(l),
+                                              .ldy = l->rows * l->width };
+            (l->tiles ? j->kernels->tile_lines : j->kernels->bf16_lines)(&lines_of);
+        }
         put_rows(l, p, r, n, line, y);
     }
 }
@@ -320,14 +347,17 @@ static void line_share(const void *args, const dt__share *s)
     const job *j = args;
     const lines *l = j->l;
     uint32_t *canvas = l->canvas + s->thread * l->canvas_words;
-    float *line = l->line + s->thread * l->out * l->rows * l->width;
+    float *line = l->line + s->thread * together(l) * line_floats(l);
     const int64_t from = l->in * l->axis[0].from * l->axis[1].from;
     const int64_t to = l->out * l->axis[0].to * l->axis[1].to;
     memset(canvas, 0, (size_t)l->canvas_words * sizeof *canvas);
     for (int64_t n = s->first; n < s->past; n++) {
         draw(j, l->x + n * from, canvas);
-        for (phase p = { .taps = -1 }; next_phase(l, &p);) {
-            run_phase(j, &p, canvas, line, l->y + n * to);
+        for (phase p[2] = { { .taps = -1 } }; next_phase(l, &p[0]);) {
+            p[1] = p[0];
+            if (together(l) == 2) next_phase(l, &p[1]);
+            run_phases(j, p, canvas, line, l->y + n * to);
+            p[0] = p[together(l) - 1];
         }
     }
 }
