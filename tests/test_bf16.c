@@ -144,6 +144,74 @@ START_TEST(a_product_has_the_bits_of_the_formula)
 }
 END_TEST
 
+/* ---- blocks, sources and sinks --------------------------------------------------------------- */
+
+typedef struct matrix {
+    float *x;
+    int64_t ld;
+} matrix;
+
+static void fill(const void *from, const dt__patch *p)
+{
+    const matrix *m = from;
+    for (int64_t r = p->r0; r < p->r1; r++) {
+        memcpy((float *)p->y + (r - p->r0) * p->ldy, m->x + r * m->ld + p->c0,
+               (size_t)(p->c1 - p->c0) * sizeof(float));
+    }
+}
+
+static void take(void *to, const dt__patch *p)
+{
+    const matrix *m = to;
+    for (int64_t r = p->r0; r < p->r1; r++) {
+        memcpy(m->x + r * m->ld + p->c0, (const float *)p->y + (r - p->r0) * p->ldy,
+               (size_t)(p->c1 - p->c0) * sizeof(float));
+    }
+}
+
+/* More rows, terms and columns than are packed at once: the bits of the plain kernels compiled for
+ * AVX2, from memory, and with operands and the result that are none. */
+START_TEST(blocks_and_sources_have_the_same_bits)
+{
+    enum { M = 1060, N = 150, K = 530 };
+    uint64_t state = (uint64_t)_i;
+    const bool trans_a = _i & TRANS_A, trans_b = _i & TRANS_B, tiles = _i & BY_TILES;
+    const matrix a = { numbers(M * K, &state), trans_a ? M : K };
+    const matrix b = { numbers(N * K, &state), trans_b ? K : N };
+    float *const bias = numbers(N, &state), *const c[] = { numbers(M * N, &state),
+                                                           numbers(M * N, &state),
+                                                           numbers(M * N, &state) };
+    dt__gemm g = { .trans_a = trans_a, .trans_b = trans_b, .m = M, .n = N, .k = K, .bias = bias };
+    g.a = a.x;
+    g.lda = a.ld;
+    g.b = b.x;
+    g.ldb = b.ld;
+    g.ldc = N;
+    const uint64_t masks[] = { UINT64_MAX, DT_CPU_AVX2 };
+    for (int i = 0; i < 2; i++) {
+        dt_ctx *ctx = context(1 + i, masks[i]);
+        g.c = c[i];
+        multiply(ctx, tiles, g);
+        dt_ctx_free(ctx);
+    }
+    const dt__source a_source = { fill, &a }, b_source = { fill, &b };
+    matrix to = { c[2], N };
+    const dt__sink sink = { take, &to };
+    dt_ctx *ctx = context(2, UINT64_MAX);
+    g.a = g.b = g.c = NULL;
+    g.a_source = &a_source;
+    g.b_source = &b_source;
+    g.c_sink = &sink;
+    multiply(ctx, tiles, g);
+    dt_ctx_free(ctx);
+    for (int i = 1; i < 3; i++) ck_assert_mem_eq(c[0], c[i], M * N * sizeof(float));
+    for (int i = 0; i < 3; i++) free(c[i]);
+    free(a.x);
+    free(b.x);
+    free(bias);
+}
+END_TEST
+
 /* Sums around the smallest normal number, where the processor flushes what rounds to less. */
 START_TEST(sums_that_are_denormal_are_flushed)
 {
@@ -400,8 +468,8 @@ static dt_tensor *tensor(dt_ctx *ctx, const char *name, int rank, const int64_t 
     return x;
 }
 
-/* A linear layer under DT_PRODUCTS_BF16 or _TILES: recorded, its result and gradients are products of rounded
- * operands; not recorded, it has the bits of f32. */
+/* A linear layer under DT_PRODUCTS_BF16 or _TILES: recorded, its result and gradients are products
+ * of rounded operands; not recorded, it has the bits of f32. */
 START_TEST(a_recorded_pass_multiplies_bf16)
 {
     dt_ctx *ctx = context(2, UINT64_MAX);
@@ -481,6 +549,10 @@ Suite *test_bf16_suite(void)
     TCase *c = tcase_create("bf16");
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, a_product_has_the_bits_of_the_formula, 0, FORMS);
+    for (int i = 0; i < FORMS; i++) {
+        if (!(i & ACCUMULATE))
+            tcase_add_loop_test(c, blocks_and_sources_have_the_same_bits, i, i + 1);
+    }
     tcase_add_test(c, sums_that_are_denormal_are_flushed);
     tcase_add_loop_test(c, a_convolution_has_the_bits_of_the_formula, 0, 4);
     tcase_add_loop_test(c, sets_and_threads_change_no_bit, 0, DT__COUNT_OF(choices));

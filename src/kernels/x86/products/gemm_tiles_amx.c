@@ -1,4 +1,4 @@
-/* Products of bf16 with matrix tiles (AMX-BF16): plain_gemm.inc with 32 x 32 sums in four
+/* Products of bf16 with matrix tiles (AMX-BF16): plain_gemm.inc with 32 x 32 sums.
  * A packed element is a pair of terms. A strip of a is packed tile by tile, of 32 terms each:
  *     [terms / 32][rows, rounded up to 16][16 pairs]
  * Rows behind the last one are zeros. A panel of b has tiles of 16 pairs by 16 of its columns. */
