@@ -283,39 +283,41 @@ static int64_t columns_of(const lines *l, const phase *p)
     return dt__ceil_div(l->axis[1].to - p->b[1], l->axis[1].apart);
 }
 
-/* Writes a row of phases, from lines that lie `next` apart. */
-static void put_row(const lines *l, const phase *p, const float *from, int64_t next, float bias,
-                    float *to)
+/* Rows of lines, of which each phase has so many columns, and rows of images. */
+typedef struct putting {
+    int64_t columns[2], next, apart; /* next: from a phase's line to the other's */
+} putting;
+
+static void put_row(const putting *p, float bias, const float *restrict from, float *restrict to)
 {
-    const int64_t columns = columns_of(l, p), apart = l->axis[1].apart;
-    if (apart == 1 && l->bias == NULL) {
-        memcpy(to, from, (size_t)columns * sizeof *to);
-    } else if (apart == 1) {
+    const int64_t columns = p->columns[0], pairs = p->columns[1];
+    const float *restrict second = from + p->next;
+    if (p->apart == 1) {
         for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
-    } else if (apart == 2) {
-        const float *second = from + next;
-        const int64_t pairs = columns_of(l, p + 1);
-        for (int64_t k = 0; k < pairs; k++) {
-            to[2 * k] = from[k] + bias;
-            to[2 * k + 1] = second[k] + bias;
-        }
-        if (pairs < columns) to[2 * pairs] = from[pairs] + bias;
-    } else {
-        for (int64_t k = 0; k < columns; k++) to[k * apart] = from[k] + bias;
+        return;
     }
+    for (int64_t k = 0; k < pairs; k++) {
+        to[2 * k] = from[k] + bias;
+        to[2 * k + 1] = second[k] + bias;
+    }
+    for (int64_t k = pairs; k < columns; k++) to[k * p->apart] = from[k] + bias;
 }
 
-/* Writes rows r ... of the phases' result from their lines, with the bias. */
+/* Writes rows r ... of the phases' result from their lines, with the bias. Without one it is -0,
+ * which changes nothing. */
 static void put_rows(const lines *l, const phase *p, int64_t r, int64_t n, const float *line,
                      float *y)
 {
     const axis *a = l->axis;
+    const bool both = together(l) == 2;
+    const putting put = { { columns_of(l, p), both ? columns_of(l, p + 1) : 0 },
+                          both ? line_floats(l) : 0,
+                          a[1].apart };
     for (int64_t o = 0; o < l->out; o++) {
-        const float bias = l->bias != NULL ? l->bias[o] : 0;
+        const float bias = l->bias != NULL ? l->bias[o] : -0.0F;
         for (int64_t i = 0; i < n; i++) {
-            const float *from = line + (o * l->rows + i) * l->width;
-            const int64_t row = p->b[0] + (r + i) * a[0].apart;
-            put_row(l, p, from, line_floats(l), bias, y + (o * a[0].to + row) * a[1].to + p->b[1]);
+            const int64_t row = o * a[0].to + p->b[0] + (r + i) * a[0].apart;
+            put_row(&put, bias, line + (o * l->rows + i) * l->width, y + row * a[1].to + p->b[1]);
         }
     }
 }
