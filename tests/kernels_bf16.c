@@ -5,6 +5,7 @@
 #include "kernels/products/bf16.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static uint16_t half(kernel_run *r) { return dt__f32_to_bf16(dt__bf16_flushed(kernel_float(r))); }
 
@@ -37,12 +38,38 @@ static void lines(kernel_run *r, void (*f)(const dt__bf16_lines *))
     KERNEL_CALL(r, f(&l));
 }
 
+/* The same with weights tile by tile. */
+static void tile_lines(kernel_run *r, void (*f)(const dt__bf16_lines *))
+{
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__bf16_lines l = { .outputs = 1 + kernel_below(r, 70), .words = kernel_below(r, 50) };
+    if (kernel_pick(r, 5) == 1) l.words = 250 + kernel_below(r, 50);
+    l.n = 1 + kernel_below(r, 100);
+    if (timed) l = (dt__bf16_lines){ .outputs = 32, .words = 144, .n = 256 };
+    const int64_t reach = 1 + kernel_below(r, 200);
+    const int64_t held = dt__round_up(l.words, DT__BF16_TILE_SIDE);
+    const int64_t rows = dt__round_up(l.outputs, DT__BF16_TILE_SIDE);
+    uint32_t *w = words(r, rows * held, 0);
+    for (int64_t o = 0; o < rows; o++) {
+        for (int64_t p = 0; p < held; p++) {
+            if (o >= l.outputs || p >= l.words) w[dt__bf16_tile_word(l.outputs, o, p)] = 0;
+        }
+    }
+    l.w = w;
+    l.offset = kernel_indices(r, l.words, reach, false);
+    l.x = words(r, reach - 1 + l.n, DT__BF16_BEHIND);
+    l.ldy = l.n + kernel_pick(r, 3);
+    l.y = kernel_result_rows(r, l.outputs, l.n, l.ldy);
+    KERNEL_CALL(r, f(&l));
+}
+
 static void sums(kernel_run *r, void (*f)(const dt__bf16_sums *))
 {
     const bool timed = r->round == KERNELS_TIMED;
     dt__bf16_sums s = { .columns = 1 + kernel_below(r, 40), .rows = 1 + kernel_below(r, 9) };
     s.lanes = kernel_chance(r) ? 16 : 32;
     s.words = 1 + kernel_below(r, 9);
+    if (kernel_pick(r, 4) == 1) s.words += kernel_below(r, 40);
     if (timed) s = (dt__bf16_sums){ .columns = 144, .rows = 16, .words = 8, .lanes = 32 };
     s.x_row = 2 * s.words + kernel_below(r, 5);
     const int64_t reach = 1 + kernel_below(r, 200);
@@ -53,26 +80,43 @@ static void sums(kernel_run *r, void (*f)(const dt__bf16_sums *))
     KERNEL_CALL(r, f(&s));
 }
 
-static dt__bf16_row row(kernel_run *r)
+/* Rows, and in *held how many elements of x they reach over. */
+static dt__bf16_rows rows(kernel_run *r, int64_t *held)
 {
-    dt__bf16_row of = { .n = dt__min_i64(kernel_size(r), 2000), .step = 1 + kernel_pick(r, 3) };
-    of.x = kernel_floats(r, dt__max_i64(0, (of.n - 1) * of.step + 1));
+    dt__bf16_rows of = { .rows = kernel_below(r, 4), .n = dt__min_i64(kernel_size(r), 2000) };
+    of.step = 1 + kernel_pick(r, 3);
+    if (r->round == KERNELS_TIMED) of = (dt__bf16_rows){ .rows = 28, .n = 28, .step = 1 };
+    const int64_t row = dt__max_i64(0, (of.n - 1) * of.step + 1);
+    of.ldx = row + kernel_pick(r, 3);
+    of.ldy = of.n + kernel_pick(r, 3);
+    *held = of.rows > 0 ? (of.rows - 1) * of.ldx + row : 0;
+    of.x = kernel_floats(r, *held);
     return of;
 }
 
-static void pairs(kernel_run *r, void (*f)(const dt__bf16_row *, const float *, uint32_t *))
+/* Results of rows: what lies between them stays as it is. */
+static void *results(kernel_run *r, const dt__bf16_rows *of, int64_t element)
 {
-    const dt__bf16_row of = row(r);
-    const int64_t n = dt__max_i64(0, (of.n - 1) * of.step + 1);
+    const int64_t n = of->rows > 0 ? (of->rows - 1) * of->ldy + of->n : 0;
+    uint8_t *to = kernel_result_bytes(r, element * n);
+    memset(to, 0, (size_t)(element * n));
+    return to;
+}
+
+static void pairs(kernel_run *r, void (*f)(const dt__bf16_rows *, const float *, uint32_t *))
+{
+    int64_t n;
+    const dt__bf16_rows of = rows(r, &n);
     const float *second = kernel_chance(r) ? NULL : kernel_floats(r, n);
-    uint32_t *to = (uint32_t *)(void *)kernel_result_bytes(r, 4 * of.n);
+    uint32_t *to = results(r, &of, 4);
     KERNEL_CALL(r, f(&of, second, to));
 }
 
-static void halved(kernel_run *r, void (*f)(const dt__bf16_row *, uint16_t *))
+static void halved(kernel_run *r, void (*f)(const dt__bf16_rows *, uint16_t *))
 {
-    const dt__bf16_row of = row(r);
-    uint16_t *to = (uint16_t *)(void *)kernel_result_bytes(r, 2 * of.n);
+    int64_t n;
+    const dt__bf16_rows of = rows(r, &n);
+    uint16_t *to = results(r, &of, 2);
     KERNEL_CALL(r, f(&of, to));
 }
 
@@ -90,6 +134,8 @@ static void panel(kernel_run *r, void (*f)(const dt__bf16_panel *))
 #define CASES(CASE)                                                                                \
     CASE(bf16_lines, lines, 0)                                                                     \
     CASE(bf16_sums, sums, 0)                                                                       \
+    CASE(tile_lines, tile_lines, 0)                                                                \
+    CASE(tile_sums, sums, 0)                                                                       \
     CASE(bf16_pairs, pairs, 0)                                                                     \
     CASE(bf16_row, halved, 0)                                                                      \
     CASE(bf16_panel, panel, 0)

@@ -1491,7 +1491,9 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(gemm, gemm, 0)                                                                            \
     CASE(gemms, gemms, 0)                                                                          \
     CASE(gemm_bf16, gemm, 0)                                                                       \
-    CASE(gemms_bf16, gemms, 0)
+    CASE(gemms_bf16, gemms, 0)                                                                     \
+    CASE(gemm_tiles, gemm, 0)                                                                      \
+    CASE(gemms_tiles, gemms, 0)
 
 FLOAT_CASES(KERNEL_CASE_FUNCTION)
 

@@ -27,6 +27,33 @@ static float rounded(float x)
 
 static float fused(float a, float b, float c) { return flushed(fmaf(a, b, c)); }
 
+static float added(float a, float b) { return flushed(flushed(a) + flushed(b)); }
+
+/* A sum in progress: of terms one after the other, or by matrix tiles, which add 32 of them at
+ * once: the sum of those at even places and that of those at odd places. */
+typedef struct total {
+    bool tiles;
+    float sum, part[2];
+    int terms;
+} total;
+
+static void add_term(total *t, float a, float b)
+{
+    float *to = t->tiles ? &t->part[t->terms % 2] : &t->sum;
+    *to = fused(rounded(a), rounded(b), *to);
+    t->terms++;
+    if (!t->tiles || t->terms < 32) return;
+    *t = (total){ .tiles = true, .sum = added(t->sum, added(t->part[0], t->part[1])) };
+}
+
+static float sum_of(total *t)
+{
+    while (t->tiles && t->terms > 0) add_term(t, 0, 0);
+    return t->sum;
+}
+
+static const int choices[] = { DT_PRODUCTS_BF16, DT_PRODUCTS_BF16_TILES };
+
 static float next(uint64_t *state)
 {
     *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
@@ -53,25 +80,27 @@ static dt_ctx *context(int threads, uint64_t mask)
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static void multiply(dt_ctx *ctx, dt__gemm g)
+static void multiply(dt_ctx *ctx, bool tiles, dt__gemm g)
 {
+    const dt__kernels *k = dt__kernels_of(ctx, DT_F32);
     g.scratch = malloc(dt__gemm_scratch(&g, sizeof(float), dt_threads(ctx)) + 1);
     dt__team *const before = dt__threads_enter(ctx);
-    dt__kernels_of(ctx, DT_F32)->gemm_bf16(&g);
+    (tiles ? k->gemm_tiles : k->gemm_bf16)(&g);
     dt__threads_leave(before);
     free(g.scratch);
 }
 
-static void check_product(const dt__gemm *g, const float *c0)
+static void check_product(const dt__gemm *g, bool tiles, const float *c0)
 {
     const float *a = g->a, *b = g->b, *c = g->c;
     for (int64_t i = 0; i < g->m; i++) {
         for (int64_t j = 0; j < g->n; j++) {
-            float sum = g->accumulate ? flushed(c0[i * g->ldc + j]) : 0;
+            total t = { tiles, g->accumulate ? flushed(c0[i * g->ldc + j]) : 0, { 0 }, 0 };
             for (int64_t k = 0; k < g->k; k++) {
-                sum = fused(rounded(a[g->trans_a ? k * g->lda + i : i * g->lda + k]),
-                            rounded(b[g->trans_b ? j * g->ldb + k : k * g->ldb + j]), sum);
+                add_term(&t, a[g->trans_a ? k * g->lda + i : i * g->lda + k],
+                         b[g->trans_b ? j * g->ldb + k : k * g->ldb + j]);
             }
+            const float sum = sum_of(&t);
             TEST_EACH(sum == c[i * g->ldc + j], "c[%lld,%lld] = %.9g, not %.9g", (long long)i,
                       (long long)j, (double)c[i * g->ldc + j], (double)sum);
         }
@@ -82,12 +111,15 @@ static const int64_t extents[][3] = { { 1, 1, 1 },    { 5, 7, 3 },    { 17, 33, 
                                       { 3, 40, 300 }, { 29, 64, 64 }, { 40, 31, 1027 },
                                       { 70, 65, 5 },  { 2, 3, 2049 } };
 
+enum { TRANS_A = 1, TRANS_B = 2, ACCUMULATE = 4, BY_TILES = 8, FORMS = 16 };
+
 START_TEST(a_product_has_the_bits_of_the_formula)
 {
     uint64_t state = (uint64_t)_i;
     dt_ctx *ctx = context(2, UINT64_MAX);
     for (int s = 0; s < DT__COUNT_OF(extents); s++) {
-        dt__gemm g = { .trans_a = _i & 1, .trans_b = _i & 2, .accumulate = _i & 4 };
+        dt__gemm g = { .trans_a = _i & TRANS_A, .trans_b = _i & TRANS_B };
+        g.accumulate = _i & ACCUMULATE;
         g.m = extents[s][0];
         g.n = extents[s][1];
         g.k = extents[s][2];
@@ -101,14 +133,82 @@ START_TEST(a_product_has_the_bits_of_the_formula)
         g.a = a;
         g.b = b;
         g.c = c;
-        multiply(ctx, g);
-        check_product(&g, c0);
+        multiply(ctx, _i & BY_TILES, g);
+        check_product(&g, _i & BY_TILES, c0);
         free(a);
         free(b);
         free(c);
         free(c0);
     }
     dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- blocks, sources and sinks --------------------------------------------------------------- */
+
+typedef struct matrix {
+    float *x;
+    int64_t ld;
+} matrix;
+
+static void fill(const void *from, const dt__patch *p)
+{
+    const matrix *m = from;
+    for (int64_t r = p->r0; r < p->r1; r++) {
+        memcpy((float *)p->y + (r - p->r0) * p->ldy, m->x + r * m->ld + p->c0,
+               (size_t)(p->c1 - p->c0) * sizeof(float));
+    }
+}
+
+static void take(void *to, const dt__patch *p)
+{
+    const matrix *m = to;
+    for (int64_t r = p->r0; r < p->r1; r++) {
+        memcpy(m->x + r * m->ld + p->c0, (const float *)p->y + (r - p->r0) * p->ldy,
+               (size_t)(p->c1 - p->c0) * sizeof(float));
+    }
+}
+
+/* More rows, terms and columns than are packed at once: the bits of the plain kernels compiled for
+ * AVX2, from memory, and with operands and the result that are none. */
+START_TEST(blocks_and_sources_have_the_same_bits)
+{
+    enum { M = 1060, N = 150, K = 530 };
+    uint64_t state = (uint64_t)_i;
+    const bool trans_a = _i & TRANS_A, trans_b = _i & TRANS_B, tiles = _i & BY_TILES;
+    const matrix a = { numbers(M * K, &state), trans_a ? M : K };
+    const matrix b = { numbers(N * K, &state), trans_b ? K : N };
+    float *const bias = numbers(N, &state), *const c[] = { numbers(M * N, &state),
+                                                           numbers(M * N, &state),
+                                                           numbers(M * N, &state) };
+    dt__gemm g = { .trans_a = trans_a, .trans_b = trans_b, .m = M, .n = N, .k = K, .bias = bias };
+    g.a = a.x;
+    g.lda = a.ld;
+    g.b = b.x;
+    g.ldb = b.ld;
+    g.ldc = N;
+    const uint64_t masks[] = { UINT64_MAX, DT_CPU_AVX2 };
+    for (int i = 0; i < 2; i++) {
+        dt_ctx *ctx = context(1 + i, masks[i]);
+        g.c = c[i];
+        multiply(ctx, tiles, g);
+        dt_ctx_free(ctx);
+    }
+    const dt__source a_source = { fill, &a }, b_source = { fill, &b };
+    matrix to = { c[2], N };
+    const dt__sink sink = { take, &to };
+    dt_ctx *ctx = context(2, UINT64_MAX);
+    g.a = g.b = g.c = NULL;
+    g.a_source = &a_source;
+    g.b_source = &b_source;
+    g.c_sink = &sink;
+    multiply(ctx, tiles, g);
+    dt_ctx_free(ctx);
+    for (int i = 1; i < 3; i++) ck_assert_mem_eq(c[0], c[i], M * N * sizeof(float));
+    for (int i = 0; i < 3; i++) free(c[i]);
+    free(a.x);
+    free(b.x);
+    free(bias);
 }
 END_TEST
 
@@ -130,16 +230,23 @@ START_TEST(sums_that_are_denormal_are_flushed)
         dt_ctx *ctx = context(1, masks[m]);
         for (int i = 0; i < DT__COUNT_OF(values); i++) {
             float c = values[i][2];
-            multiply(ctx, (dt__gemm){ .m = 1,
-                                      .n = 1,
-                                      .k = 1,
-                                      .a = &values[i][0],
-                                      .lda = 1,
-                                      .b = &values[i][1],
-                                      .ldb = 1,
-                                      .accumulate = true,
-                                      .c = &c,
-                                      .ldc = 1 });
+            const dt__gemm g = { .m = 1,
+                                 .n = 1,
+                                 .k = 1,
+                                 .a = &values[i][0],
+                                 .lda = 1,
+                                 .b = &values[i][1],
+                                 .ldb = 1,
+                                 .accumulate = true,
+                                 .c = &c,
+                                 .ldc = 1 };
+            float by_tiles = c;
+            multiply(ctx, false, g);
+            dt__gemm t = g;
+            t.c = &by_tiles;
+            multiply(ctx, true, t);
+            const float ab = fused(rounded(values[i][0]), rounded(values[i][1]), 0);
+            ck_assert_msg(by_tiles == added(values[i][2], ab), "%d: %a", i, (double)by_tiles);
             ck_assert_msg(c == values[i][3], "%d: %a, not %a", i, (double)c, (double)values[i][3]);
         }
         dt_ctx_free(ctx);
@@ -217,11 +324,11 @@ static void compute(dt_ctx *ctx, const dt__kernels *kernels, dt__conv_work w)
     free(w.scratch);
 }
 
-static void solve(dt_ctx *ctx, problem *p)
+static void solve(dt_ctx *ctx, int products, problem *p)
 {
     const dt__kernels *k = dt__kernels_of(ctx, DT_F32);
     const dt__conv_work all = {
-        .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W], .bf16 = true
+        .conv = &p->conv, .x = p->in[X], .y = p->in[Y], .w = p->in[W], .products = products
     };
     dt__conv_work w = all;
     w.to_x = p->made[X];
@@ -236,13 +343,13 @@ static void solve(dt_ctx *ctx, problem *p)
 }
 
 /* Element t of channel o of a sample: pairs of channels, then taps, then the two of a pair. */
-static float forward_at(const problem *p, int64_t n, int64_t o, int64_t t0, int64_t t1)
+static float forward_at(const problem *p, bool tiles, int64_t n, int64_t o, const int64_t t[2])
 {
     const dt__conv *c = &p->conv;
-    float sum = 0;
+    total sum = { .tiles = tiles };
     for (int64_t pair = 0; pair < c->in; pair += 2) {
         for (int64_t k = 0; k < dt__conv_taps(c); k++) {
-            const int64_t tap[] = { k / c->kernel[1], k % c->kernel[1] }, t[] = { t0, t1 };
+            const int64_t tap[] = { k / c->kernel[1], k % c->kernel[1] };
             int64_t at[2];
             for (int i = 0; i < 2; i++) {
                 at[i] = t[i] * c->stride[i] - c->padding[i] + tap[i] * c->dilation[i];
@@ -254,20 +361,20 @@ static float forward_at(const problem *p, int64_t n, int64_t o, int64_t t0, int6
                     ((n * c->in + i) * c->x_size[0] + at[0]) * c->x_size[1] + at[1];
                 const bool real = inside && i < c->in;
                 const float w = i < c->in ? p->in[W][(o * c->in + i) * dt__conv_taps(c) + k] : 0;
-                sum = fused(rounded(w), real ? rounded(p->in[X][place]) : 0, sum);
+                add_term(&sum, w, real ? p->in[X][place] : 0);
             }
         }
     }
-    return sum;
+    return sum_of(&sum);
 }
 
-static void check_forward(const problem *p)
+static void check_forward(const problem *p, bool tiles)
 {
     const dt__conv *c = &p->conv;
     for (int64_t e = 0; e < p->count[Y]; e += 7) {
-        const int64_t column = e % c->y_size[1], row = e / c->y_size[1] % c->y_size[0];
+        const int64_t at[] = { e / c->y_size[1] % c->y_size[0], e % c->y_size[1] };
         const int64_t o = e / dt__conv_y_plane(c) % c->out, n = e / dt__conv_y_plane(c) / c->out;
-        const float want = forward_at(p, n, o, row, column);
+        const float want = forward_at(p, tiles, n, o, at);
         ck_assert_msg(p->made[Y][e] == want, "y[%lld] = %.9g, not %.9g", (long long)e,
                       (double)p->made[Y][e], (double)want);
         ck_assert(p->made[3][e] == want + p->bias[o]);
@@ -311,8 +418,8 @@ START_TEST(a_convolution_has_the_bits_of_the_formula)
     for (int i = 0; i < test_count(draws); i++) {
         const dt__conv c = draw(&state);
         problem p = open_problem(&c, (uint64_t)i);
-        solve(fast, &p);
-        check_forward(&p);
+        solve(fast, choices[_i % 2], &p);
+        check_forward(&p, choices[_i % 2] == DT_PRODUCTS_BF16_TILES);
         check_near(fast, &p);
         close_problem(&p);
     }
@@ -331,11 +438,11 @@ START_TEST(sets_and_threads_change_no_bit)
     for (int i = 0; i < test_count(draws) / 2; i++) {
         const dt__conv c = draw(&state);
         problem a = open_problem(&c, (uint64_t)i);
-        solve(first, &a);
+        solve(first, choices[_i], &a);
         for (int k = 0; k < DT__COUNT_OF(other); k++) {
             dt_ctx *ctx = context(other[k].threads, other[k].mask);
             problem b = open_problem(&c, (uint64_t)i);
-            solve(ctx, &b);
+            solve(ctx, choices[_i], &b);
             for (int m = X; m <= W; m++) {
                 ck_assert_mem_eq(a.made[m], b.made[m], (size_t)a.count[m] * sizeof(float));
             }
@@ -361,8 +468,8 @@ static dt_tensor *tensor(dt_ctx *ctx, const char *name, int rank, const int64_t 
     return x;
 }
 
-/* A linear layer under DT_PRODUCTS_BF16: recorded, its result and gradients are products of rounded
- * operands; not recorded, it has the bits of f32. */
+/* A linear layer under DT_PRODUCTS_BF16 or _TILES: recorded, its result and gradients are products
+ * of rounded operands; not recorded, it has the bits of f32. */
 START_TEST(a_recorded_pass_multiplies_bf16)
 {
     dt_ctx *ctx = context(2, UINT64_MAX);
@@ -375,7 +482,8 @@ START_TEST(a_recorded_pass_multiplies_bf16)
     float *one = malloc((size_t)(m * n) * sizeof *one);
     memcpy(one, dt_data(dt_linear(t, x, w, NULL)), (size_t)(m * n) * sizeof *one);
     dt_tape_reset(t);
-    TEST_OK(ctx, dt_set_products(ctx, DT_PRODUCTS_BF16));
+    const bool tiles = choices[_i] == DT_PRODUCTS_BF16_TILES;
+    TEST_OK(ctx, dt_set_products(ctx, choices[_i]));
     dt_no_grad(t, true);
     ck_assert_mem_eq(one, dt_data(dt_linear(t, x, w, NULL)), (size_t)(m * n) * sizeof *one);
     dt_no_grad(t, false);
@@ -394,7 +502,7 @@ START_TEST(a_recorded_pass_multiplies_bf16)
                                .ldb = k,
                                .c = dt_data_mut(y),
                                .ldc = n };
-    check_product(&forward, NULL);
+    check_product(&forward, tiles, NULL);
     const dt__gemm by_x = { .m = m,
                             .n = k,
                             .k = n,
@@ -404,7 +512,7 @@ START_TEST(a_recorded_pass_multiplies_bf16)
                             .ldb = k,
                             .c = dt_data_mut(dt_grad(x)),
                             .ldc = k };
-    check_product(&by_x, NULL);
+    check_product(&by_x, tiles, NULL);
     const dt__gemm by_w = { .trans_a = true,
                             .m = n,
                             .n = k,
@@ -415,7 +523,7 @@ START_TEST(a_recorded_pass_multiplies_bf16)
                             .ldb = k,
                             .c = dt_data_mut(dt_grad(w)),
                             .ldc = k };
-    check_product(&by_w, NULL);
+    check_product(&by_w, tiles, NULL);
     free(one);
     dt_tape_free(t);
     dt_tensor_free(x);
@@ -428,7 +536,7 @@ END_TEST
 START_TEST(an_unknown_choice_is_an_error)
 {
     dt_ctx *ctx = context(1, UINT64_MAX);
-    TEST_FAILS(ctx, DT_ERR_ARG, "2 is none of DT_PRODUCTS_", dt_set_products(ctx, 2));
+    TEST_FAILS(ctx, DT_ERR_ARG, "3 is none of DT_PRODUCTS_", dt_set_products(ctx, 3));
     TEST_FAILS(ctx, DT_ERR_ARG, "-1 is none of", dt_set_products(ctx, -1));
     ck_assert_int_eq(dt_set_products(NULL, DT_PRODUCTS_BF16), DT_ERR_ARG);
     dt_ctx_free(ctx);
@@ -440,11 +548,15 @@ Suite *test_bf16_suite(void)
     Suite *suite = suite_create("bf16");
     TCase *c = tcase_create("bf16");
     tcase_set_timeout(c, 300);
-    tcase_add_loop_test(c, a_product_has_the_bits_of_the_formula, 0, 8);
+    tcase_add_loop_test(c, a_product_has_the_bits_of_the_formula, 0, FORMS);
+    for (int i = 0; i < FORMS; i++) {
+        if (!(i & ACCUMULATE))
+            tcase_add_loop_test(c, blocks_and_sources_have_the_same_bits, i, i + 1);
+    }
     tcase_add_test(c, sums_that_are_denormal_are_flushed);
-    tcase_add_loop_test(c, a_convolution_has_the_bits_of_the_formula, 0, 2);
-    tcase_add_test(c, sets_and_threads_change_no_bit);
-    tcase_add_test(c, a_recorded_pass_multiplies_bf16);
+    tcase_add_loop_test(c, a_convolution_has_the_bits_of_the_formula, 0, 4);
+    tcase_add_loop_test(c, sets_and_threads_change_no_bit, 0, DT__COUNT_OF(choices));
+    tcase_add_loop_test(c, a_recorded_pass_multiplies_bf16, 0, DT__COUNT_OF(choices));
     tcase_add_test(c, an_unknown_choice_is_an_error);
     suite_add_tcase(suite, c);
     return suite;

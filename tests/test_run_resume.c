@@ -42,6 +42,7 @@ static const interruption interruptions[] = {
         "norm_batches: 2, weight: {bits: 2}}",
         "model.norm=batch" } },
     { { 5, 12 }, { "train.float=bf16" } },
+    { { 7 }, { "train.float=bf16-tiles" } },
     { { 11 }, { "adapters={rank: 2, match: [layers.0, head], train_rest: true}" } },
     { { 9 }, { "qat={preset: int4-int4, start_step: 8, activation: {save: exact}}" } },
     { { 13 },

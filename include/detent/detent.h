@@ -92,7 +92,7 @@ typedef void (*dt_logger)(void *user, const char *line);
 #define DT_CPU_AVX2 ((uint64_t)1)         /* with FMA and F16C */
 #define DT_CPU_AVX_VNNI ((uint64_t)2)     /* 256-bit VNNI */
 #define DT_CPU_AVX512_VNNI ((uint64_t)4)  /* with AVX-512 F, BW, DQ and VL */
-#define DT_CPU_AMX_INT8 ((uint64_t)16)    /* matrix tiles of bytes */
+#define DT_CPU_AMX_INT8 ((uint64_t)16)    /* matrix tiles of bytes and of bf16 */
 #define DT_CPU_AVX512_BF16 ((uint64_t)32) /* products of bf16 */
 #define DT_CPU_NEON_DOT ((uint64_t)8)     /* the dot products of AArch64 (Armv8.2-A) */
 

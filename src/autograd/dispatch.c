@@ -191,7 +191,8 @@ static dt_status pick_kernels(dt_call *c)
         found = true;
     }
     c->kernels = c->ctx->kernels[real];
-    c->bf16 = c->ctx->bf16 && real == DT_F32 && c->tape != NULL && !c->tape->no_grad;
+    const bool chosen = real == DT_F32 && c->tape != NULL && !c->tape->no_grad;
+    c->products = chosen ? c->ctx->products : DT_PRODUCTS_F32;
     return DT_OK;
 }
 
@@ -318,7 +319,7 @@ static dt__record *new_record(const dt_call *c)
     r->kernels = c->kernels;
     r->where = dt__text_retain(c->tape->where);
     r->coded = c->coded;
-    r->bf16 = c->bf16;
+    r->products = c->products;
     memcpy(r->state, c->state, sizeof r->state);
     return r;
 }

@@ -52,11 +52,15 @@ void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 /* A product of the call's floats, or several. */
 static inline void dt__multiply(const dt_call *c, const dt__gemm *g)
 {
-    (c->bf16 ? c->kernels->gemm_bf16 : c->kernels->gemm)(g);
+    const dt__kernels *k = c->kernels;
+    void (*const by[])(const dt__gemm *) = { k->gemm, k->gemm_bf16, k->gemm_tiles };
+    by[c->products](g);
 }
 static inline void dt__multiply_all(const dt_call *c, const dt__gemms *s)
 {
-    (c->bf16 ? c->kernels->gemms_bf16 : c->kernels->gemms)(s);
+    const dt__kernels *k = c->kernels;
+    void (*const by[])(const dt__gemms *) = { k->gemms, k->gemms_bf16, k->gemms_tiles };
+    by[c->products](s);
 }
 
 /* Element k of a contiguous i32 or i64 tensor. */

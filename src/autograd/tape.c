@@ -149,7 +149,7 @@ void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out)
                     .n_out = r->n_out,
                     .recording = true,
                     .coded = r->coded,
-                    .bf16 = r->bf16 };
+                    .products = r->products };
     memcpy(c->state, r->state, sizeof c->state);
     for (int i = 0; i < r->n_in; i++) {
         const dt__saved *k = &r->kept[i];

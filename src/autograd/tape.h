@@ -24,8 +24,8 @@ typedef struct dt__record {
     const void *options; /* the op's defaults, or a copy */
     const char *where;   /* path of the module that made the call, a dt__text or NULL */
     int64_t state[4];
-    int n_in, n_out;
-    bool coded, bf16;
+    int n_in, n_out, products;
+    bool coded;
     dt__saved kept[]; /* operands, then results */
 } dt__record;
 

@@ -2,7 +2,8 @@
  * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first
  * and the last layer in float, `qat-int8-all-backward` does not. A row `cosine` has the cosine
  * between all gradients of such a step and those of the float backward, of the same forward pass.
- * `float-bf16-step` and `qat-bf16-backward` are those of train.float: bf16.
+ * `float-bf16-step` and `qat-bf16-backward` are those of train.float: bf16, and those with `tiles`
+ * of bf16-tiles.
  * With `explain` it also says where the step's time goes, what is left in fp32 among it. */
 #include "bench/account.h"
 #include "bench/measure.h"
@@ -44,10 +45,16 @@ static const work tasks[] = {
 };
 static const work quick_task = { "64-32-10", 16, .sizes = { 3, { 64, 32, 10 } } };
 
-enum { FLOAT, QAT, BF16, QAT_BF16, INT8, INT8_ALL, FORMS };
-static const char *const forms[FORMS] = { "float-step",        "qat-float-backward",
-                                          "float-bf16-step",   "qat-bf16-backward",
-                                          "qat-int8-backward", "qat-int8-all-backward" };
+enum { FLOAT, QAT, BF16, QAT_BF16, TILES, QAT_TILES, INT8, INT8_ALL, FORMS };
+static const char *const forms[FORMS] = {
+    "float-step",        "qat-float-backward",    "float-bf16-step",
+    "qat-bf16-backward", "float-bf16-tiles-step", "qat-bf16-tiles-backward",
+    "qat-int8-backward", "qat-int8-all-backward"
+};
+static const int products[FORMS] = { [BF16] = DT_PRODUCTS_BF16,
+                                     [QAT_BF16] = DT_PRODUCTS_BF16,
+                                     [TILES] = DT_PRODUCTS_BF16_TILES,
+                                     [QAT_TILES] = DT_PRODUCTS_BF16_TILES };
 
 typedef struct subject {
     const work *task;
@@ -116,8 +123,8 @@ static dt_status fill_subject(const work *task, int form, subject *s)
     DT__TRY(dt_tape_create(s->ctx, &s->t));
     DT__TRY(make_model(task, s));
     DT__TRY(dt_optimizer_create(s->m, NULL, &s->o));
-    if (form != FLOAT && form != BF16) DT__TRY(dt_prepare(s->m, NULL));
-    if (form == BF16 || form == QAT_BF16) DT__TRY(dt_set_products(s->ctx, DT_PRODUCTS_BF16));
+    if (form != FLOAT && form != BF16 && form != TILES) DT__TRY(dt_prepare(s->m, NULL));
+    DT__TRY(dt_set_products(s->ctx, products[form]));
     if (form >= INT8) {
         const int backward = form == INT8 ? DT_BACKWARD_INT8 : DT_BACKWARD_INT8_ALL;
         DT__TRY(dt_set_backward(s->m, backward));

@@ -212,7 +212,7 @@ struct dt_ctx {
     dt__registry registry[DT__REGISTRIES];
     uint64_t cpu_mask;
     bool leave_blas_threads;
-    bool bf16;                            /* DT_PRODUCTS_BF16 */
+    int products;                         /* DT_PRODUCTS_... */
     const struct dt__kernels *kernels[2]; /* f32, f64; filled by src/kernels */
     const struct dt__spread *spread;      /* autograd/spread.h; NULL: every rank has all experts */
     void *convs;                          /* plans of convolutions (src/kernels), or NULL */

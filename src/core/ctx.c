@@ -12,10 +12,10 @@
 dt_status dt_set_products(dt_ctx *ctx, int products)
 {
     DT__NEED(NULL, ctx);
-    if (products < DT_PRODUCTS_F32 || products > DT_PRODUCTS_BF16) {
+    if (products < DT_PRODUCTS_F32 || products > DT_PRODUCTS_BF16_TILES) {
         return dt_fail(ctx, DT_ERR_ARG, "set_products: %d is none of DT_PRODUCTS_...", products);
     }
-    ctx->bf16 = products == DT_PRODUCTS_BF16;
+    ctx->products = products;
     return DT_OK;
 }
 

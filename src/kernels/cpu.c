@@ -35,8 +35,8 @@ static const need avx_vnni_needs[] = { { LEAF_7_1, EAX, 1U << 4 } };
 static const need avx512_needs[] = { { LEAF_7, EBX, 1U << 16 | 1U << 17 | 1U << 30 | 1U << 31 },
                                      { LEAF_7, ECX, 1U << 11 } };
 static const need bf16_needs[] = { { LEAF_7_1, EAX, 1U << 5 } };
-/* amx-tile, amx-int8 */
-static const need amx_needs[] = { { LEAF_7, EDX, 1U << 24 | 1U << 25 } };
+/* amx-bf16, amx-tile, amx-int8 */
+static const need amx_needs[] = { { LEAF_7, EDX, 1U << 22 | 1U << 24 | 1U << 25 } };
 
 /* Reads each leaf once: in a virtual machine every cpuid exits to the host, which takes
  * microseconds. */

@@ -62,7 +62,7 @@ typedef struct dt_call {
     bool wants[DT_MAX_IN]; /* operands that need a gradient; the same in forward and backward */
     bool recording;        /* an operand needs one, and the tape records */
     bool coded;            /* forward_codes was used */
-    bool bf16;             /* products of floats are those of DT_PRODUCTS_BF16 */
+    int products;          /* DT_PRODUCTS_... of floats */
     bool owns_dy;          /* in backward: dy has no other reader and may be overwritten */
     int64_t state[4];      /* numbers that shape or forward store for backward */
     size_t scratch_bytes;  /* workspace of forward, set by shape; of backward: op->scratch */

@@ -67,6 +67,7 @@ static void find_sets(doctor *d)
         { "avx512_vnni", "AVX-512 VNNI" },
         { "avx512_bf16", "AVX-512 BF16" },
         { "amx_int8", "AMX-INT8" },
+        { "amx_bf16", "AMX-BF16" },
     };
     size_t used = 0;
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
@@ -134,6 +135,10 @@ static void advise_about_processor(doctor *d)
                "OpenBLAS runs its kernels for %s%s; OPENBLAS_CORETYPE=%s makes rounding by gptq, "
                "gpfq and qronos faster, which alone use it",
                d->machine.blas_core, core != NULL ? ", which OPENBLAS_CORETYPE says" : "", better);
+    }
+    if (strcmp(d->machine.kernels, "amx-int8") == 0) {
+        advise(d, "matrix tiles: train.float: bf16-tiles multiplies floats several times as fast "
+                  "in training");
     }
     if (d->sets[0] == 'n') {
         advise(d, "no AVX2: plain C computes, at a tenth of the speed or less");

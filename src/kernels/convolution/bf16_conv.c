@@ -8,6 +8,8 @@
  *          word (kernel bf16_sums); samples are summed one after the other within a part of the
  *          batch, then the parts
  *
+ * The kernels of matrix tiles (tile_lines, tile_sums) take their place for DT_PRODUCTS_BF16_TILES.
+ *
  * A stride divides the canvas into phases, so that neighbouring positions read neighbouring words;
  * of a transposed convolution it divides the result. */
 #include "kernels/convolution/bf16_conv.h"
@@ -43,7 +45,7 @@ typedef struct axis {
 
 typedef struct lines {
     const dt__conv *c;
-    bool transposed;
+    bool transposed, tiles;
     int64_t in, out, words_in, taps; /* channels of the operand, of the result; pairs of `in` */
     axis axis[2];
     int64_t width, plane, canvas_words; /* of the canvas: of a row, of a phase, of all */
@@ -84,12 +86,38 @@ static int64_t width_of(const axis *a)
     return dt__max_i64(a->count, a->cells - shared);
 }
 
+/* Rows of weights and words of a row as they are held: with tiles, whole ones. */
+static int64_t rows_held(const lines *l)
+{
+    return l->tiles ? dt__round_up(l->out, DT__BF16_TILE_SIDE) : l->out;
+}
+
+static int64_t words_held(const lines *l, int64_t words)
+{
+    return l->tiles ? dt__round_up(words, DT__BF16_TILE_SIDE) : words;
+}
+
+/* Words of all phases of the result. */
+static int64_t most_words(const lines *l)
+{
+    const int64_t phases = l->axis[0].apart * l->axis[1].apart;
+    const int64_t behind = l->tiles ? DT__BF16_TILE_SIDE - 1 : 0;
+    return l->words_in * l->taps + phases * behind;
+}
+
+/* Phases whose columns lie between each other's, which are computed before they are written: of a
+ * stride of 2 both, else one at a time. */
+static int together(const lines *l) { return l->axis[1].apart == 2 ? 2 : 1; }
+
+static int64_t line_floats(const lines *l) { return l->out * l->rows * l->width; }
+
 static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines *l)
 {
     size_t bytes = 0;
     const dt__conv *c = w->conv;
     const bool transposed = w->to_x != NULL;
     *l = (lines){ .c = c, .transposed = transposed, .w = w->w, .bias = w->bias };
+    l->tiles = w->products == DT_PRODUCTS_BF16_TILES;
     l->in = transposed ? c->out : c->in;
     l->out = transposed ? c->in : c->out;
     l->words_in = dt__ceil_div(l->in, 2);
@@ -102,10 +130,10 @@ static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines 
                       DT__BF16_BEHIND / 4;
     const int64_t most = LINE_FLOATS / dt__max_i64(1, l->out * l->width);
     l->rows = dt__max_i64(1, dt__min_i64(rows->count, most));
-    l->weight = take(&bytes, base, l->words_in * l->taps * l->out, sizeof *l->weight);
-    l->offset = take(&bytes, base, l->words_in * l->taps, sizeof *l->offset);
+    l->weight = take(&bytes, base, most_words(l) * rows_held(l), sizeof *l->weight);
+    l->offset = take(&bytes, base, most_words(l), sizeof *l->offset);
     l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
-    l->line = take(&bytes, base, threads * l->out * l->rows * l->width, sizeof *l->line);
+    l->line = take(&bytes, base, threads * together(l) * line_floats(l), sizeof *l->line);
     return bytes;
 }
 
@@ -144,7 +172,7 @@ static bool next_phase(const lines *l, phase *p)
 {
     const int64_t apart = l->axis[1].apart;
     const int64_t at = p->taps < 0 ? 0 : p->b[0] * apart + p->b[1] + 1;
-    if (p->taps > 0) p->first += l->words_in * p->taps;
+    if (p->taps > 0) p->first += words_held(l, l->words_in * p->taps);
     if (at == l->axis[0].apart * apart) return false;
     p->b[0] = at / apart;
     p->b[1] = at % apart;
@@ -165,7 +193,8 @@ static uint32_t weight_at(const lines *l, int64_t o, int64_t i, int64_t tap)
 /* The words of channels 2 i and 2 i + 1 of a phase. */
 static void put_words(const lines *l, const phase *p, int64_t i)
 {
-    const int64_t words = l->words_in * p->taps, strips = dt__bf16_strips(l->out);
+    const int64_t words = l->words_in * p->taps, strips = l->tiles ? 1 : dt__bf16_strips(l->out);
+    uint32_t *weight = l->weight + p->first * rows_held(l);
     const int64_t planes = l->axis[0].step * l->axis[1].step * l->plane;
     int64_t at = i * p->taps;
     for (int64_t k = 0; k < l->taps; k++) {
@@ -174,9 +203,11 @@ static void put_words(const lines *l, const phase *p, int64_t i)
         l->offset[p->first + at] = (int32_t)(i * planes + place);
         for (int64_t s = 0; s < strips; s++) {
             const int64_t row = s * l->out / strips, rows = (s + 1) * l->out / strips - row;
-            uint32_t *to = l->weight + p->first * l->out + row * words + at * rows;
-            for (int64_t o = 0; o < rows; o++) {
-                to[o] = weight_at(l, row + o, 2 * i, k) << 16 | weight_at(l, row + o, 2 * i + 1, k);
+            uint32_t *to = weight + row * words + at * rows;
+            if (l->tiles) to = weight + dt__bf16_tile_word(l->out, 0, at);
+            const int64_t step = l->tiles ? DT__BF16_TILE_SIDE : 1;
+            for (int64_t o = row; o < row + rows; o++, to += step) {
+                *to = weight_at(l, o, 2 * i, k) << 16 | weight_at(l, o, 2 * i + 1, k);
             }
         }
         at++;
@@ -218,12 +249,15 @@ static void draw_rows(const job *j, const run rows, const run columns, const flo
                       const float *second, uint32_t *to)
 {
     const axis *of = j->l->axis;
-    for (int64_t r = 0; r < rows.n; r++) {
-        const int64_t at = (rows.first + r * of[0].step) * of[1].from + columns.first;
-        const dt__bf16_row row = { columns.n, of[1].step, first + at };
-        j->kernels->bf16_pairs(&row, second != NULL ? second + at : NULL,
-                               to + (rows.cell + r) * j->l->width + columns.cell);
-    }
+    const int64_t at = rows.first * of[1].from + columns.first, width = j->l->width;
+    j->kernels->bf16_pairs(&(dt__bf16_rows){ .rows = rows.n,
+                                             .n = columns.n,
+                                             .step = of[1].step,
+                                             .x = first + at,
+                                             .ldx = of[0].step * of[1].from,
+                                             .ldy = width },
+                           second != NULL ? second + at : NULL,
+                           to + rows.cell * width + columns.cell);
 }
 
 static void draw(const job *j, const float *x, uint32_t *canvas)
@@ -243,44 +277,68 @@ static void draw(const job *j, const float *x, uint32_t *canvas)
 
 /* ---- lines of a sample ----------------------------------------------------------------------- */
 
-/* Writes rows r ... of the phase's result from a line, with the bias. */
+/* Columns of the phase's result. */
+static int64_t columns_of(const lines *l, const phase *p)
+{
+    return dt__ceil_div(l->axis[1].to - p->b[1], l->axis[1].apart);
+}
+
+/* Rows of lines, of which each phase has so many columns, and rows of images. */
+typedef struct putting {
+    int64_t columns[2], next, apart; /* next: from a phase's line to the other's */
+} putting;
+
+static void put_row(const putting *p, float bias, const float *restrict from, float *restrict to)
+{
+    const int64_t columns = p->columns[0], pairs = p->columns[1];
+    const float *restrict second = from + p->next;
+    if (p->apart == 1) {
+        for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
+        return;
+    }
+    for (int64_t k = 0; k < pairs; k++) {
+        to[2 * k] = from[k] + bias;
+        to[2 * k + 1] = second[k] + bias;
+    }
+    for (int64_t k = pairs; k < columns; k++) to[k * p->apart] = from[k] + bias;
+}
+
+/* Writes rows r ... of the phases' result from their lines, with the bias. Without one it is -0,
+ * which changes nothing. */
 static void put_rows(const lines *l, const phase *p, int64_t r, int64_t n, const float *line,
                      float *y)
 {
     const axis *a = l->axis;
-    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart), ld = l->rows * l->width;
+    const bool both = together(l) == 2;
+    const putting put = { { columns_of(l, p), both ? columns_of(l, p + 1) : 0 },
+                          both ? line_floats(l) : 0,
+                          a[1].apart };
     for (int64_t o = 0; o < l->out; o++) {
-        const float bias = l->bias != NULL ? l->bias[o] : 0;
+        const float bias = l->bias != NULL ? l->bias[o] : -0.0F;
         for (int64_t i = 0; i < n; i++) {
-            const float *from = line + o * ld + i * l->width;
-            float *to = y + (o * a[0].to + p->b[0] + (r + i) * a[0].apart) * a[1].to + p->b[1];
-            if (a[1].apart == 1 && l->bias == NULL) {
-                memcpy(to, from, (size_t)columns * sizeof *to);
-            } else if (a[1].apart == 1) {
-                for (int64_t k = 0; k < columns; k++) to[k] = from[k] + bias;
-            } else {
-                for (int64_t k = 0; k < columns; k++) to[k * a[1].apart] = from[k] + bias;
-            }
+            const int64_t row = o * a[0].to + p->b[0] + (r + i) * a[0].apart;
+            put_row(&put, bias, line + (o * l->rows + i) * l->width, y + row * a[1].to + p->b[1]);
         }
     }
 }
 
-static void run_phase(const job *j, const phase *p, const uint32_t *canvas, float *line, float *y)
+static void run_phases(const job *j, const phase *p, const uint32_t *canvas, float *line, float *y)
 {
     const lines *l = j->l;
-    const axis *a = l->axis;
-    const int64_t rows = dt__ceil_div(a[0].to - p->b[0], a[0].apart);
-    const int64_t columns = dt__ceil_div(a[1].to - p->b[1], a[1].apart);
-    for (int64_t r = 0; r < rows && columns > 0; r += l->rows) {
+    const int64_t rows = dt__ceil_div(l->axis[0].to - p->b[0], l->axis[0].apart);
+    for (int64_t r = 0; r < rows && columns_of(l, p) > 0; r += l->rows) {
         const int64_t n = dt__min_i64(l->rows, rows - r);
-        j->kernels->bf16_lines(&(dt__bf16_lines){ .outputs = l->out,
-                                                  .words = l->words_in * p->taps,
-                                                  .n = (n - 1) * l->width + columns,
-                                                  .w = l->weight + p->first * l->out,
-                                                  .offset = l->offset + p->first,
-                                                  .x = canvas + r * l->width,
-                                                  .y = line,
-                                                  .ldy = l->rows * l->width });
+        for (int i = 0; i < together(l) && columns_of(l, p + i) > 0; i++) {
+            const dt__bf16_lines lines_of = { .outputs = l->out,
+                                              .words = l->words_in * p[i].taps,
+                                              .n = (n - 1) * l->width + columns_of(l, p + i),
+                                              .w = l->weight + p[i].first * rows_held(l),
+                                              .offset = l->offset + p[i].first,
+                                              .x = canvas + r * l->width,
+                                              .y = line + i * line_floats(l),
+                                              .ldy = l->rows * l->width };
+            (l->tiles ? j->kernels->tile_lines : j->kernels->bf16_lines)(&lines_of);
+        }
         put_rows(l, p, r, n, line, y);
     }
 }
@@ -291,14 +349,17 @@ static void line_share(const void *args, const dt__share *s)
     const job *j = args;
     const lines *l = j->l;
     uint32_t *canvas = l->canvas + s->thread * l->canvas_words;
-    float *line = l->line + s->thread * l->out * l->rows * l->width;
+    float *line = l->line + s->thread * together(l) * line_floats(l);
     const int64_t from = l->in * l->axis[0].from * l->axis[1].from;
     const int64_t to = l->out * l->axis[0].to * l->axis[1].to;
     memset(canvas, 0, (size_t)l->canvas_words * sizeof *canvas);
     for (int64_t n = s->first; n < s->past; n++) {
         draw(j, l->x + n * from, canvas);
-        for (phase p = { .taps = -1 }; next_phase(l, &p);) {
-            run_phase(j, &p, canvas, line, l->y + n * to);
+        for (phase p[2] = { { .taps = -1 } }; next_phase(l, &p[0]);) {
+            p[1] = p[0];
+            if (together(l) == 2) next_phase(l, &p[1]);
+            run_phases(j, p, canvas, line, l->y + n * to);
+            p[0] = p[together(l) - 1];
         }
     }
 }
@@ -306,6 +367,7 @@ static void line_share(const void *args, const dt__share *s)
 static void run_lines(const dt__kernels *kernels, const lines *l)
 {
     const job j = { l, kernels };
+    if (l->tiles) memset(l->weight, 0, (size_t)(most_words(l) * rows_held(l)) * sizeof *l->weight);
     dt__parallel(l->words_in, 8 * l->taps * l->out, put_share, l);
     const int64_t sample = l->axis[0].to * l->axis[1].to * l->out * l->taps;
     dt__parallel(l->c->batch, dt__max_i64(1, sample / 16) * l->words_in, line_share, &j);
@@ -313,11 +375,16 @@ static void run_lines(const dt__kernels *kernels, const lines *l)
 
 /* ---- dW -------------------------------------------------------------------------------------- */
 
-/* Canvas of x: [channel][row][phase][cell]; panels of dy: [panel][row][word][lanes]. */
+/* Canvas of x: [channel][phase][row][cell], where an axis of stride s has s phases; panels of dy:
+ * [panel][row][word][lanes]. With tiles, rows of dy lie as far apart as rows of the canvas, with
+ * zeros between them, so that all of them are a single row. */
 typedef struct sums {
     const dt__conv *c;
+    bool tiles;
+    axis axis[2];
     int64_t columns; /* of dW's row */
-    int64_t words, cells, width, height, canvas_halves, panel_words;
+    int64_t words, pitch, width, plane, canvas_halves,
+        panel_words;     /* pitch: words of a panel row */
     int64_t parts, part; /* of the batch; floats of the sums of one */
     const float *x, *dy;
     float *dw;
@@ -338,12 +405,15 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
     const dt__conv *c = w->conv;
     const int64_t lanes = dt__round_up(c->out, 16);
     *s = (sums){ .c = c, .columns = c->in * dt__conv_taps(c), .dw = w->to_w };
+    s->tiles = w->products == DT_PRODUCTS_BF16_TILES;
+    for (int i = 0; i < 2; i++) s->axis[i] = axis_of(c, false, i);
     s->words = dt__ceil_div(c->y_size[1], 2);
-    s->cells = 2 * s->words + reach_of(c, 1) / c->stride[1];
-    s->width = c->stride[1] * s->cells;
-    s->height = (c->y_size[0] - 1) * c->stride[0] + reach_of(c, 0) + 1;
-    s->canvas_halves = dt__round_up(c->in * s->height * s->width + DT__BF16_BEHIND / 2, 32);
-    s->panel_words = c->y_size[0] * s->words * lanes;
+    s->width = dt__round_up(2 * s->words + reach_of(c, 1) / c->stride[1], 2);
+    s->plane = s->axis[0].cells * s->width;
+    s->pitch = s->tiles ? s->width / 2 : s->words;
+    const int64_t planes = c->in * c->stride[0] * c->stride[1];
+    s->canvas_halves = dt__round_up(planes * s->plane + s->width + DT__BF16_BEHIND / 2, 32);
+    s->panel_words = c->y_size[0] * s->pitch * lanes;
     s->part = s->columns * lanes;
     s->parts = dt__min_i64(MOST_PARTS, dt__max_i64(4, PARTS_FLOATS / dt__max_i64(1, s->part)));
     s->parts = dt__min_i64(s->parts, c->batch);
@@ -357,12 +427,12 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
 static void set_offsets(const sums *s)
 {
     const dt__conv *c = s->c;
-    const int64_t taps = dt__conv_taps(c);
+    const int64_t taps = dt__conv_taps(c), apart[] = { c->stride[0], c->stride[1] };
     for (int64_t k = 0; k < s->columns; k++) {
-        const int64_t tap = k % taps, row = tap / c->kernel[1] * c->dilation[0];
-        const int64_t column = tap % c->kernel[1] * c->dilation[1];
-        s->offset[k] = (int32_t)((k / taps * s->height + row) * s->width +
-                                 column % c->stride[1] * s->cells + column / c->stride[1]);
+        const int64_t row = k % taps / c->kernel[1] * c->dilation[0];
+        const int64_t column = k % taps % c->kernel[1] * c->dilation[1];
+        const int64_t at = (k / taps * apart[0] + row % apart[0]) * apart[1] + column % apart[1];
+        s->offset[k] = (int32_t)(at * s->plane + row / apart[0] * s->width + column / apart[1]);
     }
 }
 
@@ -374,20 +444,19 @@ typedef struct sum_job {
 static void draw_halves(const sum_job *j, const float *x, uint16_t *canvas)
 {
     const sums *s = j->s;
-    const dt__conv *c = s->c;
-    const axis columns = {
-        .from = c->x_size[1], .step = c->stride[1], .low = c->padding[1], .cells = s->cells
-    };
-    for (int64_t i = 0; i < c->in; i++) {
-        for (int64_t r = 0; r < c->x_size[0] && r + c->padding[0] < s->height; r++) {
-            uint16_t *to = canvas + (i * s->height + r + c->padding[0]) * s->width;
-            const float *row = x + (i * c->x_size[0] + r) * c->x_size[1];
-            for (int64_t b = 0; b < c->stride[1]; b++) {
-                const run of = run_of(&columns, b);
-                if (of.n == 0) continue;
-                j->kernels->bf16_row(&(dt__bf16_row){ of.n, c->stride[1], row + of.first },
-                                     to + b * s->cells + of.cell);
-            }
+    const axis *a = s->axis;
+    uint16_t *to = canvas;
+    for (int64_t i = 0; i < s->c->in; i++, x += a[0].from * a[1].from) {
+        for (int64_t k = 0; k < a[0].step * a[1].step; k++, to += s->plane) {
+            const run rows = run_of(&a[0], k / a[1].step), columns = run_of(&a[1], k % a[1].step);
+            if (columns.n == 0) continue;
+            const dt__bf16_rows image = { .rows = rows.n,
+                                          .n = columns.n,
+                                          .step = a[1].step,
+                                          .x = x + rows.first * a[1].from + columns.first,
+                                          .ldx = a[0].step * a[1].from,
+                                          .ldy = s->width };
+            j->kernels->bf16_row(&image, to + rows.cell * s->width + columns.cell);
         }
     }
 }
@@ -401,23 +470,25 @@ static void add_sample(const sum_job *j, const float *dy, const uint16_t *canvas
     const int64_t plane = dt__conv_y_plane(c);
     for (int64_t o = 0; o < c->out; o += 32) {
         const int64_t lanes = lanes_of(s, o / 32), rows = dt__min_i64(lanes, c->out - o);
+        uint32_t *to = panel + o * c->y_size[0] * s->pitch;
         for (int64_t r = 0; r < c->y_size[0]; r++) {
             j->kernels->bf16_panel(&(dt__bf16_panel){ .rows = rows,
                                                       .lanes = lanes,
                                                       .n = c->y_size[1],
                                                       .x = dy + o * plane + r * c->y_size[1],
                                                       .ldx = plane,
-                                                      .to = panel + r * s->words * lanes });
+                                                      .to = to + r * s->pitch * lanes });
         }
-        j->kernels->bf16_sums(&(dt__bf16_sums){ .columns = s->columns,
-                                                .lanes = lanes,
-                                                .rows = c->y_size[0],
-                                                .words = s->words,
-                                                .dy = panel,
-                                                .x = canvas,
-                                                .x_row = c->stride[0] * s->width,
-                                                .offset = s->offset,
-                                                .dw = sum + o * s->columns });
+        const dt__bf16_sums sums_of = { .columns = s->columns,
+                                        .lanes = lanes,
+                                        .rows = s->tiles ? 1 : c->y_size[0],
+                                        .words = s->tiles ? c->y_size[0] * s->pitch : s->words,
+                                        .dy = to,
+                                        .x = canvas,
+                                        .x_row = s->width,
+                                        .offset = s->offset,
+                                        .dw = sum + o * s->columns };
+        (s->tiles ? j->kernels->tile_sums : j->kernels->bf16_sums)(&sums_of);
     }
 }
 
@@ -429,6 +500,7 @@ static void sum_share(const void *args, const dt__share *share)
     uint16_t *canvas = s->canvas + share->thread * s->canvas_halves;
     uint32_t *panel = s->panel + share->thread * s->panel_words;
     memset(canvas, 0, (size_t)s->canvas_halves * sizeof *canvas);
+    if (s->tiles) memset(panel, 0, (size_t)s->panel_words * sizeof *panel);
     for (int64_t p = share->first; p < share->past; p++) {
         float *sum = s->sum + p * s->part;
         memset(sum, 0, (size_t)s->part * sizeof *sum);
@@ -439,16 +511,19 @@ static void sum_share(const void *args, const dt__share *share)
     }
 }
 
-/* Sums the parts, in order, into rows of dW. */
-DT__LOOP(join_share, sums, s, o)
+/* Sums the parts of a column, in order, into dW. */
+DT__LOOP(join_share, sums, s, k)
 {
-    const int64_t lanes = lanes_of(s, o / 32);
-    const float *from = s->sum + o / 32 * 32 * s->columns + o % 32;
-    float *to = s->dw + o * s->columns;
-    for (int64_t k = 0; k < s->columns; k++) {
-        float sum = from[k * lanes];
-        for (int64_t p = 1; p < s->parts; p++) sum += from[p * s->part + k * lanes];
-        to[k] = sum;
+    for (int64_t o = 0; o < s->c->out; o += 32) {
+        const int64_t lanes = lanes_of(s, o / 32), some = dt__min_i64(lanes, s->c->out - o);
+        const float *from = s->sum + o * s->columns + k * lanes;
+        float sum[32];
+        memcpy(sum, from, (size_t)lanes * sizeof *sum);
+        for (int64_t p = 1; p < s->parts; p++) {
+            from += s->part;
+            for (int64_t l = 0; l < lanes; l++) sum[l] += from[l];
+        }
+        for (int64_t l = 0; l < some; l++) s->dw[(o + l) * s->columns + k] = sum[l];
     }
 }
 
@@ -458,7 +533,7 @@ static void run_sums(const dt__kernels *kernels, const sums *s)
     const int64_t sample = dt__max_i64(1, s->columns / 16) * s->panel_words;
     set_offsets(s);
     dt__parallel(s->parts, sample * dt__ceil_div(s->c->batch, s->parts), sum_share, &j);
-    dt__parallel(s->c->out, s->columns * s->parts, join_share, s);
+    dt__parallel(s->columns, s->c->out * s->parts, join_share, s);
 }
 
 /* ---- the work -------------------------------------------------------------------------------- */

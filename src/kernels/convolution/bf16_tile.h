@@ -1,6 +1,7 @@
 /* Operands of the kernels of bf16 convolutions. A word is a pair of bf16; a term is the product of
  * two words, of which first the high halves are multiplied and added, then the low ones
- * (kernels/products/bf16.h). */
+ * (kernels/products/bf16.h). Kernels tile_lines and tile_sums take the same words in the same order
+ * but 16 at a time, as matrix tiles do (dt__bf16_join); zeros complete the last 16. */
 #ifndef DT__KERNELS_BF16_TILE_H
 #define DT__KERNELS_BF16_TILE_H
 
@@ -11,7 +12,8 @@
 
 /* y[o][i] = the sum over words p ascending of w[o][p] x[offset[p] + i], from 0, for n positions i.
  * Rows of w lie in strips of equal heights, word by word: dt__bf16_strips of them, strip s from row
- * s * outputs / strips on. */
+ * s * outputs / strips on. For tile_lines they lie tile by tile (dt__bf16_tile_word), with zeros
+ * for words and rows that complete a tile. */
 typedef struct dt__bf16_lines {
     int64_t outputs, words, n;
     const uint32_t *w;
@@ -26,6 +28,15 @@ static inline int64_t dt__bf16_strips(int64_t rows)
     return (rows + DT__BF16_STRIP - 1) / DT__BF16_STRIP;
 }
 
+#define DT__BF16_TILE_SIDE 16 /* rows of a tile, and words of its row */
+
+/* The place of word p of row o in w of tile_lines: [words / 16][rows, whole tiles][16]. */
+static inline int64_t dt__bf16_tile_word(int64_t outputs, int64_t o, int64_t p)
+{
+    const int64_t side = DT__BF16_TILE_SIDE, rows = dt__round_up(outputs, side);
+    return (p / side * rows + o) * side + p % side;
+}
+
 /* dw[k][o] += the sum over rows r and words p, ascending, of dy[r][p][o] and the word of x at
  * offset[k] + r * x_row + 2 p; k < columns, o < lanes, which are 16 or 32. There is at
  * least one word. */
@@ -38,12 +49,13 @@ typedef struct dt__bf16_sums {
     float *dw;
 } dt__bf16_sums;
 
-/* n elements of a row, `step` apart, to be rounded. With a second row (or NULL: zeros) they become
- * words whose high halves are of the first one. */
-typedef struct dt__bf16_row {
-    int64_t n, step;
+/* Rows of n elements, `step` apart, to be rounded; rows of x are ldx elements apart, those of the
+ * result ldy. With second rows (or NULL: zeros) they become words whose high halves are of x. */
+typedef struct dt__bf16_rows {
+    int64_t rows, n, step;
     const float *x;
-} dt__bf16_row;
+    int64_t ldx, ldy;
+} dt__bf16_rows;
 
 /* to[p][l] = the word of x[l][2 p], its low half, and x[l][2 p + 1], for l < rows; zeros where a
  * row of n elements ends, and for the other lanes. */

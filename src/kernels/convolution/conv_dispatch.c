@@ -16,7 +16,10 @@ static size_t plain_scratch(const dt__conv_work *w)
     return (size_t)(x + y) * sizeof(float);
 }
 
-static bool takes_bf16(const dt__conv_work *w) { return w->bf16 && dt__bf16_conv_takes(w); }
+static bool takes_bf16(const dt__conv_work *w)
+{
+    return w->products != DT_PRODUCTS_F32 && dt__bf16_conv_takes(w);
+}
 
 dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch)

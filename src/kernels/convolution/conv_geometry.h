@@ -27,7 +27,7 @@ typedef struct dt__conv_work {
     const void *bias;                             /* or NULL */
     void *to_x, *to_y, *to_w;
     bool ordered;  /* of floats, forward alone: sums have a stated order (ordered_conv.h) */
-    bool bf16;     /* of floats that are rounded to bf16, where bf16_conv.h takes it */
+    int products;  /* DT_PRODUCTS_...; of bf16 where bf16_conv.h takes it */
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
 

@@ -1,6 +1,7 @@
-/* The arithmetic of VDPBF16PS (AVX-512 BF16) in plain C: operands are bf16, sums fp32, denormal
- * numbers are zeros wherever they are read or made. Source: Intel 64 and IA-32 Architectures
- * Software Developer's Manual, volume 2, VDPBF16PS and VCVTNEPS2BF16. */
+/* The arithmetic of VDPBF16PS (AVX-512 BF16) and TDPBF16PS (AMX-BF16) in plain C: operands are
+ * bf16, sums fp32, denormal numbers are zeros wherever they are read or made. Source: Intel 64 and
+ * IA-32 Architectures Software Developer's Manual, volume 2, VDPBF16PS, VCVTNEPS2BF16, TDPBF16PS;
+ * tests compare all of them with the instructions. */
 #ifndef DT__KERNELS_BF16_H
 #define DT__KERNELS_BF16_H
 
@@ -23,6 +24,12 @@ static inline float dt__bf16_flushed(float x)
 
 /* The nearest bf16, ties to even. */
 static inline float dt__bf16_rounded(float x) { return dt__round_bf16(dt__bf16_flushed(x)); }
+
+/* That of the bits of a bf16. */
+static inline float dt__bf16_value(uint16_t half)
+{
+    return dt__bf16_flushed(dt__bf16_to_f32(half));
+}
 
 /* a b + c, rounded once, of operands that are not denormal. The processor flushes what would be
  * denormal after rounding to 24 bits. fmaf has fewer bits there, so a result of FLT_MIN may have
@@ -53,6 +60,16 @@ static inline void dt__bf16_add_term(float a, const float *b, float *sum)
         y[l] = dt__bf16_fused(a, b[l], sum[l]);
     }
     memcpy(sum, y, sizeof y);
+}
+
+/* Matrix tiles take so many terms of a sum at once. Those at even places are added to zero, those
+ * at odd places as well, and then both sums to what is there: */
+#define DT__BF16_TILE 32
+static inline void dt__bf16_join(int n, const float *even, const float *odd, float *sum)
+{
+    for (int l = 0; l < n; l++) {
+        sum[l] = dt__bf16_flushed(dt__bf16_flushed(sum[l]) + dt__bf16_flushed(even[l] + odd[l]));
+    }
 }
 
 #endif

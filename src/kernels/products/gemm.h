@@ -86,6 +86,8 @@ typedef struct dt__gemms {
 #define DT__GEMM_TERMS 1024
 #define DT__GEMM_DEPTH 256
 #define DT__GEMM_PANEL 32
+#define DT__GEMM_TILE_ROWS 1024 /* where matrix tiles multiply; of bf16: as much memory */
+#define DT__GEMM_TILE_TERMS 512
 #define DT__GEMM_WIDTH 4
 #define DT__GEMM_FILLED 10240
 #define DT__GEMM_SUNK 512

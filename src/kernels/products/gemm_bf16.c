@@ -2,4 +2,5 @@
 #include "kernels/kernels.h"
 
 #define KERNEL(name) dt__##name##_bf16__ref
+#define GEMM_BLOCK 2
 #include "kernels/products/gemm_bf16.inc"

@@ -2,6 +2,7 @@
  * so a grid with sides of equal length packs least. The order of a sum depends on nothing here, so
  * the grid may depend on the number of threads. */
 #include "kernels/kernels.h"
+#include "kernels/products/bf16.h"
 
 #define SHARE 5e5   /* FLOP of a tile, at least: some microseconds, as waking a thread takes */
 #define COARSE 16e6 /* of a tile among many products */
@@ -52,13 +53,21 @@ bool dt__gemm_transposes(const dt__gemm *g)
            g->b_source == NULL;
 }
 
-/* Terms of bf16 are packed in pairs. */
-static int64_t even(int64_t terms) { return dt__round_up(terms, 2); }
+/* Terms of bf16 are packed for tiles, or in pairs. */
+static int64_t whole(int64_t terms) { return dt__round_up(terms, DT__BF16_TILE); }
+
+/* Elements of a block of packed a, with two terms in an element and whole tiles. */
+static int64_t packed_tiles(const dt__gemm *g)
+{
+    const int64_t rows = dt__round_up(dt__min_i64(g->m, DT__GEMM_TILE_ROWS), 16);
+    return rows * whole(dt__min_i64(g->k, DT__GEMM_TILE_TERMS)) / 2;
+}
 
 /* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. */
 static int64_t packed_a(const dt__gemm *g, int64_t rows)
 {
-    const int64_t block = dt__round_up(rows * even(dt__min_i64(g->k, DT__GEMM_TERMS)), 16);
+    const int64_t floats = dt__round_up(rows * whole(dt__min_i64(g->k, DT__GEMM_TERMS)), 16);
+    const int64_t block = dt__max_i64(floats, packed_tiles(g));
     const int64_t most = dt__min_i64(rows, DT__GEMM_WHOLE / dt__max_i64(g->k, 1));
     const int64_t few = dt__min_i64(most, DT__GEMM_TRANSPOSED);
     return dt__gemm_transposes(g) && most >= 8 ? dt__max_i64(block, dt__round_up(few, 16) * g->k)
@@ -70,7 +79,7 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
     const int64_t few = dt__min_i64(rows, DT__GEMM_FEW);
-    const int64_t depth = even(dt__min_i64(g->k, DT__GEMM_DEPTH));
+    const int64_t depth = whole(dt__min_i64(g->k, DT__GEMM_DEPTH));
     const int64_t terms = dt__ceil_div(g->n, DT__GEMM_PANEL) * depth;
     const int64_t sunk = dt__gemm_stride(dt__min_i64(g->n, DT__GEMM_SUNK));
     const bool filled = g->a_source != NULL || g->b_source != NULL;

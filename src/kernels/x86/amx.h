@@ -9,6 +9,8 @@
 #ifndef DT__KERNELS_X86_AMX_H
 #define DT__KERNELS_X86_AMX_H
 
+#include "kernels/products/bf16.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -112,6 +114,46 @@ static inline void dt__tiles_release(dt__tiles *t)
 #define DT__TILE_MULTIPLY_SU(t, c, a, b)                                                           \
     __asm__ volatile("tdpbsud %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
 
+#endif
+
+/* All registers with 16 rows of 64 bytes. */
+static inline void dt__tiles_open(dt__tiles *t)
+{
+    static const _Alignas(64) dt__tile_shapes shapes = {
+        .palette = 1,
+        .bytes = { 64, 64, 64, 64, 64, 64, 64, 64 },
+        .rows = { 16, 16, 16, 16, 16, 16, 16, 16 },
+    };
+    dt__tiles_configure(t, &shapes);
+}
+
+/* TDPBF16PS, of a processor with AMX-BF16: c[r][j] goes on by the products of rows of pairs of
+ * bf16, in the order of dt__bf16_join (kernels/products/bf16.h). */
+#if defined DETENT_EMULATE
+static inline void dt__tile_multiply_bf16(dt__tiles *t, int c, int a, int b)
+{
+    for (int r = 0; r < t->shapes.rows[c]; r++) {
+        float sum[DT__TILE_ROWS], part[2][DT__TILE_ROWS] = { { 0 } };
+        uint16_t x[DT__TILE_BYTES / 2], y[DT__TILE_BYTES / 2];
+        memcpy(sum, t->at[c][r], sizeof sum);
+        memcpy(x, t->at[a][r], sizeof x);
+        for (int k = 0; k < t->shapes.bytes[a] / 2; k++) {
+            memcpy(y, t->at[b][k / 2], sizeof y);
+            const float by = dt__bf16_value(x[k]);
+            for (int j = 0; j < t->shapes.bytes[c] / 4; j++) {
+                float *to = &part[k % 2][j];
+                *to = dt__bf16_fused(by, dt__bf16_value(y[2 * j + k % 2]), *to);
+            }
+        }
+        dt__bf16_join(t->shapes.bytes[c] / 4, part[0], part[1], sum);
+        memcpy(t->at[c][r], sum, sizeof sum);
+    }
+}
+
+#define DT__TILE_MULTIPLY_BF16(t, c, a, b) dt__tile_multiply_bf16(t, c, a, b)
+#else
+#define DT__TILE_MULTIPLY_BF16(t, c, a, b)                                                         \
+    __asm__ volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c ::: "memory")
 #endif
 
 #endif

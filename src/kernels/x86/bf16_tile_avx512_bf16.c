@@ -137,31 +137,60 @@ void dt__bf16_sums__avx512_bf16(const dt__bf16_sums *s)
 }
 
 /* Up to 16 elements; the others are 0. */
-static floats elements(const float *x, int64_t step, int64_t n)
+DT__INLINE floats elements(const float *x, int64_t step, int64_t n)
 {
     if (step == 1) return _mm512_maskz_loadu_ps(first(n), x);
+    if (step == 2) {
+        const __m512i even =
+            _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+        const floats low = _mm512_maskz_loadu_ps(first(2 * n - 1), x);
+        const floats high = _mm512_maskz_loadu_ps(first(dt__max_i64(0, 2 * n - 17)), x + 16);
+        return _mm512_permutex2var_ps(low, even, high);
+    }
     float y[VECTOR] = { 0 };
     for (int64_t i = 0; i < n && i < VECTOR; i++) y[i] = x[i * step];
     return load(y);
 }
 
-void dt__bf16_pairs__avx512_bf16(const dt__bf16_row *r, const float *second, uint32_t *to)
+/* Rows whose steps are a constant where it is called. */
+DT__INLINE void put_pairs(const dt__bf16_rows *r, int64_t step, const float *second, uint32_t *to)
 {
-    for (int64_t i = 0; i < r->n; i += VECTOR) {
-        const int64_t n = r->n - i;
-        const floats high = elements(r->x + i * r->step, r->step, n);
-        const floats low = second != NULL ? elements(second + i * r->step, r->step, n) : zero();
-        _mm512_mask_storeu_ps(to + i, first(n), paired(high, low));
+    const float *x = r->x;
+    for (int64_t k = 0; k < r->rows; k++, x += r->ldx, to += r->ldy) {
+        for (int64_t i = 0; i < r->n; i += VECTOR) {
+            const int64_t n = r->n - i;
+            const floats high = elements(x + i * step, step, n);
+            const floats low = second != NULL ? elements(second + i * step, step, n) : zero();
+            _mm512_mask_storeu_ps(to + i, first(n), paired(high, low));
+        }
+        if (second != NULL) second += r->ldx;
     }
 }
 
-void dt__bf16_row__avx512_bf16(const dt__bf16_row *r, uint16_t *to)
+DT__INLINE void put_halves(const dt__bf16_rows *r, int64_t step, uint16_t *to)
 {
-    for (int64_t i = 0; i < r->n; i += VECTOR) {
-        const int64_t n = dt__min_i64(VECTOR, r->n - i);
-        const __m256i half = (__m256i)_mm512_cvtneps_pbh(elements(r->x + i * r->step, r->step, n));
-        memcpy(to + i, &half, (size_t)n * sizeof *to);
+    const float *x = r->x;
+    for (int64_t k = 0; k < r->rows; k++, x += r->ldx, to += r->ldy) {
+        for (int64_t i = 0; i < r->n; i += VECTOR) {
+            const int64_t n = r->n - i;
+            const __m256i half = (__m256i)_mm512_cvtneps_pbh(elements(x + i * step, step, n));
+            _mm256_mask_storeu_epi16(to + i, first(n), half);
+        }
     }
+}
+
+void dt__bf16_pairs__avx512_bf16(const dt__bf16_rows *r, const float *second, uint32_t *to)
+{
+    if (r->step == 1) put_pairs(r, 1, second, to);
+    else if (r->step == 2) put_pairs(r, 2, second, to);
+    else put_pairs(r, r->step, second, to);
+}
+
+void dt__bf16_row__avx512_bf16(const dt__bf16_rows *r, uint16_t *to)
+{
+    if (r->step == 1) put_halves(r, 1, to);
+    else if (r->step == 2) put_halves(r, 2, to);
+    else put_halves(r, r->step, to);
 }
 
 void dt__bf16_panel__avx512_bf16(const dt__bf16_panel *p)

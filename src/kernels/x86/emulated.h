@@ -115,6 +115,33 @@ static inline void _mm512_mask_storeu_ps(void *to, __mmask16 mask, __m512 x)
     }
 }
 
+/* The same of halves. */
+static inline void dt__emulated_mask_storeu_epi16(void *to, __mmask16 mask, __m256i x)
+{
+    uint16_t from[16];
+    memcpy(from, &x, sizeof from);
+    for (int i = 0; i < 16; i++) {
+        if ((mask >> i & 1) != 0) memcpy((char *)to + 2 * i, &from[i], 2);
+    }
+}
+#undef _mm256_mask_storeu_epi16
+#define _mm256_mask_storeu_epi16 dt__emulated_mask_storeu_epi16
+
+/* Elements of two vectors, by their places among 32. */
+static inline __m512 dt__emulated_permutex2var_ps(__m512 a, __m512i places, __m512 b)
+{
+    float from[32], to[16];
+    int32_t place[16];
+    memcpy(from, &a, sizeof a);
+    memcpy(from + 16, &b, sizeof b);
+    memcpy(place, &places, sizeof places);
+    for (int i = 0; i < 16; i++) to[i] = from[place[i] & 31];
+    memcpy(&a, to, sizeof to);
+    return a;
+}
+#undef _mm512_permutex2var_ps
+#define _mm512_permutex2var_ps dt__emulated_permutex2var_ps
+
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps dt__emulated_maskz_loadu_ps
 

@@ -107,7 +107,7 @@ static void make_work(const dt_call *c, const float *dy, float *y, float *dx, fl
                             .to_y = transposed ? dx : y,
                             .to_w = dw,
                             .ordered = y != NULL && c->tape->no_grad,
-                            .bf16 = c->bf16 };
+                            .products = c->products };
     if (y != NULL && c->arg[BIAS] != NULL) k->w.bias = dt__data(c->arg[BIAS]);
     if (c->scratch != NULL) k->w.scratch = (float *)c->scratch + k->room.weight + k->room.rows;
 }

@@ -75,7 +75,7 @@ static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
                             .to_x = transposed ? y : NULL,
                             .to_y = transposed ? NULL : y,
                             .ordered = c->y->dtype == DT_F32 && c->tape->no_grad,
-                            .bf16 = c->bf16,
+                            .products = c->products,
                             .scratch = c->scratch };
 }
 
@@ -92,7 +92,7 @@ static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const vo
                             .to_x = transposed ? NULL : dx,
                             .to_y = transposed ? dx : NULL,
                             .to_w = dw,
-                            .bf16 = c->bf16,
+                            .products = c->products,
                             .scratch = c->scratch };
 }
 

@@ -144,14 +144,22 @@ static dt_status train(dt__run *r)
 /* Sets train.float, and says so where it is not the default. */
 static dt_status set_products(dt__run *r)
 {
+    static const struct {
+        const char *name, *without;
+        uint64_t needs;
+    } ways[] = {
+        [DT_PRODUCTS_BF16] = { "bf16", "AVX-512 BF16", DT_CPU_AVX512_BF16 },
+        [DT_PRODUCTS_BF16_TILES] = { "bf16-tiles", "AMX-BF16", DT_CPU_AMX_INT8 },
+    };
     const int products = r->o->train.products;
     DT__TRY(dt_set_products(r->ctx, products));
     if (products == DT_PRODUCTS_F32) return DT_OK;
     DT__TRY(dt__kernels_open(r->ctx));
     const dt__kernel_set *set = dt__kernel_set_of(r->ctx);
-    const bool fast = (set->needs & DT_CPU_AVX512_BF16) != 0;
-    dt__say(r->ctx, "floats are multiplied as bf16 in training (%s%s)", set->name,
-            fast ? "" : ": without AVX-512 BF16 this is slower than train.float: f32");
+    const bool fast = (set->needs & ways[products].needs) != 0;
+    dt__say(r->ctx, "floats are multiplied as %s in training (%s%s%s%s)", ways[products].name,
+            set->name, fast ? "" : ": without ", fast ? "" : ways[products].without,
+            fast ? "" : " this is slower than train.float: f32");
     return DT_OK;
 }
 
@@ -182,7 +190,7 @@ static dt_status run_it(dt__run *r, run_part *part)
                                 (long long)r->o->run.folds);
     }
     const int threads = ctx->threads;
-    const bool bf16 = ctx->bf16;
+    const int products = ctx->products;
     if (r->o->run.threads > 0) DT__TRY(dt__threads_set(ctx, (int)r->o->run.threads));
     r->pace.opened = dt__seconds();
     dt_memory_reset_peak(ctx);
@@ -193,7 +201,7 @@ static dt_status run_it(dt__run *r, run_part *part)
     r->summary->peak_memory = dt_memory_of(ctx).peak;
     dt__run_leave(r, status);
     dt__run_close(r);
-    ctx->bf16 = bf16;
+    ctx->products = products;
     const dt_status back = dt__threads_set(ctx, threads);
     return status == DT_OK ? back : status;
 }

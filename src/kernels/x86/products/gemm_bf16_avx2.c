@@ -3,5 +3,6 @@
 #include "kernels/sets.h"
 
 #define KERNEL(name) dt__##name##_bf16__avx2
+#define GEMM_BLOCK 2
 #include "kernels/products/gemm_bf16.inc"
 #endif
