@@ -87,7 +87,7 @@ static void *take_block(dt__regions *all, size_t bytes, size_t alignment)
     return (char *)r + at;
 }
 
-/* Where memory is too scarce for a region, or for what the alignment adds, a block is of its own. */
+/* Where memory is too scarce for a region, or for what alignment adds, a block is of its own. */
 void *dt__regions_allocate(void *user, size_t bytes, size_t alignment)
 {
     void *p = NULL;
