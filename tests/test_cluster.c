@@ -81,6 +81,7 @@ static const struct {
     { "integers", RANKS_DIGITS "train.backward=int8-all", false },
     { "bf16", RANKS_DIGITS "train.float=bf16", false },
     { "bf16 experts", EXPERTS "train.float=bf16", true },
+    { "bf16 tiles", RANKS_DIGITS "train.float=bf16-tiles", false },
     { "baseline",
       RANKS_DIGITS "train.float_baseline=true data.validation=0.2 train.finish_with=best "
                    "'train.evaluate={every_steps: 3, samples: 2}'",
