@@ -23,13 +23,18 @@ static void begins(void *user, const dt_sweep_turn *turn)
     m->w = watch_begin(false);
 }
 
-/* Until the end of all runs: those that follow take as long as those before and this one. */
+#define FIRST_SECONDS 0.5 /* of a sweep, whose first updates say little about all runs */
+
+/* Until the end of all runs: those that follow take as long as those before and this one, which
+ * takes as long as those before until a quarter of that has passed. 0: that is not known yet. */
 static double left_of_all(const many *m, const dt_progress *p)
 {
-    const double behind = 1 - m->turn.done - m->turn.own;
-    const double own = cli_seconds() - m->began + p->seconds_left;
+    const double behind = 1 - m->turn.done - m->turn.own, since = cli_seconds() - m->began;
+    if (m->seconds + since < FIRST_SECONDS) return 0;
+    const double as_before = m->share > 0 ? m->turn.own * m->seconds / m->share : 0;
+    const double own = since < as_before / 4 ? as_before : since + p->seconds_left;
     const double each = (m->seconds + own) / (m->share + m->turn.own);
-    return p->seconds_left + (behind > 0 ? behind * each : 0);
+    return own - since + (behind > 0 ? behind * each : 0);
 }
 
 static void progress(void *user, const dt_progress *p)
