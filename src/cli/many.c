@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+#define FIRST_SECONDS 0.5 /* of a sweep, whose first updates say little about all runs */
+
 static void begins(void *user, const dt_sweep_turn *turn)
 {
     many *m = user;
@@ -22,8 +24,6 @@ static void begins(void *user, const dt_sweep_turn *turn)
     cli_tell(stderr, "run %lld of %lld: %s", (long long)turn->i + 1, (long long)turn->n, turn->dir);
     m->w = watch_begin(false);
 }
-
-#define FIRST_SECONDS 0.5 /* of a sweep, whose first updates say little about all runs */
 
 /* Until the end of all runs: those that follow take as long as those before and this one, which
  * takes as long as those before until a quarter of that has passed. 0: that is not known yet. */

@@ -226,13 +226,14 @@ DT__INLINE void multiply_rest(dt__tiles *t, const layer *l, int rows, int left, 
     multiply_tiles(t, rows > 16, rest[0], DT__TILE_BYTES, l->w, at);
 }
 
-/* Rows of a corner to be: what their sums begin with. */
+/* Sets the sums of a corner's rows to what they begin with: -(zu * ksum), or 0 with blocks. */
 static void begin_corner(const layer *l, int64_t m, int rows)
 {
     const float *ksum = (const float *)(const void *)l->part->panel;
     for (int r = 0; r < rows; r++) dt__qgemm_begin(l->part->g, m + r, ksum, l->b.row.acc[r]);
 }
 
+/* Writes the rows of y that the corner's sums give. */
 static void end_corner(const layer *l, int64_t m, int rows)
 {
     const dt__qgemm_part *p = l->part;
