@@ -296,6 +296,14 @@ static const net nets[] = {
       4,
       "slope.weight",
       1 },
+    { "  family: layers\n  input: [3, 5, 6]\n  layers:\n  - {affine: channels, shape: [3, 1, 1]}\n"
+      "  - {affine: plane, shape: [3, 5, 6], bias: false}\n"
+      "  - {affine: lines, shape: [5, 1], scale: false}\n  - flatten\n",
+      3,
+      { 3, 5, 6 },
+      90,
+      "plane.weight",
+      90 },
 };
 
 START_TEST(layers_of_networks_for_devices)
@@ -324,7 +332,8 @@ START_TEST(layers_of_networks_for_devices)
     test_folder(folder);
     test_join(path, folder, "model.safetensors");
     TEST_OK(ctx, dt_model_save(m, &info, path));
-    TEST_OK(ctx, dt_model_load(ctx, path, &loaded, NULL));
+    TEST_FAILS(ctx, DT_ERR_IO, "none", dt_model_load(ctx, "none", &loaded, NULL));
+    TEST_OK(ctx, dt_model_load(ctx, path, &loaded, NULL)); /* whatever failed before */
     dt_train(loaded, false);
     const dt_tensor *again = dt_forward(t, loaded, x);
     ck_assert_msg(again != NULL, "%s", dt_error(ctx));

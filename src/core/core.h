@@ -243,8 +243,7 @@ void dt__expect_work(dt_ctx *ctx, dt__work_of which, double amount); /* which is
 void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount);
 /* So much of what dt__did_work tells next: from loops within a piece that may take seconds. */
 void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount);
-void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount); /* its time is not typical */
-void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount);    /* which was not planned */
+void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount); /* which was not planned */
 void dt__cut_work(dt_ctx *ctx, dt__work_of which); /* the rest of it will not be done */
 void dt__pass_work(dt_ctx *ctx);                   /* the time since then belongs to no work */
 

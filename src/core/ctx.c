@@ -102,12 +102,6 @@ void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
     if (ctx->work.kind[which].planned > 0) tell(ctx);
 }
 
-void dt__did_work_once(dt_ctx *ctx, dt__work_of which, double amount)
-{
-    dt__ledger_did_once(&ctx->work, which, amount, dt__seconds());
-    tell(ctx);
-}
-
 /* ---- contexts ------------------------------------------------------------------------------- */
 
 dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }

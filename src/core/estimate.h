@@ -7,6 +7,9 @@
  *     rate  = seconds / timed,  or weight * guess
  *     guess = rate / weight of the like kind,  or sum of seconds / sum of timed * weight
  *
+ * The first piece of a kind makes memory and plans that the others find: it is left out of the rate
+ * as soon as another one of at least a quarter of its amount is done.
+ *
  * All time between two calls belongs to the work that the second call tells, unless
  * dt__ledger_pass is called between them. Times are read by the caller.
  *
@@ -50,6 +53,7 @@ typedef struct dt__work_kind {
     double planned, done;
     double expected;       /* an amount that will be planned later */
     double timed, seconds; /* amounts of which the time is known */
+    bool warm;             /* its first piece is no longer among them */
     double part, counted;  /* of the piece that is told next: done, and counted in the above */
 } dt__work_kind;
 
@@ -84,6 +88,10 @@ static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
 static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amount, double now)
 {
     dt__work_kind *k = &e->kind[which];
+    if (!k->warm && k->timed > 0 && amount * 4 >= k->timed) {
+        k->timed = k->seconds = 0;
+        k->warm = true;
+    }
     k->timed += amount;
     k->seconds += now - e->mark;
     if (!e->trying) k->done += amount;
@@ -101,13 +109,6 @@ static inline double dt__ledger_end_piece(dt__work_kind *k, double amount)
 static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amount, double now)
 {
     dt__ledger_count(e, which, dt__ledger_end_piece(&e->kind[which], amount), now);
-}
-
-/* The same of an amount whose time says nothing about the rest. */
-static inline void dt__ledger_did_once(dt__ledger *e, dt__work_of which, double amount, double now)
-{
-    e->kind[which].done += dt__ledger_end_piece(&e->kind[which], amount);
-    e->mark = now;
 }
 
 #define DT__LEDGER_PART 1e7 /* multiply-adds: some milliseconds */

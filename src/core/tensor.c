@@ -55,10 +55,18 @@ dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
 
 void dt__storage_retain(dt__storage *s) { atomic_fetch_add(&s->refs, 1); }
 
+/* Its bytes are memory now, or will never be. */
+static void end_promise(const dt__storage *s)
+{
+    size_t *all = &s->ctx->pool.promised;
+    *all = *all > s->bytes ? *all - s->bytes : 0;
+}
+
 void dt__storage_release(dt__storage *s)
 {
     if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
     dt_ctx *ctx = s->ctx;
+    if (s->data == NULL) end_promise(s);
     if (s->mapped > 0) munmap(s->data, s->mapped);
     else if (s->data != own_data(s)) dt__release(ctx, s->data);
     dt__release(ctx, s);
@@ -98,7 +106,9 @@ dt_status dt__storage_fill(dt__storage *s)
 {
     if (s->data != NULL) return DT_OK;
     s->data = dt__alloc(s->ctx, s->bytes);
-    return s->data == NULL ? DT_ERR_NOMEM : DT_OK;
+    if (s->data == NULL) return DT_ERR_NOMEM;
+    end_promise(s);
+    return DT_OK;
 }
 
 /* ---- handles ------------------------------------------------------------------------------ */
@@ -533,6 +543,9 @@ dt_status dt_fill(dt_tensor *x, double value)
     }
     if (!dt_is_contiguous(x)) {
         return dt_fail(x->ctx, DT_ERR_ARG, "dt_fill: the tensor must be contiguous");
+    }
+    if (x->storage != NULL && x->storage->bytes > 0 && x->storage->data == NULL) {
+        return DT_OK; /* promised: its values come from a file */
     }
     char *p = dt_data_mut(x);
     if (p == NULL && x->count > 0) return x->ctx->status;

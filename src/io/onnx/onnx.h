@@ -151,6 +151,8 @@ typedef struct dt__onnx_value {
     bool rounded;                /* and its layer has rounded it to them */
     bool whole;                  /* of a computed value: integers of an input, as floats */
     const char *initializer;     /* its name, if it came from the file; else NULL */
+    /* of a constant: the matrix of the file that it was made from by transposing; NULL: none */
+    const struct dt__onnx_value *turned;
     /* of a constant: dimension spread - 1 has extent 1, and stands for the batch; -1: one of them
      * does, or several; 0: none */
     int spread;

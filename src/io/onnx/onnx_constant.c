@@ -212,6 +212,7 @@ dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int6
     v->f = NULL;
     v->n = NULL;
     v->codes = NULL;
+    v->turned = NULL;
     v->spread = 0;
     for (int i = 0; i < rank; i++) v->dims[i] = dims[i];
     void *data = dt__onnx_memory(g, v->count, f != NULL ? sizeof **f : sizeof **n);

@@ -180,7 +180,9 @@ dt_status dt__onnx_fold_transpose(dt__onnx *g)
         seen[from] = true;
         order[i] = (int)from;
     }
-    return dt__onnx_transposed(g, v, order, dt__onnx_out(g, 0));
+    DT__TRY(dt__onnx_transposed(g, v, order, dt__onnx_out(g, 0)));
+    if (v->rank == 2 && order[0] == 1) dt__onnx_out(g, 0)->turned = v;
+    return DT_OK;
 }
 
 dt_status dt__onnx_fold_concat(dt__onnx *g)

@@ -110,12 +110,15 @@ dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer,
     return l->hint == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
+/* Weights have no memory: shapes do not depend on them. */
 static dt_status infer(dt__onnx *g, dt__onnx_layer *l)
 {
     dt_shape in[DT_MAX_IN];
     dt_module *m = NULL;
     for (int i = 0; i < l->n_from; i++) in[i] = g->layer[l->from[i]]->shape;
+    g->ctx->hollow = true;
     dt_status s = l->type->create(g->ctx, l->options, in, l->n_from, &m);
+    g->ctx->hollow = false;
     if (s == DT_OK) s = dt__layer_shape(g->tape, m, in, l->n_from, &l->shape);
     dt_module_free(m);
     return s;

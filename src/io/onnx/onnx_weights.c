@@ -18,6 +18,15 @@ static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onn
     return dt__onnx_weigh(g, *out, "weight", w);
 }
 
+/* Whether b is still the transpose of a matrix without codes: no other shape of it. */
+static bool is_turned(const dt__onnx_value *b)
+{
+    const dt__onnx_value *t = b->turned;
+    return t != NULL && b->codes == NULL && t->codes == NULL && t->dims[0] == b->dims[1] &&
+           t->dims[1] == b->dims[0];
+}
+
+/* *w = the constant matrix of input 1, transposed unless it is `transposed` already. */
 static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
 {
     static const int swapped[] = { 1, 0 };
@@ -27,8 +36,8 @@ static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
     }
     if (b->rank != 2)
         return dt__onnx_refuse(g, "its weight has %d dimensions; expected 2", b->rank);
-    *w = *b;
-    return transposed ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
+    *w = !transposed && is_turned(b) ? *b->turned : *b;
+    return transposed || is_turned(b) ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
 }
 
 /* Adds a linear layer of input 0, whose last dimension it reads. */

@@ -184,7 +184,6 @@ typedef struct dt__run_pace {
     double opened;                 /* time at which dt_run was called */
     double began;                  /* time at which this process began to train */
     int64_t trained;               /* updates made by this process */
-    const char *timed_phase;       /* of the latest update; NULL: no update yet */
     int64_t samples;               /* examples in them */
     double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
     double saved_clock;            /* time of the latest checkpoint */

@@ -60,7 +60,6 @@ static dt_status some_steps(dt__run *r, int phase)
         if (by_op) dt__costs_end(&costs, seconds, s->step_part[phase]);
         DT__TRY(status);
         if (i == 0) ++*dt__run_count(r, DT__COUNT_STEP);
-        if (most == 0) r->pace.timed_phase = dt__run_phase(r); /* so that the only one counts */
         dt__run_time_update(r, u.samples);
         if (i == 0 && most > 0) continue;
         sum += seconds;

@@ -126,15 +126,10 @@ dt_status dt__run_plan(dt__run *r)
 
 /* ---- what is done --------------------------------------------------------------------------- */
 
-/* The first update of a phase by this process makes what later ones find there. */
 void dt__run_time_update(dt__run *r, int64_t samples)
 {
-    const char *phase = dt__run_phase(r);
-    const bool first = r->pace.timed_phase != phase;
-    r->pace.timed_phase = phase;
     const bool quantized = *dt__run_count(r, DT__COUNT_PREPARED) != 0;
-    (first ? dt__did_work_once : dt__did_work)(r->ctx, quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT,
-                                               passes(r, (double)samples));
+    dt__did_work(r->ctx, quantized ? DT__TRAIN_QAT : DT__TRAIN_FLOAT, passes(r, (double)samples));
 }
 
 static void tell(dt__run *r, const char *doing)
