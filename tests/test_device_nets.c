@@ -88,6 +88,18 @@ static const net nets[] = {
       "  - {upsample_nearest: longer, factor: 2}\n  - {relu6: cut}\n  - flatten\n"
       "  - {linear: head, out: 3}\n",
       2, 6, 3 },
+    { "bins as channels",
+      "  family: layers\n  input: [1, 7, 7]\n  layers:\n  - {permute: turn, dims: [0, 3, 2, 1]}\n"
+      "  - {conv2d: dw, out: 7, groups: 7, kernel: [3, 1], bias: false}\n"
+      "  - {conv2d: pw, out: 4, kernel: 1, norm: batch, activation: relu}\n  - flatten\n"
+      "  - {linear: head, out: 3}\n",
+      1, 7, 3 },
+    { "autoencoder",
+      "  family: layers\n  input: [1, 3, 3]\n  layers:\n  - flatten\n"
+      "  - {linear: a, out: 7, bias: true, norm: batch, activation: relu}\n"
+      "  - {linear: b, out: 4, norm: batch}\n  - {relu6: cut}\n"
+      "  - {linear: c, out: 9, norm: batch}\n",
+      1, 3, 9 },
 };
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -690,14 +702,15 @@ START_TEST(one_error_names_all)
         "  family: layers\n  input: [12, 3]\n  layers:\n"
         "  - {conv1d: front, out: 4}\n  - {gru: cells, hidden: 5}\n  - {linear: head, out: 2}\n",
         "  family: layers\n  input: [7]\n  layers:\n"
-        "  - {linear: first, out: 9, norm: batch}\n  - {linear: head, out: 2}\n",
+        "  - {linear: first, out: 9}\n  - {relu: cut}\n  - {batch_norm1d: late}\n"
+        "  - {linear: head, out: 2}\n",
     };
     static const char *const words[][4] = {
         { "hardsigmoid of smooth", "group_norm of next.norm", "silu of next.activation",
           "softmax of shares: a row has more than 511 elements" },
         { "recurrent_layer of cells.layers.0: its gates", "linear of head: its input must be", "",
           "" },
-        { "batch_norm1d of first.norm: a batch norm", "it must be left out (norm: none)", "", "" },
+        { "batch_norm1d of late: a batch norm", "convolution or linear layer before it", "", "" },
     };
     dt_qat_options o = dt_qat_defaults();
     o.preset = DT_DEVICE_INT4;

@@ -1089,17 +1089,19 @@ END_TEST
 
 /* ---- shipped ------------------------------------------------------------------------------ */
 
+static const char *const names[] = {
+    "digits-mlp",           "digits-2bit",        "mnist-mlp",        "mnist-mlp-int8",
+    "mnist-mlp-finetune",   "mnist-cnn",          "digits-cnn",       "mnist-cnn-w4a4",
+    "digits-unet-denoise",  "cifar10-resnet20",   "mnist-tfc-w2a2",   "adder",
+    "shakespeare-char-gpt", "shakespeare-llama",  "shakespeare-moe",  "names-bytes-tiny",
+    "finetune-llama-int4",  "sounds-dscnn",       "sensors-conv1d",   "sensors-gru",
+    "sensors-anomaly",      "table-classes",      "table-values",     "digits-mobilenet",
+    "table-columns",        "mlperf-resnet8",     "mlperf-mobilenet", "mlperf-dscnn",
+    "mlperf-wakeword",      "mlperf-autoencoder",
+};
+
 START_TEST(shipped_recipes_are_right)
 {
-    static const char *const names[] = {
-        "digits-mlp",           "digits-2bit",       "mnist-mlp",       "mnist-mlp-int8",
-        "mnist-mlp-finetune",   "mnist-cnn",         "digits-cnn",      "mnist-cnn-w4a4",
-        "digits-unet-denoise",  "cifar10-resnet20",  "mnist-tfc-w2a2",  "adder",
-        "shakespeare-char-gpt", "shakespeare-llama", "shakespeare-moe", "names-bytes-tiny",
-        "finetune-llama-int4",  "sounds-dscnn",      "sensors-conv1d",  "sensors-gru",
-        "sensors-anomaly",      "table-classes",     "table-values",    "digits-mobilenet",
-        "table-columns",
-    };
     char path[TEST_PATH];
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, names[_i]);
     dt_ctx *ctx = create_ctx();
@@ -1148,7 +1150,8 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, idle_keys_are_warned_of);
     tcase_add_test(values, settings_of_norms_are_warned_of);
-    tcase_add_loop_test(values, shipped_recipes_are_right, 0, 24);
+    tcase_add_loop_test(values, shipped_recipes_are_right, 0,
+                        (int)(sizeof names / sizeof names[0]));
     suite_add_tcase(suite, values);
     TCase *damage = tcase_create("damage");
     tcase_set_timeout(damage, 120);

@@ -7,7 +7,7 @@
 /* ---- shipped recipes ------------------------------------------------------------------------ */
 
 /* What a recipe's data is: drawn, or files that the test makes. */
-enum { DRAWN, MNIST, CIFAR, TEXT, ORDERS };
+enum { DRAWN, MNIST, CIFAR, TEXT, ORDERS, IMAGES, SPEECH, WAKEWORD, CARS };
 
 static const struct {
     const char *name;
@@ -25,6 +25,14 @@ static const struct {
     { "sensors-gru", DRAWN },         { "sensors-anomaly", DRAWN },
     { "table-classes", DRAWN },       { "table-values", DRAWN },
     { "digits-mobilenet", DRAWN },    { "table-columns", ORDERS },
+    { "mlperf-resnet8", CIFAR },      { "mlperf-mobilenet", IMAGES },
+    { "mlperf-dscnn", SPEECH },       { "mlperf-wakeword", WAKEWORD },
+    { "mlperf-autoencoder", CARS },
+};
+
+/* Of MLPerf Tiny: the folder of drawn data that a recipe reads. */
+static const char *const drawn_folders[] = {
+    [IMAGES] = "vww", [SPEECH] = "speech", [WAKEWORD] = "wakeword", [CARS] = "ToyCar"
 };
 
 #define SHIPPED ((int)(sizeof shipped / sizeof shipped[0]))
@@ -87,6 +95,16 @@ static void write_orders(const char *folder)
     free(said);
 }
 
+/* Data of the shapes of MLPerf Tiny. */
+static void write_tiny(const char *folder, const char *name)
+{
+    char *said;
+    const int status = test_shell(&said, "'%s/scripts/mlperf-tiny-data' draw %s 6 %s 2>&1",
+                                  DETENT_SOURCE_DIR, folder, name);
+    ck_assert_msg(status == 0, "%s", said);
+    free(said);
+}
+
 static void run_shipped(const char *name, const char *const *overrides, int n)
 {
     char path[TEST_PATH];
@@ -116,7 +134,8 @@ static void run_short(const char *folder, int i, const char *init)
     snprintf(every, sizeof every, "train.evaluate.every_steps=%d", (int)test_count(updates) / 2);
     snprintf(batch, sizeof batch, "train.batch_size=%d", (int)test_count(batches));
     snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, shipped[i].name);
-    snprintf(data, sizeof data, "data.dir=%s", folder);
+    const char *own = shipped[i].data < IMAGES ? "" : drawn_folders[shipped[i].data];
+    snprintf(data, sizeof data, "data.dir=%s/%s", folder, own);
     snprintf(train, sizeof train, "data.train_count=%d", (int)test_count(trained));
     snprintf(test, sizeof test, "data.test_count=%d", (int)test_count(tested));
     overrides[n++] = shipped[i].data == DRAWN ? train : data;
@@ -160,6 +179,7 @@ START_TEST(every_shipped_recipe_runs)
     if (shipped[r].data == CIFAR) write_cifar(folder);
     if (shipped[r].data == TEXT) write_texts(folder);
     if (shipped[r].data == ORDERS) write_orders(folder);
+    if (shipped[r].data >= IMAGES) write_tiny(folder, drawn_folders[shipped[r].data]);
     if (tunes) run_short(folder, find_shipped("mnist-mlp"), NULL);
     snprintf(init, sizeof init, "model.init=%s/mnist-mlp/float.safetensors", folder);
     run_short(folder, r, tunes ? init : NULL);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static char folder[TEST_PATH];
 
@@ -14,6 +15,13 @@ static void write_file(const char *name, file_bytes f)
     test_join(path, folder, name);
     test_write_file(path, f.v, f.n);
     file_free(&f);
+}
+
+static void write_text(const char *name, const char *text)
+{
+    file_bytes f = { NULL };
+    file_text(&f, text);
+    write_file(name, f);
 }
 
 static dt_data_options tensors(void)
@@ -110,9 +118,100 @@ START_TEST(anomalies_of_arrays)
     dt_dataset_free(train);
     labels[2] = 7;
     write_file("y.npy", npy_file(1, shape, labels, 3));
-    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.task: anomaly: data.train has the label '7'",
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "label '7', which is neither 0 (normal) nor 1",
                dt_data_open(ctx, &o, &train, &validation, &test));
     ck_assert_ptr_null(train);
+    o.normal = (dt_strings){ 2, { "1", "7.0" } }; /* then 0 is anomalous */
+    TEST_OK(ctx, dt_data_open(ctx, &o, &train, &validation, &test));
+    for (int i = 0; i < 3; i++) ck_assert_int_eq(dt_dataset_label(train, i), i == 0);
+    dt_dataset_free(train);
+    o.normal = (dt_strings){ 1, { "8" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "data.normal: no example of data.train is normal",
+               dt_data_open(ctx, &o, &train, &validation, &test));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Labels of anomalies as words, and whether they are anomalous. */
+static const struct {
+    const char *word;
+    bool anomalous;
+} words[] = { { "normal", false },  { "Good", false },   { "0", false },        { "NORMAL", false },
+              { "00", false },      { "anomaly", true }, { "broken", true },    { "goods", true },
+              { "normally", true }, { "1", true },       { "not normal", true } };
+
+#define WORDS DT__COUNT_OF(words)
+
+/* Example i is word i of the data, whose value is its number. */
+static void check_words(dt_ctx *ctx, dt_data_options *o, int first, int n)
+{
+    dt_dataset *d[3];
+    dt_loader *l;
+    dt_tensor *x, *y;
+    TEST_OK(ctx, dt_data_open(ctx, o, &d[0], &d[1], &d[2]));
+    for (int part = 0; part < 3; part += 2) {
+        const dt_loader_options in_order = { .batch_size = n };
+        ck_assert_int_eq(dt_dataset_target(d[part]), DT_TARGET_ANOMALY);
+        TEST_OK(ctx, dt_loader_create(d[part], &in_order, &l));
+        TEST_OK(ctx, dt_loader_next(l, &x, &y));
+        for (int64_t i = 0; i < dt_dataset_count(d[part]); i++) {
+            const int64_t width = dt_count(x) / dt_dataset_count(d[part]);
+            const int w = (int)((const float *)dt_data(x))[i * width];
+            ck_assert(w >= first && w < n);
+            ck_assert_msg(((const int32_t *)dt_data(y))[i] == words[w].anomalous, "%s",
+                          words[w].word);
+        }
+        dt_loader_free(l);
+        dt_dataset_free(d[part]);
+    }
+}
+
+/* Of a column of tables; those to test with have words that the training data have not. */
+START_TEST(anomalies_in_columns)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options o = tensors();
+    char train[300] = "a,kind\n", test[300] = "a,kind\n";
+    for (int i = 0; i < WORDS; i++) {
+        char *to = i % 2 == 0 ? train : test;
+        const size_t used = strlen(to);
+        snprintf(to + used, sizeof train - used, "%d,%s\n", i, words[i].word);
+    }
+    write_text("train.csv", train);
+    write_text("test.csv", test);
+    o.train_tensors = (dt_tensor_files){ true, { 1, { "train.csv" } }, NULL };
+    o.test_tensors = (dt_tensor_files){ true, { 1, { "test.csv" } }, NULL };
+    o.columns.target = (dt_strings){ 1, { "kind" } };
+    o.task = DT_DATA_ANOMALY;
+    check_words(ctx, &o, 0, WORDS);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Of folders of recordings (0), and of their names (1). */
+START_TEST(anomalies_of_recordings)
+{
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options o = tensors();
+    for (int i = 0; i < 2 * WORDS; i++) {
+        char name[80], path[TEST_PATH];
+        const int w = i % WORDS;
+        const char *part = i < WORDS ? "train" : "test";
+        const int16_t samples[2] = { (int16_t)w, 0 };
+        if (i < WORDS && words[w].anomalous) continue; /* only normal ones are trained on */
+        snprintf(name, sizeof name, _i == 0 ? "%s/%s" : "%s_%s_7.wav", part, words[w].word);
+        test_join(path, folder, part);
+        if (_i == 0) mkdir(path, 0777);
+        test_join(path, folder, name);
+        if (_i == 0) ck_assert_int_eq(mkdir(path, 0777), 0);
+        snprintf(path, sizeof path, "%s%s", name, _i == 0 ? "/a.wav" : "");
+        write_file(path, wav_file(1, RATE, samples, 2));
+    }
+    if (_i == 1) o.file_names = "{part}_{label}_{index}.wav";
+    o.train = (dt_strings){ 1, { _i == 0 ? "train/*/*.wav" : "train_*.wav" } };
+    o.test = (dt_strings){ 1, { _i == 0 ? "test/*/*.wav" : "test_*.wav" } };
+    o.task = DT_DATA_ANOMALY;
+    check_words(ctx, &o, 0, WORDS);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -123,6 +222,8 @@ Suite *test_tensor_tasks_suite(void)
     TCase *c = tcase_create("tensors");
     tcase_add_test(c, features_of_recordings);
     tcase_add_test(c, anomalies_of_arrays);
+    tcase_add_test(c, anomalies_in_columns);
+    tcase_add_loop_test(c, anomalies_of_recordings, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }

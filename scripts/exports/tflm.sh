@@ -55,7 +55,7 @@ list() {
             *) echo "$file" ;;
         esac
     done
-    for name in conv depthwise_conv fully_connected pooling softmax add pad mul; do
+    for name in conv depthwise_conv fully_connected pooling softmax add pad mul transpose; do
         echo "tensorflow/lite/micro/kernels/${name}_common.cc"
         file=tensorflow/lite/micro/kernels/$kernels/$name.cc
         [ -e "$file" ] || file=tensorflow/lite/micro/kernels/$name.cc

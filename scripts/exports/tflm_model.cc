@@ -36,6 +36,7 @@ int tflm_begin(void)
     ops.AddAdd();
     ops.AddPad();
     ops.AddSoftmax();
+    ops.AddTranspose();
     static tflite::MicroInterpreter made(tflite::GetModel(model), ops, arena, sizeof arena);
     interpreter = &made;
     return interpreter->AllocateTensors() != kTfLiteOk;

@@ -96,6 +96,17 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
     return status;
 }
 
+/* Without normal examples nothing is trained on. */
+static dt_status check_normal(const dt_dataset *d)
+{
+    for (int64_t i = 0; i < d->count; i++) {
+        if (dt_dataset_label(d, i) == 0) return DT_OK;
+    }
+    return dt_fail(d->ctx, DT_ERR_CONFIG,
+                   "data.normal: no example of data.train is normal; it must name labels that are "
+                   "there");
+}
+
 dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3])
 {
     dt_ctx *ctx = (*out[0])->ctx;
@@ -109,5 +120,6 @@ dt_status dt__arrays_finish(const dt_data_options *o, dt_dataset **const out[3])
     for (int i = 0; i < 3 && o->task == DT_DATA_ANOMALY; i++) {
         if (*out[i] != NULL) DT__TRY(blame(ctx, "task", dt_dataset_anomaly(*out[i])));
     }
+    if (o->task == DT_DATA_ANOMALY) DT__TRY(check_normal(*out[0]));
     return DT_OK;
 }

@@ -381,6 +381,9 @@ const dt_key dt_data_keys[] = {
           "that is added to it, or (digits) the class of each pixel; of numbers: other numbers "
           "(regression), several classes at once (multi_label), or themselves, so that the error "
           "tells examples that are not normal (anomaly)" },
+    { "normal", DT_KEY_STRINGS, AT(normal),
+      .text = "anomaly: the labels, words in any case, of normal examples; all others are "
+              "anomalous; absent: 0, normal and good, and no other number but 1 is a label" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
       .text = "denoising: standard deviation of the noise that is added to every pixel, 0 being "
               "black and 1 white" },

@@ -55,7 +55,7 @@ static dt_status close_numbers(dt__labels *l, const dt__array_file *a)
     DT__TRY(find_all(a, most, &all));
     if (!dt__labels_are_numbers(l, most, all)) return DT_OK;
     l->is_closed = l->is_numbers = true;
-    l->classes = dt__max_i64(most + 1, l->least);
+    l->classes = most + 1;
     return DT_OK;
 }
 
@@ -88,10 +88,7 @@ static dt_status read_label(const dt__array_file *a, dt__labels *l, int64_t i, i
         return refuse(a, i, text,
                       "is beyond the 65536 classes that there can be; for numeric targets set "
                       "data.task: regression");
-    case DT__LABEL_UNKNOWN:
-        return refuse(a, i, text,
-                      l->known.names != NULL ? "is not a class of the model"
-                                             : "is not a class of the training data");
+    case DT__LABEL_UNKNOWN: return refuse(a, i, text, dt__labels_unknown(l));
     case DT__LABEL_NOMEM: break;
     }
     return DT_ERR_NOMEM;

@@ -63,8 +63,55 @@ static dt_status take_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
     return DT_OK;
 }
 
+/* ---- anomalies --------------------------------------------------------------------------------- */
+
+static dt_status begin_anomalies(dt_ctx *ctx, dt__labels *l)
+{
+    static const dt_strings usual = { 3, { "0", "normal", "good" } };
+    const dt_strings *normal = l->normal->n > 0 ? l->normal : &usual;
+    for (int i = 0; i < normal->n; i++) {
+        const char *word = normal->v[i];
+        if (dt__words_add(ctx, &l->words, word, strlen(word)) < 0) return DT_ERR_NOMEM;
+    }
+    l->normals = l->words.n;
+    l->is_closed = true;
+    l->classes = 2;
+    return DT_OK;
+}
+
+static bool is_normal(const dt__labels *l, const char *text, size_t bytes, const char *value)
+{
+    char other[DT__VALUE_TEXT];
+    for (int64_t i = 0; i < l->normals; i++) {
+        const char *word = l->words.word[i];
+        const size_t n = strlen(word);
+        if (n == bytes && strncasecmp(word, text, n) == 0) return true;
+        if (value != NULL && dt__value_text(word, n, other) && strcmp(other, value) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* *out = 0: normal, 1: anomalous, whose words are remembered. */
+static dt__label_fault add_anomaly(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
+                                   int32_t *out)
+{
+    char own[DT__VALUE_TEXT];
+    const char *value = dt__value_text(text, bytes, own) ? own : NULL;
+    *out = !is_normal(l, text, bytes, value);
+    if (*out == 0) return DT__LABEL_GOOD;
+    if (l->normal->n == 0 && value != NULL && strcmp(value, "1") != 0) return DT__LABEL_UNKNOWN;
+    const bool full = l->words.n >= DT__MOST_WORDS;
+    return full || dt__words_add(ctx, &l->words, text, bytes) >= 0 ? DT__LABEL_GOOD
+                                                                   : DT__LABEL_NOMEM;
+}
+
+/* ---- classes ----------------------------------------------------------------------------------- */
+
 dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l)
 {
+    if (l->normal != NULL) return begin_anomalies(ctx, l);
     if (l->known.names == NULL) return DT_OK;
     for (int64_t i = 0; i < l->known.n; i++) {
         const char *name = l->known.names[i];
@@ -108,6 +155,7 @@ dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, siz
                                int32_t *out)
 {
     int64_t i;
+    if (l->normal != NULL) return add_anomaly(ctx, l, text, bytes, out);
     if (l->is_closed) {
         i = class_of(l, text, bytes);
         if (i < 0) return DT__LABEL_UNKNOWN;
@@ -121,9 +169,19 @@ dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, siz
     return DT__LABEL_GOOD;
 }
 
+const char *dt__labels_unknown(const dt__labels *l)
+{
+    if (l->normal != NULL) {
+        return "is neither 0 (normal) nor 1 (anomalous); data.normal: [LABEL, ...] names those of "
+               "normal examples, all others are anomalous then";
+    }
+    return l->known.names != NULL ? "is not a class of the model"
+                                  : "is not a class of the training data";
+}
+
 bool dt__labels_are_numbers(const dt__labels *l, int64_t most, bool all)
 {
-    return (all && most < INT32_MAX) || most < dt__max_i64(l->known.n, l->least);
+    return (all && most < INT32_MAX) || most < l->known.n;
 }
 
 /* Sorts the values, and names each: as it is written, where that is in one way, else by its text.
@@ -164,7 +222,7 @@ dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to)
         if (integers) most = dt__max_i64(most, v);
     }
     l->is_numbers = integers && least >= 0 && dt__labels_are_numbers(l, most, most == n - 1);
-    l->classes = l->is_numbers ? dt__max_i64(most + 1, l->least) : n > 0 ? n : l->words.n;
+    l->classes = l->is_numbers ? most + 1 : n > 0 ? n : l->words.n;
     for (int64_t i = 0; l->is_numbers && i < l->words.n; i++) {
         is_integer(l->values.word[to[i]], &to[i]);
     }
@@ -174,7 +232,7 @@ dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to)
 
 const char *const *dt__labels_names(const dt__labels *l)
 {
-    return l->is_numbers ? NULL : (const char *const *)l->words.word;
+    return l->is_numbers || l->normal != NULL ? NULL : (const char *const *)l->words.word;
 }
 
 void dt__labels_free(dt_ctx *ctx, dt__labels *l)

@@ -8,7 +8,9 @@
  * Labels are numbers if all of them are. Then equal numbers are one class, however they are
  * written: 1, 01, +1, 1.0, 1e0. Its name is the number, or what is written where that is always
  * the same.
- * Other parts of the data, and a model that is evaluated, have the classes that there are then. */
+ * Other parts of the data, and a model that is evaluated, have the classes that there are then.
+ *
+ * Of anomalies some labels are normal, class 0, and all others anomalous, class 1. */
 #ifndef DT__DATA_LABELS_H
 #define DT__DATA_LABELS_H
 
@@ -40,24 +42,26 @@ typedef struct dt__labels {
     dt__words words;
     dt__words values;     /* of names that are numbers, in their order; none: a name is a word */
     dt_class_names known; /* what is known of the model; lent */
-    int64_t least;        /* classes at least, of labels that are numbers */
-    bool is_closed;       /* other labels are errors */
-    bool is_numbers;      /* labels are the numbers of classes, 0 to classes - 1 */
-    int64_t classes;      /* once closed */
+    const dt_strings *normal; /* anomalies: what data.normal says; lent; NULL: classes are named */
+    int64_t normals;          /* anomalies: words from here on are anomalous */
+    bool is_closed;           /* other labels are errors */
+    bool is_numbers;          /* labels are the numbers of classes, 0 to classes - 1 */
+    int64_t classes;          /* once closed */
 } dt__labels;
 
-/* Closes the labels with the names of the model, if they are known. NOMEM. */
+/* Closes the labels with the names of the model, if they are known, or those of anomalies. NOMEM. */
 dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l);
 /* The number of a label. Before labels are closed it is that of a word, which may be added; after
  * that it is its class. */
 typedef enum dt__label_fault {
     DT__LABEL_GOOD,
-    DT__LABEL_UNKNOWN, /* is no class */
+    DT__LABEL_UNKNOWN, /* is no class: dt__labels_unknown says which there are */
     DT__LABEL_EXCESS,  /* is one word more than DT__MOST_WORDS */
     DT__LABEL_NOMEM
 } dt__label_fault;
 dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
                                int32_t *out);
+const char *dt__labels_unknown(const dt__labels *l);
 /* After the training data: decides what the words are; to[i] becomes the class of word i, [n].
  * Nothing happens to labels that are closed. FORMAT: NaN among numbers; NOMEM. */
 dt_status dt__labels_close(dt_ctx *ctx, dt__labels *l, int64_t *to);

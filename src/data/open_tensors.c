@@ -17,6 +17,7 @@
 #include <detent/experimental/tables.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -288,17 +289,37 @@ static int64_t known_outputs(const part *p)
     return p->all->train == NULL ? 0 : p->all->train->arrays->outputs;
 }
 
+/* Of a folder's name, or the label in a file's name. */
+static dt_status anomaly_of_folder(const part *p, const dt__tensor_name *file, int32_t *label)
+{
+    const char *name = p->all->folders.word[file->label];
+    dt_ctx *ctx = p->all->ctx;
+    char shown[DT__SHOWN];
+    const dt__label_fault fault = dt__labels_add(ctx, &p->all->labels, name, strlen(name), label);
+    if (fault == DT__LABEL_GOOD) return DT_OK;
+    if (fault == DT__LABEL_NOMEM) return DT_ERR_NOMEM;
+    return dt_fail(ctx, DT_ERR_CONFIG, "'%s': its label '%s' %s", file->path,
+                   dt__shown(name, shown), dt__labels_unknown(&p->all->labels));
+}
+
 static dt_status targets_of_folders(part *p)
 {
+    const dt__words *names = &p->all->folders;
+    dt__labels *l = &p->all->labels;
+    const bool anomaly = l->normal != NULL;
     const int64_t n = p->files.n;
-    int64_t *label = dt__alloc_array(p->all->ctx, n, sizeof *label);
+    int32_t *label = dt__alloc_array(p->all->ctx, n, sizeof *label);
     if (label == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < n; i++) label[i] = p->files.v[i].label;
-    const dt__array_view y = { p->key, DT_ARRAY_I64, label, n, p->all->folders.n };
-    const dt_status status = dt__array_store_targets(p->store, DT_TARGET_CLASS, &y);
+    dt_status status = DT_OK;
+    for (int64_t i = 0; i < n && status == DT_OK; i++) {
+        label[i] = (int32_t)p->files.v[i].label;
+        if (anomaly) status = anomaly_of_folder(p, &p->files.v[i], &label[i]);
+    }
+    const dt__array_view y = { p->key, DT_ARRAY_I32, label, n, anomaly ? l->classes : names->n };
+    if (status == DT_OK) status = dt__array_store_targets(p->store, DT_TARGET_CLASS, &y);
     dt__release(p->all->ctx, label);
-    DT__TRY(status);
-    return dt__array_store_names(p->store, (const char *const *)p->all->folders.word);
+    if (status != DT_OK || anomaly) return status;
+    return dt__array_store_names(p->store, (const char *const *)names->word);
 }
 
 /* Joins the targets of tables. */
@@ -375,21 +396,6 @@ static dt_status targets_of_file(part *p)
     return status;
 }
 
-/* Names of classes mean neither normal nor anomalous. */
-static dt_status check_anomaly(const part *p, dt_status status)
-{
-    char *const *name = p->store->class_name;
-    if (status != DT_OK || p->all->o->task != DT_DATA_ANOMALY || name == NULL) return status;
-    while (name + 1 < p->store->class_name + p->store->outputs &&
-           (strcmp(*name, "0") == 0 || strcmp(*name, "1") == 0)) {
-        name++;
-    }
-    return dt_fail(p->all->ctx, DT_ERR_CONFIG,
-                   "data.task: anomaly: %s has the label '%s'; 0 (normal) and 1 (anomalous) are "
-                   "the labels",
-                   p->key, *name);
-}
-
 static dt_status read_targets(part *p)
 {
     const bool in_table = p->table != NULL && p->all->csv->targets.n > 0;
@@ -439,11 +445,33 @@ static void say_cut(const part *p)
             p->cut > 1 ? " and others" : "");
 }
 
+#define SHOWN_LABELS 8
+
+/* Says which words mean that an example is anomalous. */
+static void say_anomalies(const part *p)
+{
+    const dt__labels *const each[] = { &p->all->labels, &p->all->csv->labels };
+    for (int k = 0; k < DT__COUNT_OF(each); k++) {
+        const dt__labels *l = each[k];
+        char text[SHOWN_LABELS * (DT__SHOWN + 4)] = "", shown[DT__SHOWN];
+        int64_t n = 0;
+        for (int64_t i = l->normals; l->normal != NULL && i < l->words.n; i++) {
+            if (strcmp(l->words.word[i], "1") == 0 || n++ >= SHOWN_LABELS) continue;
+            const size_t used = strlen(text);
+            snprintf(text + used, sizeof text - used, " '%s'", dt__shown(l->words.word[i], shown));
+        }
+        if (n == 0) continue;
+        dt__say_once(p->all->ctx, "%s: labels that are anomalous, as data.normal has others:%s%s",
+                     p->key, text, n > SHOWN_LABELS ? " and more" : "");
+    }
+}
+
 static dt_status read_part(part *p)
 {
     opening *all = p->all;
+    const bool anomaly = all->o->task == DT_DATA_ANOMALY;
     DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
-    if (p->by_folder && all->train != NULL && all->folders.n == 0) {
+    if (p->by_folder && all->train != NULL && all->folders.n == 0 && !anomaly) {
         return dt_fail(
             all->ctx, DT_ERR_CONFIG,
             "%s has classes by folders, but data.train has none; {x: FILES, y: expected FILE}",
@@ -452,6 +480,7 @@ static dt_status read_part(part *p)
     if (p->by_folder) {
         const char *names = all->o->file_names;
         const bool label = names != NULL && dt__name_pattern_has(names, "label");
+        if (anomaly) dt__words_free(all->ctx, &all->folders); /* each part has its own */
         DT__TRY(dt__tensor_names_label(all->ctx, &p->files, label ? names : NULL, &all->folders));
     }
     p->store = dt__array_store_create(all->ctx);
@@ -462,7 +491,9 @@ static dt_status read_part(part *p)
     }
     say_cut(p);
     say_filled(p);
-    return check_anomaly(p, read_targets(p));
+    DT__TRY(read_targets(p));
+    say_anomalies(p);
+    return DT_OK;
 }
 
 /* Checks that examples are those of the training data. */
@@ -715,9 +746,10 @@ dt_target dt__target_of_task(int task)
 }
 
 /* Labels of a task that nothing is known of but the classes of the model. */
-static dt__labels labels_of_task(int task, const dt_class_names *known)
+static dt__labels labels_of(const dt_data_options *o)
 {
-    return (dt__labels){ .known = *known, .least = task == DT_DATA_ANOMALY ? 2 : 0 };
+    return (dt__labels){ .known = o->classes,
+                         .normal = o->task == DT_DATA_ANOMALY ? &o->normal : NULL };
 }
 
 dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int reading,
@@ -728,7 +760,7 @@ dt_status dt__open_with_tables(const dt_data_options *o, dt__tables *tables, int
                     .target = dt__target_of_task(o->task),
                     .tables = tables,
                     .csv = &tables->reading[reading],
-                    .labels = labels_of_task(o->task, &o->classes) };
+                    .labels = labels_of(o) };
     all.series = (dt__series){
         .ctx = all.ctx, .o = &o->series, .csv = all.csv, .axis = axis_of(o->standard.axis, 2)
     };
@@ -760,7 +792,7 @@ dt_status dt__open_tensors(dt_ctx *ctx, const dt_data_options *o, dt_dataset **c
     tables.reading[0] = (dt__csv){ .ctx = ctx,
                                    .options = &o->columns,
                                    .target = dt__target_of_task(o->task),
-                                   .labels = labels_of_task(o->task, &o->classes) };
+                                   .labels = labels_of(o) };
     const dt_status status = dt__open_with_tables(o, &tables, 0, out);
     dt__tables_free(&tables);
     return status;

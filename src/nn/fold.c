@@ -1,7 +1,8 @@
-/* Folding a batch norm into the convolution before it (numerics §3), with f = γ / sqrt(var + eps)
+/* Folding a batch norm into the convolution or linear layer before it (numerics §3), with f = γ / sqrt(var + eps)
  * of the running variance:
  *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
+ * A linear layer has such a norm where its input is [batch, features].
  * With batch statistics f is 1 for a channel whose γ is 0, and it has no gradient: the norm's
  * output does not depend on it. Ops on the tape compute all of it, so that gradients reach W, b, γ
  * and β, and a converted model has the bits of the prepared one.
@@ -11,6 +12,7 @@
 #include "autograd/segment.h"
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
+#include "nn/layers/lora.h"
 
 #include <detent/experimental/ops.h>
 
@@ -52,10 +54,16 @@ dt_status dt_module_folds(dt_module *layer, dt_module *norm)
     return DT_OK;
 }
 
-bool dt__can_fold(const dt_module *layer)
+bool dt__takes_norm(const dt_module *layer)
 {
-    return layer->norm != NULL && dt__is_batch_norm(layer->norm) &&
-           dt__conv_state_of(layer) != NULL;
+    return dt__conv_state_of(layer) != NULL ||
+           (layer->type == &dt__nn_linear && !dt__has_lora(layer));
+}
+
+bool dt__can_fold(const dt_module *layer, bool linear)
+{
+    return layer->norm != NULL && dt__is_batch_norm(layer->norm) && dt__takes_norm(layer) &&
+           (linear || dt__conv_state_of(layer) != NULL);
 }
 
 bool dt__fold_is_live(const dt_module *layer)
@@ -104,12 +112,13 @@ int64_t dt__unfolded_channels(const dt_module *layer)
 #define AXES 3 /* of a split weight's channels: groups, inputs and outputs of a group */
 
 /* The dims of the weight with a dimension for groups, and dims of the factor that broadcast to
- * it. */
+ * it. Without s it is that of a linear layer. */
 static int split(const dt__conv_state *s, const dt_tensor *weight, int64_t *dims, int64_t *factor)
 {
-    const int64_t groups = s->layer.conv.groups;
-    const int64_t in = s->layer.in / groups, out = s->layer.out / groups;
-    const int first = s->kind->transposed ? 1 : 2, second = 3 - first;
+    const int64_t groups = s == NULL ? 1 : s->layer.conv.groups;
+    const int64_t in = (s == NULL ? weight->dims[1] : s->layer.in) / groups;
+    const int64_t out = (s == NULL ? weight->dims[0] : s->layer.out) / groups;
+    const int first = s != NULL && s->kind->transposed ? 1 : 2, second = 3 - first;
     dims[0] = factor[0] = groups;
     dims[first] = in;
     factor[first] = 1;

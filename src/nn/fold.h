@@ -1,4 +1,4 @@
-/* A batch norm folded into the convolution before it. */
+/* A batch norm folded into the convolution or linear layer before it. */
 #ifndef DT__NN_FOLD_H
 #define DT__NN_FOLD_H
 
@@ -8,8 +8,12 @@
  * dt_prepare folds such pairs. */
 void dt__set_norm(dt_module *layer, dt_module *norm);
 
-/* Whether `layer` is a convolution whose norm, by dt__set_norm, is a batch norm. */
-bool dt__can_fold(const dt_module *layer);
+/* Whether a batch norm behind it can be folded into `layer`: a convolution, or a linear layer
+ * without an adapter. */
+bool dt__takes_norm(const dt_module *layer);
+/* The same of one whose norm, by dt__set_norm, is a batch norm; without `linear` only of a
+ * convolution. */
+bool dt__can_fold(const dt_module *layer, bool linear);
 
 /* For a folded layer: whether its norm uses batch statistics now. If so, the norm divides the
  * layer's output by the fold factor and normalizes it; if not, it returns the layer's output. */

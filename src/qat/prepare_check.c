@@ -132,11 +132,12 @@ static bool has_levels(const dt__plan *p, const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR || q->bits >= FOLDED_BITS || p->device != NULL;
 }
 
-/* A norm can be folded if no other layer shares the weight or the norm. */
+/* A norm can be folded if no other layer shares the weight or the norm. Behind a linear layer it is
+ * for devices alone: elsewhere an input may have more dimensions, and another one is normalized. */
 static bool folds(const dt__plan *p, const dt__plan_line *l)
 {
-    bool alone =
-        p->options->fold_norm && dt__can_fold(l->module) && has_levels(p, &l->weight_quant);
+    bool alone = p->options->fold_norm && dt__can_fold(l->module, p->device != NULL) &&
+                 has_levels(p, &l->weight_quant);
     for (int64_t i = 0; i < p->n && alone; i++) {
         const dt__plan_line *other = &p->line[i];
         alone =

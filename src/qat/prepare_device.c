@@ -58,7 +58,7 @@ dt_status dt__plan_check_device(dt__plan *p, const dt__plan_line *l)
     const bool whole = l->selected && l->quantize_weight;
     if (!whole) snprintf(why, sizeof why, "it stays float, and all layers must be integers");
     if (whole && dt__device_takes(l->module, &l->weight_quant, why)) {
-        if (!dt__can_fold(l->module) || l->derived) return DT_OK;
+        if (!dt__can_fold(l->module, true) || l->derived) return DT_OK;
         snprintf(why, sizeof why, "the batch norm behind it is not folded");
     }
     return dt_fail(p->ctx, DT_ERR_CONFIG, "prepare: %s: %s", l->path, why);

@@ -452,7 +452,7 @@ typedef enum dt_data_task {
     DT_DATA_SEGMENTATION, /* of digits only */
     DT_DATA_REGRESSION,   /* of arrays: DT_TARGET_VALUES */
     DT_DATA_MULTI_LABEL,  /* of arrays: DT_TARGET_BITS */
-    DT_DATA_ANOMALY       /* of arrays: dt_dataset_anomaly */
+    DT_DATA_ANOMALY       /* of arrays: dt_dataset_anomaly; labels that are words by `normal` */
 } dt_data_task;
 
 /* Files of a part of the data. A name may have the wildcards * and ?, and ":NAME" behind .npz and
@@ -585,6 +585,7 @@ typedef struct dt_data_options {
     int64_t test_count;       /* likewise; 0: drawn data 2,000 (sounds 1,000), else all */
     int64_t seed;             /* drawn data */
     int task;                 /* dt_data_task */
+    dt_strings normal;        /* anomaly: the labels of normal examples; none: 0, normal, good */
     double noise;             /* denoising: standard deviation of the noise, white being 1 */
     dt_reals mean, deviation; /* of dt_dataset_normalize; empty: 0 and 1 */
     dt_augment_options augment;

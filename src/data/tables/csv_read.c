@@ -69,11 +69,7 @@ static dt_status read_class(const dt__csv_reader *r, dt__csv *c, const dt__csv_f
         return dt__csv_refuse(r, f,
                               "is beyond the 65536 classes that there can be; for numeric targets "
                               "set data.task: regression");
-    case DT__LABEL_UNKNOWN:
-        return dt__csv_refuse(r, f,
-                              c->labels.known.names != NULL
-                                  ? "is not a class of the model"
-                                  : "is not a class of the training data");
+    case DT__LABEL_UNKNOWN: return dt__csv_refuse(r, f, dt__labels_unknown(&c->labels));
     case DT__LABEL_NOMEM: break;
     }
     return DT_ERR_NOMEM;

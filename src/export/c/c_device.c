@@ -107,9 +107,36 @@ static bool keeps_order(const dt_trace *t, const dt_trace_call *c)
     return image->extent[1].size == 1 || pixels_of(image) == 1;
 }
 
+/* The dimensions of a value that have more than one element, in the order in which they lie. */
+static int lying(const dt_trace *t, int64_t value, int dims[DT_MAX_RANK])
+{
+    const dt_trace_value *v = dt_trace_value_at(t, value);
+    const bool image = dt__c_is_image(t, value);
+    int n = 0;
+    for (int i = 0; i < v->rank; i++) {
+        const int d = !image || i == 0 ? i : i == v->rank - 1 ? 1 : i + 1;
+        if (d == 0 || v->extent[d].size != 1) dims[n++] = d;
+    }
+    return n;
+}
+
+/* Whether a permutation leaves every element where it lies. */
+static bool leaves(const dt_trace *t, const dt_trace_call *c)
+{
+    const dt_ints *order = c->options;
+    int from[DT_MAX_RANK], to[DT_MAX_RANK];
+    if (strcmp(c->op->name, "device_permute") != 0) return false;
+    const int n = lying(t, c->in[X].value, from), m = lying(t, c->out[0], to);
+    bool same = n == m;
+    for (int i = 0; i < n && same; i++) {
+        const int64_t d = order->v[to[i]];
+        same = (d < 0 ? d + order->n : d) == from[i];
+    }
+    return same;
+}
+
 bool dt__c_takes_device(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
     if (strcmp(c->op->name, "device_quantize") == 0) {
         if (is_input(t, c->in[X].value) && reader_of(t, c->in[X].value) == c) return true;
         snprintf(why, size,
@@ -126,8 +153,9 @@ bool dt__c_takes_device(const dt_trace *t, const dt_trace_call *c, char *why, si
         snprintf(why, size, "it computes floats, and other layers of the model integers");
         return false;
     }
-    if (strcmp(c->op->name, "device_permute") == 0 && (x->rank != 3 || !exchanges(c))) {
-        snprintf(why, size, "it does other than exchange the two dimensions of lines");
+    if (strcmp(c->op->name, "device_permute") == 0 && !leaves(t, c) && !exchanges(c)) {
+        snprintf(why, size,
+                 "it moves elements, other than by exchanging the two dimensions of lines");
         return false;
     }
     if (strcmp(c->op->name, "device_reshape") == 0 && dt__c_is_image(t, c->in[X].value) &&
@@ -144,7 +172,7 @@ bool dt__c_is_device_view(const dt__c_program *p, const dt_trace_call *c)
         strcmp(c->op->name, "device_dequantize") == 0) {
         return true;
     }
-    if (exchanges(c)) return is_plain_input(p->trace, c->in[X].value);
+    if (leaves(p->trace, c)) return true;
     return strcmp(c->op->name, "device_reshape") == 0 && keeps_order(p->trace, c);
 }
 

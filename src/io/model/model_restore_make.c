@@ -252,7 +252,7 @@ static dt_status remove_norm(const dt__load *l, dt__load_made *made, const dt__m
     dt_module *m;
     dt_tensor *bias;
     DT__TRY(find_module(l, q, &m));
-    if (!dt__can_fold(m))
+    if (!dt__can_fold(m, true))
         return dt__load_refuse(l, q->path, "the model has no norm that it could hold");
     const int64_t channels = dt__entry_find(m->norm, "bias")->x->count;
     dt__load_norm *n = &made->norm[made->n_norms++];

@@ -52,7 +52,7 @@ static dt_status match_derived(dt__load_plan *p, const dt__module_quant *q, dt_m
     const dt__load *l = p->load;
     if (q->weight.state == DT__PACKED)
         return dt__load_refuse(l, q->path, "it is packed, with an adapter");
-    if (!dt__has_lora(m) && !dt__can_fold(m))
+    if (!dt__has_lora(m) && !dt__can_fold(m, true))
         return dt__load_refuse(l, q->path, "the model has no norm to fold into it");
     p->derived[p->n_derived++] = (dt__load_derived){ .m = m, .quant = q };
     return DT_OK;

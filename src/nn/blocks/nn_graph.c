@@ -238,13 +238,13 @@ dt_status dt__graph_append(dt_module *m, const dt__graph_node *n)
     return DT_OK;
 }
 
-/* A batch norm behind a convolution that nobody else reads can be folded into it. */
+/* A batch norm behind a convolution or linear layer that nobody else reads can be folded into it. */
 static void set_norm(const graph *g, const node *n, const int64_t *readers)
 {
     const int64_t v = n->is.in[0];
     if (!dt__is_batch_norm(n->is.m) || v < FIRST || readers[v] != 1) return;
     dt_module *layer = g->nodes[v - FIRST].is.m;
-    if (dt__conv_state_of(layer) != NULL) dt__set_norm(layer, n->is.m);
+    if (dt__takes_norm(layer)) dt__set_norm(layer, n->is.m);
 }
 
 dt_status dt__graph_finish(dt_module *m, int n_in, const int64_t *out, int n_out)

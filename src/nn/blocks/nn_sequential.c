@@ -26,7 +26,7 @@ void dt__sequential_added(dt_module *m)
 {
     if (m->n_children < 2) return;
     dt_module *const *last = &m->children[m->n_children - 1];
-    if (dt__is_batch_norm(last[0]) && dt__conv_state_of(last[-1]) != NULL) {
+    if (dt__is_batch_norm(last[0]) && dt__takes_norm(last[-1])) {
         dt__set_norm(last[-1], last[0]);
     }
 }

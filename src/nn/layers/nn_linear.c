@@ -11,7 +11,6 @@
 static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *e,
                           dt_tensor **y)
 {
-    const dt__entry *bias = dt__entry_find(m, "bias");
     dt_tensor *residual = e->residual;
     if (dt__lora_is_apart(t, m)) {
         *y = dt__lora_linear(t, m, x);
@@ -20,7 +19,7 @@ static void with_epilogue(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilo
         return;
     }
     if (m->lora.beside) residual = dt__lora_product(t, m, x, residual);
-    *y = dt_linear_act(t, x, dt_module_weight(t, m), bias == NULL ? NULL : bias->x,
+    *y = dt_linear_act(t, x, dt_module_weight(t, m), dt__module_bias(t, m),
                        &(dt_linear_after){ e->activation, residual });
 }
 

@@ -145,8 +145,8 @@ const char *dt__bars_call(const dt_call *c, const dt_module *m)
 {
     const dt__becomes *b = dt__becomes_of(c->op);
     if (b == NULL && strncmp(c->op->name, "batch_norm", strlen("batch_norm")) == 0) {
-        return "a batch norm is computed where it is folded into a convolution before it "
-               "(qat.fold_norm); behind a linear layer it must be left out (norm: none)";
+        return "a batch norm is computed where it is folded into a convolution or linear layer "
+               "before it (qat.fold_norm)";
     }
     if (b == NULL) return no_integers;
     if (b->product && !is_product(m)) return "it is not the product of a layer";

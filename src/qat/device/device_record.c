@@ -124,7 +124,7 @@ static dt_status fuse(recorder *r, const dt_call *c)
 static bool is_folded_norm(const dt_call *c, const dt_module *m)
 {
     const bool norm = c->op == &dt__op_batch_norm2d || c->op == &dt__op_batch_norm1d;
-    return norm && m->normed != NULL && dt__can_fold(m->normed);
+    return norm && m->normed != NULL && dt__can_fold(m->normed, true);
 }
 
 /* The operands of a call as those of a node: why they cannot be; NULL: they can. */

@@ -90,6 +90,7 @@ static const struct {
     { "data.seed", BY_FORMAT, DT__DRAWN | DT__TENSORS, "drawn data and tensors" },
     { "data.validation", BY_FORMAT, DT__FILES | DT__DRAWN, "formats other than given" },
     { "data.noise", BY_TASK, DT__BIT(DT_DATA_DENOISING), "denoising" },
+    { "data.normal", BY_TASK, DT__BIT(DT_DATA_ANOMALY), "anomaly" },
     { "train.class_weights", BY_TASK,
       DT__BIT(DT_DATA_CLASSIFICATION) | DT__BIT(DT_DATA_MULTI_LABEL),
       "classification and multi_label" },

@@ -622,10 +622,10 @@ dt_status dt__costs_product(dt_tape *t, double *speed);
 dt_status dt__run_dry(dt__run *r);
 /* Parameters and sizes of a model, prepared or not, into the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);
-/* Counts the multiply-adds of one example. Leaves counting hooks in the model: do not use it
- * further. */
+/* Counts the multiply-adds of one example. */
 dt_status dt__run_count_products(dt__run *r, dt_module *trial);
-/* Runs m on one example of zeros, in the mode it is in. */
-dt_status dt__run_one_example(dt__run *r, dt_module *m);
+/* Runs m on one example of zeros, in the mode it is in, and adds its multiply-adds to *products
+ * (NULL: nowhere). */
+dt_status dt__run_one_example(dt__run *r, dt_module *m, int64_t *products);
 
 #endif

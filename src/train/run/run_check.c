@@ -144,7 +144,7 @@ static dt_status check_last_batch(dt__run *r, dt_module *trial)
     const int64_t count = dt_dataset_count(r->data.train);
     const bool is_single = (count - 1) % r->o->train.batch_size == 0;
     if (!is_single || r->data.steps < r->data.per_epoch) return DT_OK;
-    const dt_status status = dt__run_one_example(r, trial);
+    const dt_status status = dt__run_one_example(r, trial, NULL);
     if (status != DT_ERR_SHAPE) return status;
     char words[DT__MESSAGE_SIZE];
     snprintf(words, sizeof words, "%s", dt_error(r->ctx));

@@ -48,7 +48,7 @@ static void say_apart(dt__run *r, dt_module *m)
 {
     int64_t n = 0;
     DT__EACH_MODULE(layer, m) {
-        if (!dt__can_fold(layer) || layer->folding != DT__APART) continue;
+        if (!dt__can_fold(layer, false) || layer->folding != DT__APART) continue;
         n += dt_is_fake_quant(dt_param(layer, "weight"));
     }
     if (n == 0 || !r->o->qat.fold_norm) return;

@@ -112,14 +112,13 @@ void dt__run_describe(dt__run *r, dt_module *m)
 
 /* ---- products ------------------------------------------------------------------------------- */
 
-static dt_tensor *add_products(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
+static void add_products(void *user, const dt__module_call *c)
 {
-    (void)t;
-    *(int64_t *)user += dt__module_products(m, x);
-    return x;
+    int64_t *products = user;
+    for (int i = 0; i < c->n_in; i++) *products += dt__module_products(c->m, c->in[i]);
 }
 
-dt_status dt__run_one_example(dt__run *r, dt_module *m)
+dt_status dt__run_one_example(dt__run *r, dt_module *m, int64_t *products)
 {
     dt__side side, target;
     r->data.train->kind->sides(r->data.train, &side, &target);
@@ -132,6 +131,8 @@ dt_status dt__run_one_example(dt__run *r, dt_module *m)
     if (status == DT_OK) status = dt_tape_create(r->ctx, &t);
     if (status == DT_OK) {
         dt_no_grad(t, true);
+        if (products != NULL) t->on_forward = add_products;
+        t->on_forward_user = products;
         dt_forward(t, m, x);
         status = dt_tape_status(t);
     }
@@ -142,14 +143,10 @@ dt_status dt__run_one_example(dt__run *r, dt_module *m)
 
 dt_status dt__run_count_products(dt__run *r, dt_module *trial)
 {
-    int64_t *const n = &r->summary->multiply_adds;
-    DT__EACH_MODULE(m, trial) {
-        DT__TRY(dt_hook_add(m, DT_SITE_INPUT, add_products, n, NULL, NULL));
-    }
     dt__positions counted;
     DT__TRY(dt__positions_begin(trial, &counted));
     dt_train(trial, false);
-    const dt_status status = dt__run_one_example(r, trial);
+    const dt_status status = dt__run_one_example(r, trial, &r->summary->multiply_adds);
     dt_train(trial, true);
     dt__positions_end(&counted);
     dt__run_cost_rounding(r, trial, &counted);
