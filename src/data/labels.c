@@ -63,7 +63,7 @@ static dt_status take_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
     return DT_OK;
 }
 
-/* ---- anomalies --------------------------------------------------------------------------------- */
+/* ---- anomalies ------------------------------------------------------------------------------ */
 
 static dt_status begin_anomalies(dt_ctx *ctx, dt__labels *l)
 {
@@ -107,7 +107,7 @@ static dt__label_fault add_anomaly(dt_ctx *ctx, dt__labels *l, const char *text,
                                                                    : DT__LABEL_NOMEM;
 }
 
-/* ---- classes ----------------------------------------------------------------------------------- */
+/* ---- classes -------------------------------------------------------------------------------- */
 
 dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l)
 {

@@ -49,7 +49,8 @@ typedef struct dt__labels {
     int64_t classes;          /* once closed */
 } dt__labels;
 
-/* Closes the labels with the names of the model, if they are known, or those of anomalies. NOMEM. */
+/* Closes the labels with the names of the model, if they are known, or those of anomalies.
+ * NOMEM. */
 dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l);
 /* The number of a label. Before labels are closed it is that of a word, which may be added; after
  * that it is its class. */

@@ -1,5 +1,5 @@
-/* Folding a batch norm into the convolution or linear layer before it (numerics §3), with f = γ / sqrt(var + eps)
- * of the running variance:
+/* Folding a batch norm into the convolution or linear layer before it (numerics §3), with
+ * f = γ / sqrt(var + eps) of the running variance:
  *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
  * A linear layer has such a norm where its input is [batch, features].
