@@ -74,6 +74,10 @@ static size_t bytes_of(const gguf_tensor *t)
         ck_assert_uint_eq(t->extent[0] % 256, 0);
         return n / 256 * (t->type == 34 ? 54 : 66);
     }
+    if (t->type == 41 || t->type == 42) {
+        ck_assert_uint_eq(t->extent[0] % (t->type == 41 ? 128 : 64), 0);
+        return n / (t->type == 41 ? 128 : 64) * 18;
+    }
     ck_assert(t->type == 2 || t->type == 8);
     ck_assert_uint_eq(t->extent[0] % 32, 0);
     return n / 32 * (t->type == 2 ? 18 : 34);
@@ -227,6 +231,18 @@ static void ternary_block(const unsigned char *b, uint32_t type, float *y)
     for (int i = 1; i <= 256; i++) y[-i] *= dt__f16_to_f32(half);
 }
 
+/* Element i of blocks of 18 bytes: of 128 in Q1_0 (41), of 64 in Q2_0 (42). */
+static float few_levels(const unsigned char *p, uint32_t type, int64_t i)
+{
+    const int bits = type == 41 ? 1 : 2, each = 128 / bits;
+    const unsigned char *b = p + i / each * 18;
+    const int64_t bit = i % each * bits;
+    uint16_t half;
+    dt__copy_little(&half, b, 2);
+    const int code = b[2 + bit / 8] >> bit % 8 & (type == 41 ? 1 : 3);
+    return dt__f16_to_f32(half) * (float)(type == 41 ? 2 * code - 1 : code - 1);
+}
+
 float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
 {
     float *y = malloc(((size_t)t->count + 1) * sizeof *y);
@@ -234,7 +250,9 @@ float *gguf_values(const gguf_parsed *g, const gguf_tensor *t)
     ck_assert(y != NULL);
     for (int64_t i = 0; i < t->count; i++) {
         uint16_t half;
-        if (t->type >= 34) {
+        if (t->type >= 41) {
+            y[i] = few_levels(p, t->type, i);
+        } else if (t->type >= 34) {
             ternary_block(p + i / 256 * (t->type == 34 ? 54 : 66), t->type, y + i);
             i += 255;
         } else if (t->type >= 10) {

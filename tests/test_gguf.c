@@ -568,17 +568,45 @@ static void same_logits(made *t, dt_module *m)
     }
 }
 
+static bool holds(int type, int scheme, int bits)
+{
+    if (scheme == DT_SCHEME_TERNARY) return type != DT_GGUF_Q1_0;
+    if (scheme == DT_SCHEME_BINARY) return type == DT_GGUF_Q2_0 || type == DT_GGUF_Q1_0;
+    return scheme == DT_SCHEME_SYMMETRIC && bits == 2 && type == DT_GGUF_Q2_0;
+}
+
+/* The blocks of a weight, read by the test, have the weight's values. */
+static void same_blocks(made *t)
+{
+    gguf_parsed *g = gguf_parse(t->path);
+    dt_tensor *x = dt_param(t->m, "model.layers.1.mlp.down_proj.weight"), *plain;
+    TEST_OK(t->ctx, dt_dequantize(x, &plain));
+    float *y = gguf_values(g, gguf_tensor_of(g, "blk.1.ffn_down.weight"));
+    const float *want = dt_data(plain);
+    for (int64_t i = 0; i < dt_count(x); i++) TEST_EACH(y[i] == want[i], "value %d", (int)i);
+    free(y);
+    dt_tensor_free(plain);
+    gguf_free(g);
+}
+
 /* A file that was written gives the model's values again, in blocks and in F32. */
 START_TEST(files_are_read)
 {
     made t;
-    static const int types[] = { DT_GGUF_TRAINED, DT_GGUF_F32, DT_GGUF_TQ1_0 };
-    const int n = variants[_i].scheme == DT_SCHEME_TERNARY ? 3 : 2;
+    static const int types[] = { DT_GGUF_TRAINED, DT_GGUF_F32,  DT_GGUF_TQ1_0,
+                                 DT_GGUF_TQ2_0,   DT_GGUF_Q2_0, DT_GGUF_Q1_0 };
     make(&t, &variants[_i]);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < DT__COUNT_OF(types); i++) {
         dt_module *m;
         dt_model_info info;
+        if (i > 1 && !holds(types[i], variants[_i].scheme, variants[_i].bits)) {
+            if (variants[_i].bits > 0 && variants[_i].bits <= 2) {
+                TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "holds", export_as(&t, types[i]));
+            }
+            continue;
+        }
         TEST_OK(t.ctx, export_as(&t, types[i]));
+        if (i > 1) same_blocks(&t);
         TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
         ck_assert_str_eq(info.family->name, t.info.family->name);
         TEST_OK(t.ctx, dt_module_visit(m, same_parameter, &t));
@@ -1010,7 +1038,10 @@ static const struct {
     { 64, 96, 32, DT_SCHEME_SYMMETRIC, 8, DT_SCALE_F16, DT_GGUF_Q4_0, "8 bits; Q4_0 has 4" },
     { 64, 96, 32, DT_SCHEME_SYMMETRIC, 4, DT_SCALE_BF16, DT_GGUF_Q8_0, "scale_dtype: f16" },
     { 64, 96, 32, DT_SCHEME_TERNARY, 2, DT_SCALE_F16, DT_GGUF_TQ1_0, "blocks of 256" },
-    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 2, DT_SCALE_F16, DT_GGUF_TQ2_0, "hold scheme ternary" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 2, DT_SCALE_F16, DT_GGUF_TQ2_0,
+      "TQ2_0 holds scheme ternary" },
+    { 64, 96, 32, DT_SCHEME_TERNARY, 2, DT_SCALE_F16, DT_GGUF_Q2_0, "no blocks of 64" },
+    { 64, 96, 32, DT_SCHEME_SYMMETRIC, 3, DT_SCALE_F16, DT_GGUF_Q2_0, "of 3 bits; Q2_0 holds" },
 };
 
 START_TEST(what_blocks_cannot_hold)

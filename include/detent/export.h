@@ -22,7 +22,9 @@ enum {
     DT_GGUF_Q4_0,
     DT_GGUF_Q8_0,
     DT_GGUF_TQ1_0,
-    DT_GGUF_TQ2_0
+    DT_GGUF_TQ2_0,
+    DT_GGUF_Q2_0,
+    DT_GGUF_Q1_0
 };
 
 typedef struct dt_export_options {

@@ -127,9 +127,8 @@ static const cli_command commands[] = {
                    { "--dequantize", NULL,
                      "hf: the values of integer codes, also of a model that has float masters" },
                    { "--type", "TYPE",
-                     "gguf: of the weights: trained, f32, f16, q4_0, q8_0, tq1_0 or tq2_0; "
-                     "default: "
-                     "as they are quantized, floats in f32" } } },
+                     "gguf: of the weights: trained, f32, f16, q4_0, q8_0, tq1_0, tq2_0, q2_0 "
+                     "or q1_0; default: as they are quantized, floats in f32" } } },
     { "tokenize", "TEXT... [-o FILE.bin] --tokenizer bytes|chars|FILE",
       "texts to a file of ids, or to lines of ids on stdout; with --decode, files of ids to text",
       cli_tokenize, .least_words = 1,

@@ -16,8 +16,8 @@ static const dt_exporter *const exporters[] = {
 #undef DT__EXPORTER
 
 const char *const dt_onnx_ops[] = { "plain", "nbits", "qdq", NULL };
-const char *const dt_gguf_types[] = { "trained", "f32",   "f16",   "q4_0",
-                                      "q8_0",    "tq1_0", "tq2_0", NULL };
+const char *const dt_gguf_types[] = { "trained", "f32",   "f16",  "q4_0", "q8_0",
+                                      "tq1_0",   "tq2_0", "q2_0", "q1_0", NULL };
 
 const dt_exporter *dt_exporter_at(int i)
 {
@@ -233,9 +233,9 @@ static dt_status check_options(dt_ctx *ctx, const dt_export_options *o)
         return dt_fail(ctx, DT_ERR_ARG, "export: onnx_ops is %d, outside of %d ... %d", o->onnx_ops,
                        DT_ONNX_PLAIN, DT_ONNX_QDQ);
     }
-    if (o->gguf_type < DT_GGUF_TRAINED || o->gguf_type > DT_GGUF_TQ2_0) {
+    if (o->gguf_type < DT_GGUF_TRAINED || o->gguf_type > DT_GGUF_Q1_0) {
         return dt_fail(ctx, DT_ERR_ARG, "export: gguf_type is %d, outside of %d ... %d",
-                       o->gguf_type, DT_GGUF_TRAINED, DT_GGUF_TQ2_0);
+                       o->gguf_type, DT_GGUF_TRAINED, DT_GGUF_Q1_0);
     }
     if (o->accuracy != 0 && o->accuracy != 4) {
         return dt_fail(ctx, DT_ERR_ARG, "export: accuracy must be 0 or 4, not %lld",

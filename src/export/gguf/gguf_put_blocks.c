@@ -97,6 +97,28 @@ static void put_mxfp4(const int8_t *code, float scale, unsigned char *to)
     for (int j = 0; j < half; j++) to[1 + j] = (unsigned char)(place[j] | place[j + half] << 4);
 }
 
+/* Bits: 1 where a code is above 0 (scheme binary). */
+static void put_q1_0(const int8_t *code, float scale, unsigned char *to)
+{
+    to = put_half(to, scale);
+    memset(to, 0, DT__GGUF_Q1_BLOCK / 8);
+    for (int e = 0; e < DT__GGUF_Q1_BLOCK; e++) {
+        to[e / 8] |= (unsigned char)((code[e] > 0) << e % 8);
+    }
+}
+
+/* Levels -1, 0, 1 and 2. Codes from -2 to 1 are these times a scale below 0. */
+static void put_q2_0(const int8_t *code, float scale, unsigned char *to)
+{
+    bool below = false;
+    for (int e = 0; e < DT__GGUF_Q2_BLOCK; e++) below |= code[e] == -2;
+    to = put_half(to, below ? -scale : scale);
+    memset(to, 0, DT__GGUF_Q2_BLOCK / 4);
+    for (int e = 0; e < DT__GGUF_Q2_BLOCK; e++) {
+        to[e / 4] |= (unsigned char)((below ? 1 - code[e] : 1 + code[e]) << e % 4 * 2);
+    }
+}
+
 typedef void put_block(const int8_t *code, float scale, unsigned char *to);
 
 static const struct {
@@ -105,7 +127,8 @@ static const struct {
 } blocks[] = { { DT__GGUF_Q8_0, put_q8_0 },   { DT__GGUF_Q4_0, put_q4_0 },
                { DT__GGUF_Q2_K, put_q2_k },   { DT__GGUF_Q3_K, put_q3_k },
                { DT__GGUF_TQ1_0, put_tq1_0 }, { DT__GGUF_TQ2_0, put_tq2_0 },
-               { DT__GGUF_MXFP4, put_mxfp4 } };
+               { DT__GGUF_MXFP4, put_mxfp4 }, { DT__GGUF_Q1_0, put_q1_0 },
+               { DT__GGUF_Q2_0, put_q2_0 } };
 
 void dt__gguf_put_block(const dt__gguf_type *type, const int8_t *code, float scale,
                         unsigned char *to)

@@ -1,6 +1,7 @@
 /* Tensors of a GGUF file: values in F32 or F16, and codes in blocks with a scale in f16: of 32,
- * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many. Groups that
- * are multiples of a block, and whole rows, repeat their scale. */
+ * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many; where --type
+ * says so of 256, 64 or 128, TQ1_0, TQ2_0, Q2_0 and Q1_0. Groups that are multiples of a block, and
+ * whole rows, repeat their scale. */
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"
@@ -32,11 +33,40 @@ static void refuse(making *k, const dt_tensor *x, const char *why)
     dt__refusals_add_place(&k->p->refused, dt_param_path(k->p->call->m, x), why);
 }
 
-/* Whether blocks of 256 have one scale each. */
-static bool is_lengthy(const dt_quant_spec *q, int64_t columns)
+/* Whether blocks of so many elements have one scale each. */
+static bool has_blocks(const dt_quant_spec *q, int64_t columns, int elements)
 {
-    const bool whole = q->granularity != DT_PER_GROUP || q->group_size % DT__GGUF_LONG_BLOCK == 0;
-    return whole && columns % DT__GGUF_LONG_BLOCK == 0;
+    const bool whole = q->granularity != DT_PER_GROUP || q->group_size % elements == 0;
+    return whole && columns % elements == 0;
+}
+
+static bool is_ternary(const dt_quant_spec *q) { return q->scheme == DT_SCHEME_TERNARY; }
+static bool is_binary(const dt_quant_spec *q) { return q->scheme == DT_SCHEME_BINARY; }
+static bool has_four_levels(const dt_quant_spec *q)
+{
+    return dt__qmin(q) >= -2 && dt__qmax(q) <= 1;
+}
+
+/* Types of few levels, which --type names. */
+static const struct few {
+    int wanted;
+    uint32_t type;
+    bool (*holds)(const dt_quant_spec *q);
+    const char *what;
+} few[] = {
+    { DT_GGUF_TQ1_0, DT__GGUF_TQ1_0, is_ternary, "scheme ternary" },
+    { DT_GGUF_TQ2_0, DT__GGUF_TQ2_0, is_ternary, "scheme ternary" },
+    { DT_GGUF_Q2_0, DT__GGUF_Q2_0, has_four_levels,
+      "codes from -2 to 1, of scheme ternary or of 2 bits" },
+    { DT_GGUF_Q1_0, DT__GGUF_Q1_0, is_binary, "scheme binary" },
+};
+
+static const struct few *few_of(int wanted)
+{
+    for (int i = 0; i < DT__COUNT_OF(few); i++) {
+        if (few[i].wanted == wanted) return &few[i];
+    }
+    return NULL;
 }
 
 /* Blocks of FP4 with an exponent; --type f32 or f16 holds their values, too. */
@@ -49,10 +79,11 @@ static bool is_mxfp4(const dt_quant_spec *q)
 static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
 {
     if (is_mxfp4(q)) return DT__GGUF_MXFP4;
+    if (few_of(wanted) != NULL) return (int)few_of(wanted)->type;
     if (wanted == DT_GGUF_Q8_0 || dt__code_bits(q) > 4) return DT__GGUF_Q8_0;
-    if (wanted == DT_GGUF_TQ1_0) return DT__GGUF_TQ1_0;
-    if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !is_lengthy(q, columns)) return DT__GGUF_Q4_0;
-    if (wanted == DT_GGUF_TQ2_0 || q->scheme == DT_SCHEME_TERNARY) return DT__GGUF_TQ2_0;
+    const bool lengthy = has_blocks(q, columns, DT__GGUF_LONG_BLOCK);
+    if (wanted == DT_GGUF_Q4_0 || q->bits == 4 || !lengthy) return DT__GGUF_Q4_0;
+    if (is_ternary(q)) return DT__GGUF_TQ2_0;
     return q->bits <= 2 ? DT__GGUF_Q2_K : DT__GGUF_Q3_K;
 }
 
@@ -62,6 +93,7 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
     char why[160] = "";
     const dt_quant_spec *q = dt__quant_of(x);
     const int wanted = k->p->call->options->gguf_type;
+    const struct few *of_few = few_of(wanted);
     const int64_t columns = x->dims[x->rank - 1];
     if (columns % BLOCK != 0) {
         snprintf(why, sizeof why, "rows of %lld values; blocks of llama.cpp have %d",
@@ -82,15 +114,16 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
             "f16 or f32 holds any");
     } else if (wanted == DT_GGUF_Q4_0 && dt__code_bits(q) > 4) {
         snprintf(why, sizeof why, "%d bits; Q4_0 has 4", dt__code_bits(q));
-    } else if ((wanted == DT_GGUF_TQ1_0 || wanted == DT_GGUF_TQ2_0) &&
-               q->scheme != DT_SCHEME_TERNARY) {
-        snprintf(why, sizeof why, "scheme %s; TQ1_0 and TQ2_0 hold scheme ternary",
-                 dt__scheme_of(q->scheme)->name);
-    } else if ((wanted == DT_GGUF_TQ1_0 || wanted == DT_GGUF_TQ2_0) && !is_lengthy(q, columns)) {
+    } else if (of_few != NULL && !of_few->holds(q)) {
+        snprintf(why, sizeof why, "scheme %s of %d bits; %s holds %s",
+                 dt__scheme_of(q->scheme)->name, dt__code_bits(q),
+                 dt__gguf_type_of(of_few->type)->name, of_few->what);
+    } else if (of_few != NULL &&
+               !has_blocks(q, columns, dt__gguf_type_of(of_few->type)->elements)) {
         snprintf(why, sizeof why,
-                 "rows of %lld values, or their groups, are no blocks of %d, which TQ1_0 and TQ2_0 "
-                 "have",
-                 (long long)columns, DT__GGUF_LONG_BLOCK);
+                 "rows of %lld values, or their groups, are no blocks of %d, which %s has",
+                 (long long)columns, dt__gguf_type_of(of_few->type)->elements,
+                 dt__gguf_type_of(of_few->type)->name);
     } else if (dt_is_packed(x) && dt__codes_op_groups(((const dt__packed *)x->ext)->codes) > 0) {
         snprintf(why, sizeof why, "its columns are ordered (g_idx)");
     }

@@ -9,6 +9,8 @@
 #define DT__GGUF_ALIGNMENT 32
 #define DT__GGUF_BLOCK 32       /* elements of a block of Q4_0 and Q8_0 */
 #define DT__GGUF_LONG_BLOCK 256 /* likewise of Q2_K, Q3_K, TQ1_0 and TQ2_0 */
+#define DT__GGUF_Q2_BLOCK 64    /* of Q2_0 */
+#define DT__GGUF_Q1_BLOCK 128   /* of Q1_0 */
 
 /* ---- types ---------------------------------------------------------------------------------- */
 
@@ -21,7 +23,9 @@ enum {
     DT__GGUF_Q3_K = 11,
     DT__GGUF_TQ1_0 = 34,
     DT__GGUF_TQ2_0 = 35,
-    DT__GGUF_MXFP4 = 39
+    DT__GGUF_MXFP4 = 39,
+    DT__GGUF_Q1_0 = 41,
+    DT__GGUF_Q2_0 = 42
 };
 
 /* A type of tensors: `elements` of a row share a block of `bytes`. */
@@ -42,6 +46,8 @@ void dt__gguf_q3_k(const unsigned char *from, float *x);
 void dt__gguf_tq1_0(const unsigned char *from, float *x);
 void dt__gguf_tq2_0(const unsigned char *from, float *x);
 void dt__gguf_mxfp4(const unsigned char *from, float *x);
+void dt__gguf_q1_0(const unsigned char *from, float *x);
+void dt__gguf_q2_0(const unsigned char *from, float *x);
 
 /* The place of element e (0 ... 255) of a block of TQ1_0: a byte, and which of its digits. */
 void dt__gguf_digit(int e, int *byte, int *digit);

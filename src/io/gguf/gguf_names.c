@@ -15,6 +15,8 @@ static const dt__gguf_type types[] = {
     { DT__GGUF_TQ1_0, "TQ1_0", DT__GGUF_LONG_BLOCK, 54 },
     { DT__GGUF_TQ2_0, "TQ2_0", DT__GGUF_LONG_BLOCK, 66 },
     { DT__GGUF_MXFP4, "MXFP4", DT__GGUF_BLOCK, 17 },
+    { DT__GGUF_Q1_0, "Q1_0", DT__GGUF_Q1_BLOCK, 18 },
+    { DT__GGUF_Q2_0, "Q2_0", DT__GGUF_Q2_BLOCK, 18 },
 };
 
 const dt__gguf_type *dt__gguf_type_of(uint32_t id)

@@ -282,7 +282,7 @@ static dt_status scan_type(dt__gguf_file *g, dt__gguf_raw *t, const char *shown)
     if (t->type == NULL) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: tensor '%s' is of ggml type %u; F32, F16, Q4_0, Q8_0, Q2_K, Q3_K, "
-                       "TQ1_0, TQ2_0 and MXFP4 are read",
+                       "TQ1_0, TQ2_0, MXFP4, Q1_0 and Q2_0 are read",
                        g->file->path, shown, type);
     }
     const int64_t last = t->dims[t->rank - 1];

@@ -12,6 +12,8 @@
  *     TQ1_0  52 bytes of up to five digits, codes plus 1 in base 3; d                x = code d
  *     MXFP4  e; 16 bytes as Q4_0's, of places in 0 1 2 3 4 6 8 12 and their negatives
  *                                                    x = code 2^(e - 128)
+ *     Q1_0   d, 16 bytes of bits, the lowest first                    x = d where it is 1, else -d
+ *     Q2_0   d, 16 bytes of two bits, the lowest first                x = (code - 1) d
  *
  * A byte of digits t_0 ... t_4 is the number 0.t_0 t_1 ... t_4 in base 3, times 256, rounded up;
  * multiplied by 3^i its high product has t_i. Elements 0 ... 159 are in bytes 0 ... 31, 160 ... 239
@@ -111,5 +113,19 @@ void dt__gguf_mxfp4(const unsigned char *from, float *x)
     for (int j = 0; j < half; j++) {
         x[j] = code[from[1 + j] & 15] * d;
         x[j + half] = code[from[1 + j] >> 4] * d;
+    }
+}
+
+void dt__gguf_q1_0(const unsigned char *from, float *x)
+{
+    const float d = half_at(from);
+    for (int e = 0; e < DT__GGUF_Q1_BLOCK; e++) x[e] = from[2 + e / 8] >> e % 8 & 1 ? d : -d;
+}
+
+void dt__gguf_q2_0(const unsigned char *from, float *x)
+{
+    const float d = half_at(from);
+    for (int e = 0; e < DT__GGUF_Q2_BLOCK; e++) {
+        x[e] = (float)((from[2 + e / 4] >> e % 4 * 2 & 3) - 1) * d + 0; /* not -0 */
     }
 }

@@ -61,6 +61,8 @@ BLOCKS(q3_k, DT__GGUF_LONG_BLOCK, 110)
 BLOCKS(tq1_0, DT__GGUF_LONG_BLOCK, 54)
 BLOCKS(tq2_0, DT__GGUF_LONG_BLOCK, 66)
 BLOCKS(mxfp4, DT__GGUF_BLOCK, 17)
+BLOCKS(q1_0, DT__GGUF_Q1_BLOCK, 18)
+BLOCKS(q2_0, DT__GGUF_Q2_BLOCK, 18)
 
 typedef struct pair {
     const char *from;
@@ -81,6 +83,8 @@ static const pair pairs[] = {
     { "TQ1_0", DT_F32, .convert = tq1_0_f32 },
     { "TQ2_0", DT_F32, .convert = tq2_0_f32 },
     { "MXFP4", DT_F32, .convert = mxfp4_f32 },
+    { "Q1_0", DT_F32, .convert = q1_0_f32 },
+    { "Q2_0", DT_F32, .convert = q2_0_f32 },
     { "F64", DT_F32, .convert = f64_f32, .refused = DT_ERR_NUMERIC,
       .why = "is beyond the range of f32" },
     { "F64", DT_F64, .convert = NULL },
