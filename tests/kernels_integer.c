@@ -250,17 +250,26 @@ static void byte_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_pro
 /* The codes that a line reads end where the operand does. */
 static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
 {
-    static const int64_t groups[] = { 32, 1, 8, 5, INT64_MAX };
-    dt__qdepthwise d = { .n = kernel_below(r, 200), .taps = 1 + kernel_below(r, 70) };
-    if (r->round == KERNELS_TIMED) d = (dt__qdepthwise){ .n = 256, .taps = 9 };
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__qdepthwise d = { .n = timed ? 256 : kernel_below(r, 200), .groups = 1 };
+    d.step = 1 + kernel_pick(r, DT__DEPTHWISE_STEP);
+    if (!timed) d.groups += kernel_below(r, 4);
     const int64_t most = 300, round = dt__round_up(d.n, DT__DEPTHWISE_ROUND);
-    d.group = groups[kernel_pick(r, 5)];
-    d.u = kernel_bytes(r, round + most);
-    int64_t *offset = kernel_indices(r, d.taps, most, true);
-    offset[d.taps - 1] = most;
-    d.offset = offset;
-    d.codes = (int8_t *)kernel_bytes(r, d.taps);
-    d.scale = scales_of(r, d.group > d.taps ? 1 : dt__ceil_div(d.taps, d.group));
+    const int64_t near = DT__DEPTHWISE_NEAR(d.step), last = dt__max_i64(0, round - 4) * d.step;
+    int64_t words = 0;
+    int32_t *length = kernel_indices(r, d.groups, timed ? 1 : 9, false);
+    for (int64_t i = 0; i < d.groups; i++) words += length[i] += timed ? 3 : 0;
+    dt__depthwise_word *word = kernel_block_of(r, KERNEL_BYTES, (size_t)words * sizeof *word, 4);
+    for (int64_t i = 0; i < words; i++) {
+        word[i].offset = (int32_t)kernel_below(r, most + 1);
+        for (int k = 0; k < 4; k++) word[i].at[k] = (uint8_t)kernel_below(r, near + 1);
+    }
+    if (words > 0) word[words - 1].offset = (int32_t)most;
+    d.length = length;
+    d.word = word;
+    d.u = kernel_bytes(r, last + most + DT__DEPTHWISE_READ);
+    d.codes = (const int8_t(*)[4])kernel_bytes(r, 4 * words);
+    d.scale = scales_of(r, d.groups);
     d.ksum = kernel_ordinary(r);
     d.zu = (float)kernel_below(r, 256);
     d.sx = 0.001f + fabsf(kernel_ordinary(r));

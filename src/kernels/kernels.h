@@ -135,18 +135,27 @@ typedef struct dt__qtile {
     int64_t ldy;
 } dt__qtile;
 
-/* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
- * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple
- * of DT__DEPTHWISE_ROUND are written, and their codes read. */
+/* A line of outputs of a depthwise convolution, by numerics §2. A word is up to four taps of a
+ * group of scales, and tap k of position i reads u[i step + offset + at[k]]. All of a word lie so
+ * near that 16 bytes hold those of four positions (of eight with a step of 1), which sets read at
+ * once. Results up to the next multiple of DT__DEPTHWISE_ROUND are written. */
 #define DT__DEPTHWISE_ROUND 32
+#define DT__DEPTHWISE_STEP 4 /* most */
+#define DT__DEPTHWISE_READ 16
+#define DT__DEPTHWISE_NEAR(step) (DT__DEPTHWISE_READ - 1 - ((step) == 1 ? 7 : 3 * (step)))
+
+typedef struct dt__depthwise_word {
+    int32_t offset;
+    uint8_t at[4]; /* at most DT__DEPTHWISE_NEAR(step) */
+} dt__depthwise_word;
 
 typedef struct dt__qdepthwise {
-    int64_t n, taps;
+    int64_t n, step, groups; /* of scales */
+    const int32_t *length;   /* words of each group, of at most DT__PIECE taps */
+    const dt__depthwise_word *word;
+    const int8_t (*codes)[4]; /* of each word, 0 of absent taps */
     const uint8_t *u;
-    const int64_t *offset;
-    const int8_t *codes; /* [taps], at most DT__PIECE */
-    const float *scale;  /* of each group */
-    int64_t group;
+    const float *scale;
     float ksum, zu, sx;
     const float *bias; /* a single value, or NULL */
     float *y;
