@@ -1,6 +1,7 @@
 /* Cases of the kernels that read or write codes and panels. */
 #include "kernels_run.h"
 
+#include "kernels/products/qgemm.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
@@ -215,7 +216,7 @@ static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
     dt__qgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
     /* Activations that no second cache holds. */
     const bool large = layout.rows <= 64 && layout.depth >= 400 && kernel_below(r, 6) == 0;
-    if (large && r->round != KERNELS_TIMED) g.m = (1 << 20) / layout.depth + MOST_ROWS;
+    if (large && r->round != KERNELS_TIMED) g.m = DT__QGEMM_NEAR / layout.depth + MOST_ROWS;
     g.panels = panels_of(r, &layout, how);
     activations_of(r, &g, how);
     g.ldy = layout.rows + kernel_pick(r, 3);
