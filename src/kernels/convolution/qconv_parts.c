@@ -10,7 +10,7 @@
 typedef int32_t line[ROUND];
 
 /* Adds the products of a word's taps. Loops run over positions, which compilers vectorize. */
-static inline void add_word_taps(int64_t step, const uint8_t *u, const dt__depthwise_word *w,
+static inline void add_word_taps(int64_t step, const uint8_t *u, const dt__taps *w,
                                  const int8_t codes[4], line sum)
 {
     for (int k = 0; k < 4; k++) {
@@ -20,8 +20,8 @@ static inline void add_word_taps(int64_t step, const uint8_t *u, const dt__depth
     }
 }
 
-static void add_taps(int64_t step, const uint8_t *u, const dt__depthwise_word *w,
-                     const int8_t codes[4], line sum)
+static void add_taps(int64_t step, const uint8_t *u, const dt__taps *w, const int8_t codes[4],
+                     line sum)
 {
     if (step == 1) add_word_taps(1, u, w, codes, sum);
     else if (step == 2) add_word_taps(2, u, w, codes, sum);

@@ -46,7 +46,7 @@ typedef struct plan {
     int64_t across;                  /* positions of a line, from row to row */
     int64_t skipped, before, inputs; /* of a row: first input, its place, inputs on the canvas */
     int64_t lists;                   /* of words: one, or one for each channel */
-    dt__depthwise_word *word;        /* list i has those from i * columns on, */
+    dt__taps *word;                  /* list i has those from i * columns on, */
     int32_t *length;                 /* and of each group of scales so many */
     int8_t *unpacked;                /* the weight as its panels have it, */
     int8_t (*codes)[4];              /* and by words; of output o from o * columns on */
@@ -124,8 +124,7 @@ static plan plan_of(const dt__kernels *kernels, const dt__qconv *q)
     p.bands = dt__ceil_div(all, p.band);
     p.blocks = dt__ceil_div(q->conv->groups, BLOCK);
     p.rows = rows_of(&a[0], p.band);
-    p.size =
-        phases_of(&a[0]) * p.rows * p.width + DT__DEPTHWISE_ROUND * a[1].step + DT__DEPTHWISE_READ;
+    p.size = phases_of(&a[0]) * p.rows * p.width + DT__DEPTHWISE_ROUND * a[1].step + DT__TAPS_READ;
     p.lists = q->layout->order == NULL ? 1 : q->conv->groups;
     choose_inputs(&p);
     return p;
@@ -139,7 +138,7 @@ bool dt__qdepthwise_takes(const dt__qconv *q)
     const int64_t most = q->codes != NULL ? EXACT : DT__PIECE;
     if (in != 1 || outputs > MOST_OUTPUTS || q->layout->columns > most) return false;
     const axis a[2] = { axis_of(q, 0), axis_of(q, 1) };
-    return a[0].out > 0 && a[1].out > 0 && a[1].step <= DT__DEPTHWISE_STEP &&
+    return a[0].out > 0 && a[1].out > 0 && a[1].step <= DT__TAPS_STEP &&
            canvas_bytes(a, 1) <= MOST_CANVAS;
 }
 
@@ -173,7 +172,7 @@ static size_t lay_out(plan *p)
         p->residual_at = add_room(&p->own_bytes, line);
     }
     if (scratch != NULL) {
-        p->word = (dt__depthwise_word *)(void *)(scratch + words);
+        p->word = (dt__taps *)(void *)(scratch + words);
         p->length = (int32_t *)(void *)(scratch + length);
         p->unpacked = (int8_t *)(scratch + unpacked);
         p->codes = (int8_t(*)[4])(scratch + codes);
@@ -204,9 +203,9 @@ static int64_t place_of(const plan *p, int64_t tap)
 
 /* Makes a word of the columns from `first` on that lie near enough. Returns how many. */
 static int64_t make_word(const plan *p, const int32_t *order, int64_t first, int64_t past,
-                         dt__depthwise_word *word)
+                         dt__taps *word)
 {
-    const int64_t near = DT__DEPTHWISE_NEAR(p->axis[1].step);
+    const int64_t near = DT__TAPS_NEAR(p->axis[1].step);
     int64_t place[4], low = INT64_MAX, high = 0, n;
     for (n = 0; n < 4 && first + n < past; n++) {
         place[n] = place_of(p, order == NULL ? first + n : order[first + n]);
@@ -214,7 +213,7 @@ static int64_t make_word(const plan *p, const int32_t *order, int64_t first, int
         low = dt__min_i64(low, place[n]);
         high = dt__max_i64(high, place[n]);
     }
-    *word = (dt__depthwise_word){ .offset = (int32_t)low };
+    *word = (dt__taps){ .offset = (int32_t)low };
     for (int k = 0; k < n; k++) word->at[k] = (uint8_t)(place[k] - low);
     return n;
 }
