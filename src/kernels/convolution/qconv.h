@@ -41,8 +41,8 @@ typedef struct dt__qconv {
     void *scratch;                /* dt__qconv_scratch bytes, aligned to 64 */
 } dt__qconv;
 
-/* Positions first ... past - 1 of a tile, whose results are neighbours from element `to` of an image
- * of the first output on; samples are contiguous. */
+/* Positions first ... past - 1 of a tile, whose results are neighbours from element `to` of the
+ * images of the first output on; samples are contiguous. */
 typedef struct dt__tile_run {
     int first, past;
     int64_t to;
