@@ -1,6 +1,7 @@
 /* Cases of the kernels that read or write codes and panels. */
 #include "kernels_run.h"
 
+#include "kernels/products/qgemm.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
@@ -215,7 +216,7 @@ static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
     dt__qgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
     /* Activations that no second cache holds. */
     const bool large = layout.rows <= 64 && layout.depth >= 400 && kernel_below(r, 6) == 0;
-    if (large && r->round != KERNELS_TIMED) g.m = (1 << 20) / layout.depth + MOST_ROWS;
+    if (large && r->round != KERNELS_TIMED) g.m = DT__QGEMM_NEAR / layout.depth + MOST_ROWS;
     g.panels = panels_of(r, &layout, how);
     activations_of(r, &g, how);
     g.ldy = layout.rows + kernel_pick(r, 3);
@@ -250,17 +251,26 @@ static void byte_floats(kernel_run *r, void (*f)(const dt__fgemm *)) { float_pro
 /* The codes that a line reads end where the operand does. */
 static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
 {
-    static const int64_t groups[] = { 32, 1, 8, 5, INT64_MAX };
-    dt__qdepthwise d = { .n = kernel_below(r, 200), .taps = 1 + kernel_below(r, 70) };
-    if (r->round == KERNELS_TIMED) d = (dt__qdepthwise){ .n = 256, .taps = 9 };
+    const bool timed = r->round == KERNELS_TIMED;
+    dt__qdepthwise d = { .n = timed ? 256 : kernel_below(r, 200), .groups = 1 };
+    d.step = 1 + kernel_pick(r, DT__TAPS_STEP);
+    if (!timed) d.groups += kernel_below(r, 4);
     const int64_t most = 300, round = dt__round_up(d.n, DT__DEPTHWISE_ROUND);
-    d.group = groups[kernel_pick(r, 5)];
-    d.u = kernel_bytes(r, round + most);
-    int64_t *offset = kernel_indices(r, d.taps, most, true);
-    offset[d.taps - 1] = most;
-    d.offset = offset;
-    d.codes = (int8_t *)kernel_bytes(r, d.taps);
-    d.scale = scales_of(r, d.group > d.taps ? 1 : dt__ceil_div(d.taps, d.group));
+    const int64_t near = DT__TAPS_NEAR(d.step), last = dt__max_i64(0, round - 4) * d.step;
+    int64_t words = 0;
+    int32_t *length = kernel_indices(r, d.groups, timed ? 1 : 9, false);
+    for (int64_t i = 0; i < d.groups; i++) words += length[i] += timed ? 3 : 0;
+    dt__taps *word = kernel_block_of(r, KERNEL_BYTES, (size_t)words * sizeof *word, 4);
+    for (int64_t i = 0; i < words; i++) {
+        word[i].offset = (int32_t)kernel_below(r, most + 1);
+        for (int k = 0; k < 4; k++) word[i].at[k] = (uint8_t)kernel_below(r, near + 1);
+    }
+    if (words > 0) word[words - 1].offset = (int32_t)most;
+    d.length = length;
+    d.word = word;
+    d.u = kernel_bytes(r, last + most + DT__TAPS_READ);
+    d.codes = (const int8_t(*)[4])kernel_bytes(r, 4 * words);
+    d.scale = scales_of(r, d.groups);
     d.ksum = kernel_ordinary(r);
     d.zu = (float)kernel_below(r, 256);
     d.sx = 0.001f + fabsf(kernel_ordinary(r));
@@ -285,35 +295,30 @@ static void random_quad(kernel_run *r, const uint8_t *u, dt__gather_quad *q, boo
     if (beside) q->from[0] = q[-1].from[0] + 4;
 }
 
-/* Shuffles as of neighbours: bytes 16 ... 31 are of the next four positions. */
 static void gather_codes(kernel_run *r, void (*f)(const dt__gathering *))
 {
-    const int shuffles = 20;
     dt__gathering g = { .words = 1 + kernel_below(r, 30), .blocks = 1 + kernel_below(r, 6) };
     if (r->round == KERNELS_TIMED) g.blocks = 6;
+    g.step = kernel_pick(r, DT__TAPS_STEP + 1);
     const int64_t quads = 4 * g.blocks;
     const uint8_t *u = kernel_bytes(r, 700);
     dt__gather_quad *quad = kernel_block_of(r, KERNEL_BYTES, (size_t)quads * sizeof *quad, 8);
-    const bool beside = kernel_chance(r);
+    const bool beside = g.step == 1 && kernel_chance(r);
     for (int64_t i = 0; i < quads; i++) random_quad(r, u, &quad[i], i % 4 != 0 && beside);
     int32_t *first = kernel_indices(r, g.words + 1, 1, false);
     first[0] = 0;
     for (int64_t i = 0; i < g.words; i++) first[i + 1] = first[i] + 1 + kernel_pick(r, 4);
     const int32_t parts = first[g.words];
-    dt__gather_part *part = kernel_block_of(r, KERNEL_BYTES, (size_t)parts * sizeof *part, 8);
+    dt__taps *part = kernel_block_of(r, KERNEL_BYTES, (size_t)parts * sizeof *part, 4);
     for (int32_t i = 0; i < parts; i++) {
-        part[i] = (dt__gather_part){ (int32_t)kernel_below(r, 400), kernel_pick(r, shuffles) };
-    }
-    uint8_t *shuffle = kernel_block_of(r, KERNEL_BYTES, (size_t)shuffles * 32, 8);
-    for (int i = 0; i < 32 * shuffles; i++) {
-        const int lane = i % 32 / 4;
-        if (lane >= 4) shuffle[i] = (uint8_t)(shuffle[i - 16] + 4);
-        else shuffle[i] = kernel_chance(r) ? 0x80 : (uint8_t)(lane + kernel_pick(r, 9));
+        part[i].offset = (int32_t)kernel_below(r, 400);
+        for (int k = 0; k < 4; k++) {
+            const int near = (int)kernel_below(r, DT__TAPS_NEAR(g.step) + 1);
+            part[i].at[k] = (uint8_t)(kernel_chance(r) ? DT__GATHER_NONE : near);
+        }
     }
     g.first = first;
     g.part = part;
-    g.shuffle = (const uint8_t(*)[32])shuffle;
-    g.wide = beside;
     g.quad = quad;
     g.to = kernel_result_bytes(r, g.blocks * g.words * 4 * DT__BLOCK);
     KERNEL_CALL(r, f(&g));

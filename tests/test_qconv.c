@@ -273,7 +273,7 @@ static problem random_problem(int round)
     p.out = dt__round_up(p.out, p.o.groups);
     for (int i = 0; i < 2; i++) {
         p.kernel[i] = round % 5 == 0 ? 1 : round % 5 == 1 ? 3 : 1 + pick(9);
-        p.o.stride[i] = 1 + pick(3);
+        p.o.stride[i] = 1 + pick(5);
         p.o.dilation[i] = pick(3) == 0 ? 1 + pick(3) : 1;
         p.o.padding[i] = pick(2) == 0 ? 0 : pick(5);
         const int64_t reach = (p.kernel[i] - 1) * p.o.dilation[i] + 1;

@@ -59,7 +59,7 @@ static dt_status run_with(dt__bench *b, int threads)
 {
     DT__TRY(dt__bench_ctx(b, threads, &b->ctx));
     dt_status s = dt__kernels_open(b->ctx);
-    if (s == DT_OK) b->limits = dt__limits_named(dt__kernel_set_of(b->ctx)->name);
+    if (s == DT_OK) b->limits = dt__limits_of(dt__kernel_set_of(b->ctx)->needs);
     for (int i = 0; s == DT_OK && i < DT__COUNT_OF(parts); i++) {
         if ((b->options.parts >> i & 1) == 0) continue;
         s = parts[i](b);

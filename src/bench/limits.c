@@ -101,10 +101,11 @@ const dt__limits *dt__limits_at(int index)
     return index >= 0 && index < DT__COUNT_OF(all) ? all[index] : NULL;
 }
 
-const dt__limits *dt__limits_named(const char *name)
+const dt__limits *dt__limits_of(uint64_t offers)
 {
+    const dt__limits *best = &plain;
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
-        if (strcmp(all[i]->name, name) == 0) return all[i];
+        if ((all[i]->needs & ~offers) == 0) best = all[i];
     }
-    return &plain;
+    return best;
 }

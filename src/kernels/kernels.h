@@ -72,22 +72,28 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
+/* Up to four columns of a position's row: column i is at offset + at[i]. They lie so near that 16
+ * bytes hold those of four neighbouring positions, `step` bytes apart (of eight with a step of 1),
+ * which sets read at once. */
+typedef struct dt__taps {
+    int32_t offset;
+    uint8_t at[4]; /* at most DT__TAPS_NEAR(step) */
+} dt__taps;
+#define DT__TAPS_READ 16
+#define DT__TAPS_STEP 4 /* most */
+#define DT__TAPS_NEAR(step) (DT__TAPS_READ - 1 - ((step) == 1 ? 7 : 3 * (step)))
+
 /* Codes of a tile of positions for a product (im2col). Four columns of a position's row are a word;
  * positions lie side by side in blocks of 16: to[block][word][position][4].
  *
- * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: 16 bytes are
- * read at from + offset, and byte i of the result is byte shuffle[i] of them, or 0 if that is 0x80.
- * So a shuffle knows how far apart neighbouring positions are. Bytes 16 ... 31 of a shuffle are
- * those of the next four positions, from the same address. Where a row of the image ends inside of
- * a quad, its lanes have several addresses, each less the distance of its first lane from lane 0.
- * Up to DT__GATHER_READ bytes before and behind a row's codes are read. */
+ * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: byte i of
+ * position k's word is at from + offset + at[i] + k step, or 0 if at[i] is DT__GATHER_NONE. Where a
+ * row of the image ends inside of a quad, its lanes have several addresses, each less the distance
+ * of its first lane from lane 0. Up to DT__GATHER_READ bytes before and behind a row's codes are
+ * read. */
 #define DT__GATHER_READ 64
-#define DT__GATHER_STEP 4 /* between positions of one run, at most; else lanes are runs */
-#define DT__BLOCK 16      /* positions */
-
-typedef struct dt__gather_part {
-    int32_t offset, shuffle;
-} dt__gather_part;
+#define DT__GATHER_NONE 0x80
+#define DT__BLOCK 16 /* positions */
 
 typedef struct dt__gather_quad {
     int runs;
@@ -97,10 +103,9 @@ typedef struct dt__gather_quad {
 
 typedef struct dt__gathering {
     int64_t words, blocks;
+    int64_t step;         /* 0: each lane has an address */
     const int32_t *first; /* [words + 1]: the first part of each word */
-    const dt__gather_part *part;
-    const uint8_t (*shuffle)[32];
-    bool wide;                   /* bytes 16 ... 31 of shuffles may be used */
+    const dt__taps *part;
     const dt__gather_quad *quad; /* [blocks][4] */
     uint8_t *to;
 } dt__gathering;
@@ -135,18 +140,18 @@ typedef struct dt__qtile {
     int64_t ldy;
 } dt__qtile;
 
-/* A line of outputs of a depthwise convolution, by numerics §2: tap k of position i reads
- * u[i + offset[k]]. Groups of scales are runs of consecutive taps. Results up to the next multiple
- * of DT__DEPTHWISE_ROUND are written, and their codes read. */
+/* A line of outputs of a depthwise convolution, by numerics §2. A word is up to four taps of a
+ * group of scales, and tap k of position i reads u[i step + offset + at[k]]. Results up to the next
+ * multiple of DT__DEPTHWISE_ROUND are written. */
 #define DT__DEPTHWISE_ROUND 32
 
 typedef struct dt__qdepthwise {
-    int64_t n, taps;
+    int64_t n, step, groups; /* of scales */
+    const int32_t *length;   /* words of each group, of at most DT__PIECE taps */
+    const dt__taps *word;
+    const int8_t (*codes)[4]; /* of each word, 0 of absent taps */
     const uint8_t *u;
-    const int64_t *offset;
-    const int8_t *codes; /* [taps], at most DT__PIECE */
-    const float *scale;  /* of each group */
-    int64_t group;
+    const float *scale;
     float ksum, zu, sx;
     const float *bias; /* a single value, or NULL */
     float *y;

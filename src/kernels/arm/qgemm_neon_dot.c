@@ -347,6 +347,12 @@ static void run_range(const dt__qgemm_range *r)
     }
 }
 
-void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
-void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g) { dt__qgemm_share(g, CHUNK, run_range); }
+void dt__qd8_qb4_gemm__neon_dot(const dt__qgemm *g)
+{
+    dt__qgemm_share(g, CHUNK, DT__QGEMM_NEAR, run_range);
+}
+void dt__qd8_qb8_gemm__neon_dot(const dt__qgemm *g)
+{
+    dt__qgemm_share(g, CHUNK, DT__QGEMM_NEAR, run_range);
+}
 #endif

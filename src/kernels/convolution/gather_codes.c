@@ -3,18 +3,25 @@
 
 #include <string.h>
 
+/* Adds column i of a part to the words of four positions. */
+static void gather_column(const dt__gathering *g, const dt__gather_quad *q, const dt__taps *part,
+                          int i, uint8_t *bytes)
+{
+    for (int run = 0, k = 0; run < q->runs; run++) {
+        const uint8_t *from = q->from[run] + part->offset + part->at[i];
+        for (; k < q->past[run]; k++) bytes[4 * k + i] |= from[k * g->step];
+    }
+}
+
 /* One word of four positions. */
 static void gather_quad(const dt__gathering *g, const dt__gather_quad *q, int64_t word, uint8_t *to)
 {
-    uint8_t bytes[DT__BLOCK] = { 0 };
-    for (int32_t i = g->first[word]; i < g->first[word + 1]; i++) {
-        const uint8_t *shuffle = g->shuffle[g->part[i].shuffle];
-        for (int run = 0, k = 0; run < q->runs; run++) {
-            const uint8_t *from = q->from[run] + g->part[i].offset;
-            for (; k < 4 * q->past[run]; k++) bytes[k] |= shuffle[k] < 16 ? from[shuffle[k]] : 0;
+    memset(to, 0, DT__BLOCK);
+    for (int32_t k = g->first[word]; k < g->first[word + 1]; k++) {
+        for (int i = 0; i < 4; i++) {
+            if (g->part[k].at[i] != DT__GATHER_NONE) gather_column(g, q, &g->part[k], i, to);
         }
     }
-    memcpy(to, bytes, sizeof bytes);
 }
 
 void dt__gather_codes__ref(const dt__gathering *g)

@@ -63,10 +63,12 @@ typedef struct worker {
     uint8_t *canvas; /* with `general`: one row */
     uint8_t *u;
     float *y;
-    const uint8_t *from[TILE]; /* of each position of the tile */
-    int64_t to[TILE];          /* its element of y, in the group's first image */
+    int runs;
+    dt__tile_run run[TILE]; /* of the tile's results */
+    int64_t filled;         /* the sample whose sx and zu all elements are; -1: none */
     _Alignas(64) float sx[TILE], zu_f[TILE];
     _Alignas(64) int32_t zu[TILE];
+    int64_t near; /* between neighbouring positions of a row; 0: more than quads can hold */
     dt__gather_quad quad[TILE / 4];
 } worker;
 
@@ -156,9 +158,7 @@ static void lay_out_phase(plan *p, phase *f, size_t *total)
         const dt__conv_words w = { .length = take(p, total, l->pieces * word),
                                    .place = take(p, total, f->words * 4 * word),
                                    .first = take(p, total, (f->words + 1) * word),
-                                   .part = take(p, total, columns * (int64_t)sizeof *w.part),
-                                   .shuffle =
-                                       take(p, total, columns * (int64_t)sizeof *w.shuffle) };
+                                   .part = take(p, total, columns * (int64_t)sizeof *w.part) };
         if (f->lists != NULL) f->lists[i] = w;
     }
     f->w = take(p, total, octets * f->words * 4 * DT__OCTET);
@@ -292,14 +292,46 @@ static int64_t image_of(const worker *w, int64_t sample, int64_t row, int64_t co
     return (channel * rows->out + y) * columns->out + x;
 }
 
-/* Positions m ... m + n - 1 of the tile are of `sample`. */
-static void set_positions(worker *w, int m, int n, int64_t sample)
+/* Positions first ... past - 1 of the tile are of `sample`. */
+static void set_sample(worker *w, int first, int past, int rows, int64_t sample)
 {
+    const bool alone = first == 0 && past == rows;
+    if (alone && w->filled == sample) return;
     const float sx = w->p->q->sx[sample];
     const int32_t zu = w->p->q->zu[sample];
-    for (int k = m; k < m + n; k++) w->sx[k] = sx;
-    for (int k = m; k < m + n; k++) w->zu[k] = zu;
-    for (int k = m; k < m + n; k++) w->zu_f[k] = (float)zu;
+    if (alone) past = TILE;
+    w->filled = alone ? sample : -1;
+    for (int k = first; k < past; k++) w->sx[k] = sx;
+    for (int k = first; k < past; k++) w->zu[k] = zu;
+    for (int k = first; k < past; k++) w->zu_f[k] = (float)zu;
+}
+
+/* Positions m ... m + n - 1, of a row, read the canvas from `from` on. */
+static void set_lanes(worker *w, int m, int n, const uint8_t *from)
+{
+    const int64_t step = w->p->axis[1].step;
+    for (const int past = m + n; m < past;) {
+        dt__gather_quad *q = &w->quad[m / 4];
+        const int lane = m % 4, most = w->near > 0 ? 4 - lane : 1;
+        const int lanes = (int)dt__min_i64(most, past - m);
+        const uint8_t *first = from - lane * w->near;
+        if (lane == 0) q->runs = 0;
+        if (q->runs == 0 || w->near == 0 || first != q->from[q->runs - 1]) {
+            q->from[q->runs++] = first;
+        }
+        q->past[q->runs - 1] = lane + lanes;
+        m += lanes;
+        from += lanes * step;
+    }
+}
+
+/* The results of positions m ... m + n - 1 are neighbours from element `to` on. */
+static void set_results(worker *w, int m, int n, int64_t to)
+{
+    dt__tile_run *last = w->runs > 0 ? &w->run[w->runs - 1] : NULL;
+    const int64_t every = w->p->axis[1].phases;
+    if (last != NULL && to == last->to + (m - last->first) * every) last->past = m + n;
+    else w->run[w->runs++] = (dt__tile_run){ m, m + n, to };
 }
 
 /* Finds `rows` positions from `first` on, which are ordered by sample, row and column. */
@@ -307,18 +339,21 @@ static void find_positions(worker *w, int64_t first, int rows)
 {
     const plan *p = w->p;
     const int64_t across = dt__axis_positions(&p->axis[1], w->phase->at[1]);
-    const int64_t step = p->axis[1].step, canvas = p->in * p->plane;
-    int64_t column = first % across, row = first / across % w->unit.rows;
-    int64_t i = first / across / w->unit.rows; /* of the unit's samples */
-    for (int m = 0, n; m < rows; m += n, column = 0) {
+    const int64_t of_sample = across * w->unit.rows, canvas = p->in * p->plane;
+    int64_t i = first / of_sample, at = first % of_sample;
+    w->runs = 0;
+    for (int m = 0, past, n; m < rows; i++, at = 0) {
         const int64_t sample = w->unit.sample + i;
-        const uint8_t *from = w->canvas + i * canvas + row * p->axis[0].step * p->width;
-        n = (int)dt__min_i64(rows - m, across - column);
-        set_positions(w, m, n, sample);
-        for (int k = 0; k < n; k++) w->from[m + k] = from + (column + k) * step;
-        const int64_t to = image_of(w, sample, w->unit.row + row, column);
-        for (int k = 0; k < n; k++) w->to[m + k] = to + k * p->axis[1].phases;
-        if (++row == w->unit.rows) row = 0, i++;
+        int64_t row = at / across, column = at % across;
+        past = (int)dt__min_i64(rows, m + of_sample - at);
+        set_sample(w, m, past, rows, sample);
+        for (; m < past; m += n, row++, column = 0) {
+            n = (int)dt__min_i64(past - m, across - column);
+            const int64_t from =
+                i * canvas + row * p->axis[0].step * p->width + column * p->axis[1].step;
+            if (!p->general) set_lanes(w, m, n, w->canvas + from);
+            set_results(w, m, n, image_of(w, sample, w->unit.row + row, column));
+        }
     }
 }
 
@@ -366,40 +401,23 @@ static void gather_general(const worker *w, int64_t at, int m)
     }
 }
 
-/* The runs of a quad's `lanes` positions; those behind them are anything. */
-static void find_runs(const worker *w, int m, int lanes, dt__gather_quad *q)
-{
-    const int64_t step = w->p->axis[1].step, near = step <= DT__GATHER_STEP ? step : 0;
-    q->runs = 0;
-    for (int k = 0; k < lanes; k++) {
-        if (k == 0 || near == 0 || w->from[m + k] != w->from[m + k - 1] + near) {
-            q->from[q->runs++] = w->from[m + k] - k * near;
-        }
-        q->past[q->runs - 1] = k + 1;
-    }
-    q->past[q->runs - 1] = 4;
-}
-
 static void gather(worker *w, int64_t first, int rows)
 {
     const plan *p = w->p;
     find_positions(w, first, rows);
-    const int blocks = (int)dt__ceil_div(rows, DT__BLOCK);
-    for (int m = rows; m < blocks * DT__BLOCK; m++) w->sx[m] = w->zu_f[m] = 0, w->zu[m] = 0;
     if (p->general) {
         for (int m = 0; m < rows; m++) gather_general(w, first + m, m);
         return;
     }
-    for (int i = 0; i < 4 * blocks; i++) {
-        if (4 * i < rows) find_runs(w, 4 * i, (int)dt__min_i64(4, rows - 4 * i), &w->quad[i]);
-        else w->quad[i] = w->quad[0];
-    }
+    const int quads = (int)dt__ceil_div(rows, 4), blocks = (int)dt__ceil_div(rows, DT__BLOCK);
+    dt__gather_quad *last = &w->quad[quads - 1];
+    last->past[last->runs - 1] = 4;
+    for (int i = quads; i < 4 * blocks; i++) w->quad[i] = w->quad[0];
     p->kernels->gather_codes(&(dt__gathering){ .words = w->words->words,
                                                .blocks = blocks,
                                                .first = w->words->first,
+                                               .step = w->near,
                                                .part = w->words->part,
-                                               .shuffle = (const uint8_t(*)[32])w->words->shuffle,
-                                               .wide = p->axis[1].step == 1,
                                                .quad = w->quad,
                                                .to = w->u });
 }
@@ -407,18 +425,18 @@ static void gather(worker *w, int64_t first, int rows)
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* Copies a tile's results [outputs][tile] to the images. */
-static void write_images(const worker *w, int rows)
+static void write_images(const worker *w)
 {
     const plan *p = w->p;
     const int64_t plane = p->axis[0].out * p->axis[1].out, every = p->axis[1].phases;
-    for (int m = 0, past; m < rows; m = past) {
-        for (past = m + 1; past < rows && w->to[past] == w->to[past - 1] + every;) past++;
+    for (const dt__tile_run *r = w->run; r < w->run + w->runs; r++) {
+        const int64_t n = r->past - r->first;
         for (int64_t o = 0; o < p->out; o++) {
-            const float *y = w->y + o * p->tile + m;
-            float *to = p->q->y + w->to[m] + o * plane;
-            if (every == 1) dt__copy_few(to, y, (past - m) * (int64_t)sizeof *y);
+            const float *y = w->y + o * p->tile + r->first;
+            float *to = p->q->y + r->to + o * plane;
+            if (every == 1) dt__copy_few(to, y, n * (int64_t)sizeof *y);
             else
-                for (int i = 0; i < past - m; i++) to[i * every] = y[i];
+                for (int64_t i = 0; i < n; i++) to[i * every] = y[i];
         }
     }
 }
@@ -432,7 +450,8 @@ static void write_codes(const worker *w, int rows)
                               .channels = p->out * p->q->conv->groups,
                               .sum = (const int32_t *)(const void *)w->y,
                               .ld = p->tile,
-                              .at = w->to,
+                              .run = w->run,
+                              .runs = w->runs,
                               .plane = p->axis[0].out * p->axis[1].out,
                               .every = p->axis[1].phases };
     dt__qconv_write_codes(p->kernels, p->q, &t);
@@ -444,8 +463,7 @@ static void multiply(const worker *w, int rows)
     const dt__qconv *q = p->q;
     const int64_t first = w->group * p->octets, pieces = q->layout->pieces;
     const int64_t parts = first * pieces * DT__OCTET;
-    const bool direct =
-        q->codes == NULL && p->axis[1].phases == 1 && w->to[rows - 1] == w->to[0] + rows - 1;
+    const bool direct = q->codes == NULL && p->axis[1].phases == 1 && w->runs == 1;
     const dt__qtile t = {
         .nibbles = q->layout->nibbles,
         .positions = rows,
@@ -465,13 +483,13 @@ static void multiply(const worker *w, int rows)
         .sx = w->sx,
         .zu_f = w->zu_f,
         .zu = w->zu,
-        .y = direct ? q->y + w->to[0] : w->y,
+        .y = direct ? q->y + w->run[0].to : w->y,
         .sums = q->codes == NULL ? NULL : (int32_t *)(void *)w->y,
         .ldy = direct ? p->axis[0].out * p->axis[1].out : p->tile,
     };
     p->kernels->qd8_tile(&t);
     if (q->codes != NULL) write_codes(w, rows);
-    else if (!direct) write_images(w, rows);
+    else if (!direct) write_images(w);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -516,6 +534,11 @@ static void run_unit(const plan *p, int64_t i, uint8_t *own)
     w.canvas = own + DT__GATHER_READ;
     w.u = own + p->u_at;
     w.y = (float *)(void *)(own + p->y_at);
+    w.filled = -1;
+    w.near = p->axis[1].step <= DT__TAPS_STEP ? p->axis[1].step : 0;
+    memset(w.sx, 0, sizeof w.sx);
+    memset(w.zu, 0, sizeof w.zu);
+    memset(w.zu_f, 0, sizeof w.zu_f);
     for (w.group = 0; w.group < p->q->conv->groups; w.group++) {
         if (!p->general) draw(&w);
         for (int64_t k = 0; k < p->phases; k++) run_phase(&w, &p->phase[k]);

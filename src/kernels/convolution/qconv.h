@@ -41,15 +41,23 @@ typedef struct dt__qconv {
     void *scratch;                /* dt__qconv_scratch bytes, aligned to 64 */
 } dt__qconv;
 
+/* Positions first ... past - 1 of a tile, whose results are neighbours from element `to` of the
+ * images of the first output on; samples are contiguous. */
+typedef struct dt__tile_run {
+    int first, past;
+    int64_t to;
+} dt__tile_run;
+
 /* Sums of a tile, and where its positions are in the images of results. */
 typedef struct dt__code_tile {
     int rows;                         /* positions, at most DT__CODE_TILE */
     int64_t outputs, first, channels; /* of the tile; the first one; of all groups */
     const int32_t *sum;               /* [outputs][ld] */
     int64_t ld;
-    const int64_t *at; /* [rows]: in an image of the first output, samples contiguous */
-    int64_t plane;     /* from an output's image to the next */
-    int64_t every;     /* between neighbouring positions */
+    const dt__tile_run *run;
+    int runs;
+    int64_t plane; /* from an output's image to the next */
+    int64_t every; /* between neighbouring positions */
 } dt__code_tile;
 #define DT__CODE_TILE 96
 /* Requantizes a tile and writes its codes. */

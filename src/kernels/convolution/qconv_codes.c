@@ -3,14 +3,17 @@
 #include "kernels/products/copy_few.h"
 #include "kernels/convolution/qconv.h"
 
-/* A line of bytes of a tile, to its places. */
-static void write_line(const dt__code_tile *t, const uint8_t *line, const int64_t *at, uint8_t *to)
+/* A line of bytes of a tile, to the images at y, samples `ld` bytes apart. */
+static void write_line(const dt__code_tile *t, const void *line, int64_t ld, void *y)
 {
-    for (int m = 0, past; m < t->rows; m = past) {
-        for (past = m + 1; past < t->rows && at[past] == at[past - 1] + t->every;) past++;
-        if (t->every == 1 && past - m > 1) dt__copy_few(to + at[m], line + m, past - m);
+    const int64_t sample = t->channels * t->plane;
+    for (const dt__tile_run *r = t->run; r < t->run + t->runs; r++) {
+        const uint8_t *from = (const uint8_t *)line + r->first;
+        uint8_t *to = (uint8_t *)y + r->to / sample * ld + r->to % sample;
+        const int n = r->past - r->first;
+        if (t->every == 1) dt__copy_few(to, from, n);
         else
-            for (int i = m; i < past; i++) to[at[i]] = line[i];
+            for (int i = 0; i < n; i++) to[i * t->every] = from[i];
     }
 }
 
@@ -18,13 +21,10 @@ void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const
 {
     const dt__qconv_codes *c = q->codes;
     const int64_t sample = t->channels * t->plane;
-    const bool direct = t->every == 1 && t->at[t->rows - 1] == t->at[0] + t->rows - 1;
+    const bool direct = t->every == 1 && t->runs == 1;
+    const int64_t to = t->run->to / sample * c->ldu + t->run->to % sample; /* in u */
     uint8_t line[DT__CODE_TILE];
     int8_t residual[DT__CODE_TILE];
-    int64_t at[DT__CODE_TILE]; /* in u, whose samples may have room between them */
-    for (int m = 0; m < t->rows; m++) {
-        at[m] = t->at[m] / sample * c->ldu + t->at[m] % sample;
-    }
     for (int64_t o = 0; o < t->outputs; o++) {
         uint8_t *u = c->u + o * t->plane;
         int8_t *r = c->residual == NULL ? NULL : c->residual + o * t->plane;
@@ -36,13 +36,13 @@ void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const
             .zero = c->zero,
             .least = c->least,
             .most = c->most,
-            .u = direct ? u + at[0] : line,
+            .u = direct ? u + to : line,
             .residual = r == NULL ? NULL
-                        : direct  ? r + t->at[0]
+                        : direct  ? r + t->run->to
                                   : residual,
         });
         if (direct) continue;
-        write_line(t, line, at, u);
-        if (r != NULL) write_line(t, (const uint8_t *)residual, t->at, (uint8_t *)r);
+        write_line(t, line, c->ldu, u);
+        if (r != NULL) write_line(t, residual, sample, r);
     }
 }

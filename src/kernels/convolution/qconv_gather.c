@@ -3,9 +3,6 @@
 
 #include "kernels/products/copy_few.h"
 
-#define READ 16       /* bytes that a shuffle reads */
-#define REMEMBERED 64 /* shuffles that a new one is compared with */
-
 bool dt__axis_tap(const dt__axis *x, int64_t phase, int64_t k, int64_t *input)
 {
     if (!x->transposed) {
@@ -129,40 +126,25 @@ static bool offset_of(const dt__conv_words_of *of, int64_t column, int64_t *offs
     return true;
 }
 
-/* The number of an equal shuffle, or of a new one. */
-static int32_t shuffle_of(dt__conv_words *w, const uint8_t shuffle[32], int32_t *count)
+/* Finds the parts of a word whose columns 0 ... n - 1 lie at `offset`. */
+static dt__taps *parts_of(int64_t step, int n, const int64_t *offset, dt__taps *part)
 {
-    const int32_t oldest = *count > REMEMBERED ? *count - REMEMBERED : 0;
-    for (int32_t i = oldest; i < *count; i++) {
-        if (memcmp(w->shuffle[i], shuffle, 32) == 0) return i;
-    }
-    memcpy(w->shuffle[*count], shuffle, 32);
-    return (*count)++;
-}
-
-/* Finds the parts of a word whose columns 0 ... n - 1 lie at `offset`: each takes the columns that
- * its 16 bytes hold for all positions of a quad. */
-static dt__gather_part *parts_of(const dt__conv_words_of *of, int n, const int64_t *offset,
-                                 dt__conv_words *w, dt__gather_part *part, int32_t *shuffles)
-{
-    const int64_t step = of->axis[1].step <= DT__GATHER_STEP ? of->axis[1].step : 0;
-    const int64_t room = READ - 1 - (step == 1 ? 7 : 3 * step);
+    const int64_t most = DT__TAPS_NEAR(step <= DT__TAPS_STEP ? step : 0);
     unsigned left = (1u << n) - 1;
-    while (left != 0) {
-        uint8_t shuffle[32];
-        memset(shuffle, 0x80, sizeof shuffle);
+    for (; left != 0; part++) {
         int64_t low = INT64_MAX;
         for (int i = 0; i < n; i++) { /* the first column, or those just before it */
             const bool near = low == INT64_MAX || (offset[i] < low && low - offset[i] < 4);
             if (left >> i & 1 && near) low = offset[i];
         }
+        *part = (dt__taps){ .offset = (int32_t)low };
+        memset(part->at, DT__GATHER_NONE, sizeof part->at);
         for (int i = 0; i < n; i++) {
             const int64_t at = offset[i] - low;
-            if (!(left >> i & 1) || at < 0 || at > room) continue;
-            for (int k = 0; k < 8; k++) shuffle[4 * k + i] = (uint8_t)((at + k * step) & 15);
+            if (!(left >> i & 1) || at < 0 || at > most) continue;
+            part->at[i] = (uint8_t)at;
             left &= ~(1u << i);
         }
-        *part++ = (dt__gather_part){ (int32_t)low, shuffle_of(w, shuffle, shuffles) };
     }
     return part;
 }
@@ -171,8 +153,7 @@ void dt__conv_words_find(const dt__conv_words_of *of, dt__conv_words *w)
 {
     const dt__panel_layout *l = of->layout;
     const int32_t *order = dt__panel_order(l, of->row);
-    dt__gather_part *part = w->part;
-    int32_t shuffles = 0;
+    dt__taps *part = w->part;
     w->words = 0;
     for (int64_t i = 0; i < l->pieces; i++) {
         const dt__piece piece = dt__piece_of(l, i);
@@ -189,7 +170,7 @@ void dt__conv_words_find(const dt__conv_words_of *of, dt__conv_words *w)
             if (n == 0) break;
             for (int k = n; k < 4; k++) places[k] = -1;
             w->first[w->words++] = (int32_t)(part - w->part);
-            if (!of->all) part = parts_of(of, n, offset, w, part, &shuffles);
+            if (!of->all) part = parts_of(of->axis[1].step, n, offset, part);
         }
         w->length[i] = (int32_t)(w->words - before);
     }

@@ -48,8 +48,7 @@ typedef struct dt__conv_words {
     int32_t *length; /* words of each piece */
     int32_t *place;  /* [words][4]: places of their columns in the panels; -1: none */
     int32_t *first;  /* as dt__gathering */
-    dt__gather_part *part;
-    uint8_t (*shuffle)[32];
+    dt__taps *part;
 } dt__conv_words;
 
 /* The geometry that it depends on. */

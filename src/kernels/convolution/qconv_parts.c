@@ -7,19 +7,37 @@
 
 #define ROUND DT__DEPTHWISE_ROUND
 
+typedef int32_t line[ROUND];
+
+/* Adds the products of a word's taps. Loops run over positions, which compilers vectorize. */
+static inline void add_word_taps(int64_t step, const uint8_t *u, const dt__taps *w,
+                                 const int8_t codes[4], line sum)
+{
+    for (int k = 0; k < 4; k++) {
+        if (codes[k] == 0) continue; /* an absent tap */
+        const uint8_t *from = u + w->offset + w->at[k];
+        for (int i = 0; i < ROUND; i++) sum[i] += from[i * step] * codes[k];
+    }
+}
+
+static void add_taps(int64_t step, const uint8_t *u, const dt__taps *w, const int8_t codes[4],
+                     line sum)
+{
+    if (step == 1) add_word_taps(1, u, w, codes, sum);
+    else if (step == 2) add_word_taps(2, u, w, codes, sum);
+    else add_word_taps(step, u, w, codes, sum);
+}
+
 /*     acc = -(zu * ksum);  per group  acc = fmaf((float)sum of u * q, s, acc);  y = sx * acc + bias
- * Loops run over positions, which compilers vectorize. */
+ */
 static void depthwise_part(const dt__qdepthwise *d, const uint8_t *u, float *y)
 {
     float acc[ROUND];
     for (int i = 0; i < ROUND; i++) acc[i] = -(d->zu * d->ksum);
-    for (int64_t tap = 0, group = 0; tap < d->taps; group++) {
-        const int64_t past = dt__min_i64(d->taps - tap, d->group) + tap;
-        int32_t sum[ROUND] = { 0 };
-        for (; tap < past; tap++) {
-            const uint8_t *from = u + d->offset[tap];
-            const int32_t code = d->codes[tap];
-            for (int i = 0; i < ROUND; i++) sum[i] += from[i] * code;
+    for (int64_t group = 0, word = 0; group < d->groups; group++) {
+        line sum = { 0 };
+        for (const int64_t past = word + d->length[group]; word < past; word++) {
+            add_taps(d->step, u, &d->word[word], d->codes[word], sum);
         }
         for (int i = 0; i < ROUND; i++) acc[i] = fmaf((float)sum[i], d->scale[group], acc[i]);
     }
@@ -29,7 +47,7 @@ static void depthwise_part(const dt__qdepthwise *d, const uint8_t *u, float *y)
 
 void dt__qd8_depthwise__ref(const dt__qdepthwise *d)
 {
-    for (int64_t i = 0; i < d->n; i += ROUND) depthwise_part(d, d->u + i, d->y + i);
+    for (int64_t i = 0; i < d->n; i += ROUND) depthwise_part(d, d->u + i * d->step, d->y + i);
 }
 
 #define EACH 2 /* outputs */

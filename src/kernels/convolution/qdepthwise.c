@@ -9,10 +9,11 @@
  *     convolution     stride    k dilation                 padding                         1
  *     transposed      1         (taps - 1 - k) dilation    (taps - 1) dilation - padding   stride
  *
- * Element a of an axis is kept as element a / step of phase a % step. So neighbouring positions
- * read neighbouring bytes at every stride, and rows of results are one line, with a few positions
- * between them that are computed and skipped. What surrounds the inputs is the same for all
- * channels of a sample, so it is written once for a block of channels. */
+ * Rows of a canvas are ordered by `row % step`, so that rows which neighbouring rows of y read by
+ * one tap are neighbours, and their width is a multiple of the columns' step. So rows of results
+ * are one line, with a few positions between them that are computed and skipped. What surrounds
+ * the inputs is the same for all channels of a sample, so it is written once for a block of
+ * channels. */
 #include "kernels/convolution/qdepthwise.h"
 
 #include "core/threads.h"
@@ -25,34 +26,30 @@
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
-#define PARTED 16               /* bytes of even places of a row, and of odd ones; behind a phase */
 #define EXACT 512               /* taps whose sums, below 512 * 255 * 128, are exact as floats */
 #define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
 
 typedef struct axis {
     int64_t in, out, taps, step, begin, every;
-    int64_t apart;                /* at(k) = first + k apart */
-    int64_t first, phases, extra; /* phases that are read; elements of a phase beyond the outputs */
+    int64_t first, apart; /* at(k) = first + k apart */
+    int64_t reach;        /* the largest at(k) */
 } axis;
-
-/* Inputs from `first` to below `past`, which are in a phase from element `at` on: every
- * `from`-th of them, n in all, at every `to`-th element. */
-typedef struct run {
-    int64_t first, past, from, n, to, at;
-} run;
 
 /* The division of a problem into units, and the offsets in scratch. */
 typedef struct plan {
     const dt__kernels *kernels;
     const dt__qconv *q;
     axis axis[2];
-    int64_t outputs;                  /* of a channel */
-    int64_t band, bands, blocks;      /* rows of y of a unit; units of a sample */
-    int64_t width, rows, phase, size; /* bytes of a row; rows and bytes of a phase; of a canvas */
-    int64_t *offset;                  /* of each tap; for channel g + g * apart */
-    int64_t apart;                    /* 0: the same for all channels */
-    run *runs;                        /* of each phase of columns */
-    int8_t *codes;                    /* of the weight, as rows */
+    int64_t outputs;                 /* of a channel */
+    int64_t band, bands, blocks;     /* rows of y of a unit; units of a sample */
+    int64_t rows, width, size;       /* of a phase of rows; bytes of a row, of a canvas */
+    int64_t across;                  /* positions of a line, from row to row */
+    int64_t skipped, before, inputs; /* of a row: first input, its place, inputs on the canvas */
+    int64_t lists;                   /* of words: one, or one for each channel */
+    dt__taps *word;                  /* list i has those from i * columns on, */
+    int32_t *length;                 /* and of each group of scales so many */
+    int8_t *unpacked;                /* the weight as its panels have it, */
+    int8_t (*codes)[4];              /* and by words; of output o from o * columns on */
     float *scale;
     uint8_t *own; /* the threads' parts: a canvas, places of its rows at rows_at, a line at y_at */
     size_t own_bytes, rows_at, y_at;
@@ -65,7 +62,7 @@ static axis axis_of(const dt__qconv *q, int i)
 {
     const dt__conv *c = q->conv;
     const int64_t taps = c->kernel[i], reach = (taps - 1) * c->dilation[i];
-    axis x = { .taps = taps };
+    axis x = { .taps = taps, .reach = reach };
     if (q->transposed) {
         x.in = c->y_size[i];
         x.out = c->x_size[i];
@@ -82,16 +79,33 @@ static axis axis_of(const dt__qconv *q, int i)
         x.every = 1;
         x.apart = c->dilation[i];
     }
-    x.phases = dt__min_i64(x.step, reach + 1);
-    x.extra = reach / x.step;
     return x;
+}
+
+/* Phases of a canvas's rows that are read, and rows of each for `rows` rows of y. */
+static int64_t phases_of(const axis *x) { return dt__min_i64(x->step, x->reach + 1); }
+static int64_t rows_of(const axis *x, int64_t rows) { return rows + x->reach / x->step; }
+
+/* Bytes of a canvas's row. */
+static int64_t width_of(const axis *x)
+{
+    return dt__round_up((x->out - 1) * x->step + x->reach + 1, x->step);
 }
 
 /* Bytes of a canvas for `rows` rows of y: a double, since extents are unbounded. */
 static double canvas_bytes(const axis *a, int64_t rows)
 {
-    return (double)(a[0].phases * a[1].phases) * (double)(rows + a[0].extra) *
-           (double)(a[1].out + a[1].extra);
+    return (double)phases_of(&a[0]) * (double)rows_of(&a[0], rows) * (double)width_of(&a[1]);
+}
+
+/* Which inputs of a row are on a canvas. */
+static void choose_inputs(plan *p)
+{
+    const axis *x = &p->axis[1];
+    p->skipped = x->begin < 0 ? dt__ceil_div(-x->begin, x->every) : 0;
+    p->before = x->begin + p->skipped * x->every;
+    const int64_t room = dt__ceil_div(dt__max_i64(0, p->width - p->before), x->every);
+    p->inputs = dt__max_i64(0, dt__min_i64(x->in - p->skipped, room));
 }
 
 static plan plan_of(const dt__kernels *kernels, const dt__qconv *q)
@@ -101,17 +115,18 @@ static plan plan_of(const dt__kernels *kernels, const dt__qconv *q)
     const axis *a = p.axis;
     const int64_t all = a[0].out;
     p.outputs = q->layout->rows / q->conv->groups;
-    p.width = a[1].out + a[1].extra;
+    p.width = width_of(&a[1]);
+    p.across = p.width / a[1].step;
     const double of_row = canvas_bytes(a, 2) - canvas_bytes(a, 1);
     const double fit = 1 + (CANVAS - canvas_bytes(a, 1)) / (of_row < 1 ? 1 : of_row);
-    const int64_t lines = LINE / dt__max_i64(1, p.width);
+    const int64_t lines = LINE / dt__max_i64(1, p.across);
     p.band = dt__max_i64(1, dt__min_i64(dt__min_i64(all, lines), fit > 1 ? (int64_t)fit : 1));
     p.bands = dt__ceil_div(all, p.band);
     p.blocks = dt__ceil_div(q->conv->groups, BLOCK);
-    p.rows = p.band + a[0].extra;
-    p.phase = p.rows * p.width + PARTED;
-    p.size = a[0].phases * a[1].phases * p.phase;
-    p.apart = q->layout->order == NULL ? 0 : q->layout->columns;
+    p.rows = rows_of(&a[0], p.band);
+    p.size = phases_of(&a[0]) * p.rows * p.width + DT__DEPTHWISE_ROUND * a[1].step + DT__TAPS_READ;
+    p.lists = q->layout->order == NULL ? 1 : q->conv->groups;
+    choose_inputs(&p);
     return p;
 }
 
@@ -123,7 +138,8 @@ bool dt__qdepthwise_takes(const dt__qconv *q)
     const int64_t most = q->codes != NULL ? EXACT : DT__PIECE;
     if (in != 1 || outputs > MOST_OUTPUTS || q->layout->columns > most) return false;
     const axis a[2] = { axis_of(q, 0), axis_of(q, 1) };
-    return a[0].out > 0 && a[1].out > 0 && canvas_bytes(a, 1) <= MOST_CANVAS;
+    return a[0].out > 0 && a[1].out > 0 && a[1].step <= DT__TAPS_STEP &&
+           canvas_bytes(a, 1) <= MOST_CANVAS;
 }
 
 static size_t add_room(size_t *total, int64_t bytes)
@@ -137,17 +153,18 @@ static size_t lay_out(plan *p)
 {
     const dt__qconv *q = p->q;
     const dt__panel_layout *l = q->layout;
-    const int64_t word = sizeof(int64_t), real = sizeof(float);
+    const int64_t real = sizeof(float);
     uint8_t *scratch = q->scratch;
     size_t shared = 0;
-    const int64_t lists = p->apart == 0 ? 1 : q->conv->groups;
-    const size_t offset = add_room(&shared, lists * l->columns * word);
-    const size_t runs = add_room(&shared, p->axis[1].phases * (int64_t)sizeof *p->runs);
-    const size_t codes = add_room(&shared, l->rows * l->columns);
+    const int64_t lists = p->lists, word = sizeof *p->word, count = sizeof *p->length;
+    const size_t words = add_room(&shared, lists * l->columns * word);
+    const size_t length = add_room(&shared, lists * l->groups * count);
+    const size_t unpacked = add_room(&shared, l->rows * l->columns);
+    const size_t codes = add_room(&shared, l->rows * l->columns * (int64_t)sizeof *p->codes);
     const size_t scale = add_room(&shared, l->rows * l->groups * real);
-    add_room(&p->own_bytes, p->size + DT__DEPTHWISE_ROUND);
-    p->rows_at = add_room(&p->own_bytes, p->axis[0].in * word);
-    const int64_t line = p->band * p->width + DT__DEPTHWISE_ROUND;
+    add_room(&p->own_bytes, p->size);
+    p->rows_at = add_room(&p->own_bytes, p->axis[0].in * (int64_t)sizeof(int64_t));
+    const int64_t line = p->band * p->across + DT__DEPTHWISE_ROUND;
     p->y_at = add_room(&p->own_bytes, line * real);
     if (q->codes != NULL) {
         p->sum_at = add_room(&p->own_bytes, line * (int64_t)sizeof(int32_t));
@@ -155,9 +172,10 @@ static size_t lay_out(plan *p)
         p->residual_at = add_room(&p->own_bytes, line);
     }
     if (scratch != NULL) {
-        p->offset = (int64_t *)(void *)(scratch + offset);
-        p->runs = (run *)(void *)(scratch + runs);
-        p->codes = (int8_t *)(scratch + codes);
+        p->word = (dt__taps *)(void *)(scratch + words);
+        p->length = (int32_t *)(void *)(scratch + length);
+        p->unpacked = (int8_t *)(scratch + unpacked);
+        p->codes = (int8_t(*)[4])(scratch + codes);
         p->scale = (float *)(void *)(scratch + scale);
         p->own = scratch + shared;
     }
@@ -172,100 +190,71 @@ size_t dt__qdepthwise_scratch(const dt__qconv *q)
     return lay_out(&p);
 }
 
-static int64_t offset_of(const plan *p, int64_t tap)
+/* ---- words ----------------------------------------------------------------------------------- */
+
+/* Where position 0 reads a tap on the canvas. */
+static int64_t place_of(const plan *p, int64_t tap)
 {
     const axis *rows = &p->axis[0], *columns = &p->axis[1];
     const int64_t y = rows->first + tap / columns->taps * rows->apart;
     const int64_t x = columns->first + tap % columns->taps * columns->apart;
-    const int64_t phase = y % rows->step * columns->phases + x % columns->step;
-    return phase * p->phase + y / rows->step * p->width + x / columns->step;
+    return (y % rows->step * p->rows + y / rows->step) * p->width + x;
 }
 
-/* The inputs of a canvas's columns in the given phase, all of them on the canvas. */
-static run run_of(const plan *p, int64_t phase)
+/* Makes a word of the columns from `first` on that lie near enough. Returns how many. */
+static int64_t make_word(const plan *p, const int32_t *order, int64_t first, int64_t past,
+                         dt__taps *word)
 {
-    const axis *x = &p->axis[1];
-    run r = { .from = x->step, .to = x->every };
-    r.first = x->begin < 0 ? dt__ceil_div(-x->begin, x->every) : 0;
-    r.first += ((phase - x->begin - r.first * x->every) % x->step + x->step) % x->step;
-    r.at = (x->begin + r.first * x->every) / x->step;
-    const int64_t room = r.at < p->width ? dt__ceil_div(p->width - r.at, x->every) : 0;
-    r.past = dt__min_i64(x->in, r.first + room * x->step);
-    r.n = dt__max_i64(0, dt__ceil_div(r.past - r.first, r.from));
-    return r;
+    const int64_t near = DT__TAPS_NEAR(p->axis[1].step);
+    int64_t place[4], low = INT64_MAX, high = 0, n;
+    for (n = 0; n < 4 && first + n < past; n++) {
+        place[n] = place_of(p, order == NULL ? first + n : order[first + n]);
+        if (n > 0 && (place[n] > low + near || place[n] < high - near)) break;
+        low = dt__min_i64(low, place[n]);
+        high = dt__max_i64(high, place[n]);
+    }
+    *word = (dt__taps){ .offset = (int32_t)low };
+    for (int k = 0; k < n; k++) word->at[k] = (uint8_t)(place[k] - low);
+    return n;
 }
 
-/* Finds the taps' offsets, in the column order of the weight, and unpacks its codes. */
+/* Makes the words of a list's columns `first` ... `past - 1`, with their codes of all outputs that
+ * it serves. Returns how many there are. */
+static int32_t make_words(const plan *p, int64_t list, int64_t first, int64_t past, int64_t word)
+{
+    const dt__panel_layout *l = p->q->layout;
+    const int32_t *order = dt__panel_order(l, list * p->outputs);
+    const int64_t rows = l->rows / p->lists, before = word;
+    for (int64_t i = first, n; i < past; i += n, word++) {
+        n = make_word(p, order, i, past, &p->word[list * l->columns + word]);
+        for (int64_t row = list * rows; row < (list + 1) * rows; row++) {
+            int8_t *codes = p->codes[row * l->columns + word];
+            memset(codes, 0, sizeof *p->codes);
+            memcpy(codes, p->unpacked + row * l->columns + i, (size_t)n);
+        }
+    }
+    return (int32_t)(word - before);
+}
+
 static void prepare(const plan *p)
 {
     const dt__panel_layout *l = p->q->layout;
-    for (int64_t g = 0; g < (p->apart == 0 ? 1 : p->q->conv->groups); g++) {
-        const int32_t *order = dt__panel_order(l, g * p->outputs);
-        int64_t *to = p->offset + g * p->apart;
-        for (int64_t i = 0; i < l->columns; i++) to[i] = offset_of(p, order == NULL ? i : order[i]);
-    }
-    for (int64_t i = 0; i < p->axis[1].phases; i++) p->runs[i] = run_of(p, i);
-    dt__panel_layout places = *l; /* with the order that the offsets follow */
+    dt__panel_layout places = *l; /* with the order that the words follow */
     places.order = NULL;
-    const dt__code_matrix to = { p->codes, l->columns, p->scale, l->groups };
+    const dt__code_matrix to = { p->unpacked, l->columns, p->scale, l->groups };
     dt__panel_unpack(&places, p->q->panels, &to);
     for (int64_t i = 0; p->q->codes != NULL && i < l->rows * l->groups; i++) p->scale[i] = 1;
+    for (int64_t list = 0; list < p->lists; list++) {
+        int32_t *length = p->length + list * l->groups;
+        for (int64_t group = 0, word = 0; group < l->groups; word += length[group++]) {
+            const int64_t first = group * l->group;
+            const int64_t past = dt__min_i64(l->columns - first, l->group) + first;
+            length[group] = make_words(p, list, first, past, word);
+        }
+    }
 }
 
 /* ---- canvases -------------------------------------------------------------------------------- */
-
-/* Bytes from `PARTED - n` on select the first n of PARTED bytes. */
-static const uint8_t kept[2 * PARTED] = { 255, 255, 255, 255, 255, 255, 255, 255,
-                                          255, 255, 255, 255, 255, 255, 255, 255 };
-
-/* The first n bytes of `from`, then zeros' code. Compilers vectorize loops of this form. */
-static inline void put(uint8_t *to, const uint8_t *from, int64_t n, uint8_t zero)
-{
-    const uint8_t *keep = kept + PARTED - dt__max_i64(0, dt__min_i64(PARTED, n));
-    uint8_t y[PARTED];
-#pragma omp simd
-    for (int k = 0; k < PARTED; k++) y[k] = (uint8_t)(zero ^ ((from[k] ^ zero) & keep[k]));
-    memcpy(to, y, PARTED);
-}
-
-/* Where bytes of a row go: runs of its even and odd places, and the code of zero, which is behind
- * both. */
-typedef struct parting {
-    const run *even, *odd;
-    uint8_t *to_even, *to_odd;
-    uint8_t zero;
-} parting;
-
-/* Writes a row by blocks of PARTED bytes. What lies behind a row is border, or a row that is drawn
- * later, or the room between phases. Reads nothing from `end` on. */
-static void part_row(const uint8_t *row, const uint8_t *end, const parting *p)
-{
-    const int64_t n = p->even->n, m = p->odd->n;
-    for (int64_t i = 0; i < n || i < m; i += PARTED) {
-        uint8_t even[PARTED], odd[PARTED], last[2 * PARTED] = { 0 };
-        const uint8_t *from = row + 2 * i;
-        if (end - from < 2 * PARTED) from = memcpy(last, from, (size_t)(end - from));
-#pragma omp simd
-        for (int k = 0; k < PARTED; k++) {
-            even[k] = from[2 * k];
-            odd[k] = from[2 * k + 1];
-        }
-        put(p->to_even + p->even->at + i, even, n - i, p->zero);
-        put(p->to_odd + p->odd->at + i, odd, m - i, p->zero);
-    }
-}
-
-static void draw_run(const run *r, const uint8_t *from, uint8_t *to)
-{
-    const int64_t n = r->past - r->first;
-    const uint8_t *x = from + r->first;
-    uint8_t *y = to + r->at;
-    if (r->from == 1 && r->to == 1) {
-        dt__copy_few(y, x, n);
-    } else {
-        for (int64_t i = 0; i < n; i += r->from, y += r->to) *y = x[i];
-    }
-}
 
 /* Where each input row is in the canvas of rows of y from `row` on; -1: nowhere. */
 static void place_rows(const plan *p, int64_t row, int64_t *place)
@@ -273,41 +262,21 @@ static void place_rows(const plan *p, int64_t row, int64_t *place)
     const axis *x = &p->axis[0];
     for (int64_t i = 0; i < x->in; i++) {
         const int64_t a = x->begin + i * x->every - row * x->step;
-        const bool read = a >= 0 && a % x->step < x->phases && a / x->step < p->rows;
-        const int64_t phase = a % x->step * p->axis[1].phases;
-        place[i] = read ? phase * p->phase + a / x->step * p->width : -1;
+        const bool read = a >= 0 && a % x->step < phases_of(x) && a / x->step < p->rows;
+        place[i] = read ? (a % x->step * p->rows + a / x->step) * p->width : -1;
     }
 }
 
-/* With a stride of two both phases of a row are written at once. */
-static void draw_twos(const plan *p, const int64_t *place, const uint8_t *u, uint8_t zero,
-                      uint8_t *canvas)
+static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t *canvas)
 {
-    const int64_t in = p->axis[1].in, even = p->runs[0].first % 2, odd = 1 - even;
-    const uint8_t *end = u + p->axis[0].in * in + DT__STEP;
-    parting to = { .even = &p->runs[even], .odd = &p->runs[odd], .zero = zero };
-    for (int64_t i = 0; i < p->axis[0].in; i++) {
+    const int64_t every = p->axis[1].every;
+    u += p->skipped;
+    for (int64_t i = 0; i < p->axis[0].in; i++, u += p->axis[1].in) {
         if (place[i] < 0) continue;
-        to.to_even = canvas + place[i] + even * p->phase;
-        to.to_odd = canvas + place[i] + odd * p->phase;
-        part_row(u + i * in, end, &to);
-    }
-}
-
-static void draw(const plan *p, const int64_t *place, const uint8_t *u, uint8_t zero,
-                 uint8_t *canvas)
-{
-    if (p->axis[1].step == 2 && p->axis[1].phases == 2) {
-        draw_twos(p, place, u, zero, canvas);
-        return;
-    }
-    for (int64_t phase = 0; phase < p->axis[1].phases; phase++) {
-        const run *r = &p->runs[phase];
-        uint8_t *to = canvas + phase * p->phase;
-        if (r->past <= r->first) continue;
-        for (int64_t i = 0; i < p->axis[0].in; i++) {
-            if (place[i] >= 0) draw_run(r, u + i * p->axis[1].in, to + place[i]);
-        }
+        uint8_t *to = canvas + place[i] + p->before;
+        if (every == 1) dt__copy_few(to, u, p->inputs);
+        else
+            for (int64_t k = 0; k < p->inputs; k++) to[k * every] = u[k];
     }
 }
 
@@ -347,11 +316,11 @@ static void write_codes(const plan *p, const dt__qdepthwise *d, const results *a
     };
     p->kernels->requantize(&r);
     uint8_t *u = c->u + at->n * c->ldu + first;
-    for (int64_t i = 0; i < rows; i++) dt__copy_few(u + i * columns, r.u + i * p->width, columns);
+    for (int64_t i = 0; i < rows; i++) dt__copy_few(u + i * columns, r.u + i * p->across, columns);
     if (r.residual == NULL) return;
     int8_t *to = c->residual + at->n * p->q->layout->rows * plane + first;
     for (int64_t i = 0; i < rows; i++) {
-        dt__copy_few(to + i * columns, r.residual + i * p->width, columns);
+        dt__copy_few(to + i * columns, r.residual + i * p->across, columns);
     }
 }
 
@@ -362,9 +331,11 @@ static void run_channel(const plan *p, dt__qdepthwise *d, const results *at)
     const dt__qconv *q = p->q;
     const dt__panel_layout *l = q->layout;
     const int64_t rows = dt__min_i64(p->band, p->axis[0].out - row), n = p->axis[1].out;
-    d->n = (rows - 1) * p->width + n;
-    d->offset = p->offset + o / p->outputs * p->apart;
-    d->codes = p->codes + o * l->columns;
+    d->n = (rows - 1) * p->across + n;
+    const int64_t list = p->lists == 1 ? 0 : o / p->outputs;
+    d->length = p->length + list * l->groups;
+    d->word = p->word + list * l->columns;
+    d->codes = (const int8_t(*)[4])p->codes + o * l->columns;
     d->scale = p->scale + o * l->groups;
     d->ksum = q->codes != NULL ? 0 : ksum_of(q, o);
     d->bias = q->bias == NULL ? NULL : q->bias + o;
@@ -375,7 +346,7 @@ static void run_channel(const plan *p, dt__qdepthwise *d, const results *at)
     }
     float *image = q->y + (at->n * l->rows + o) * p->axis[0].out * n;
     for (int64_t i = 0; i < rows; i++) {
-        dt__copy_few(image + (row + i) * n, d->y + i * p->width, n * (int64_t)sizeof *image);
+        dt__copy_few(image + (row + i) * n, d->y + i * p->across, n * (int64_t)sizeof *image);
     }
 }
 
@@ -388,15 +359,15 @@ static void run_unit(const plan *p, int64_t unit, uint8_t *own)
     const int64_t image = p->axis[0].in * p->axis[1].in;
     int64_t *place = (int64_t *)(void *)(own + p->rows_at);
     dt__qdepthwise d = { .u = own,
-                         .taps = q->layout->columns,
-                         .group = q->layout->group,
+                         .step = p->axis[1].step,
+                         .groups = q->layout->groups,
                          .zu = (float)q->zu[n],
                          .sx = q->codes != NULL ? 1 : q->sx[n],
                          .y = (float *)(void *)(own + p->y_at) };
     place_rows(p, row, place);
-    memset(own, q->zu[n], (size_t)(p->size + DT__DEPTHWISE_ROUND));
+    memset(own, q->zu[n], (size_t)p->size);
     for (int64_t g = block * BLOCK; g < past; g++) {
-        draw(p, place, q->u + n * q->ldu + g * image, (uint8_t)q->zu[n], own);
+        draw(p, place, q->u + n * q->ldu + g * image, own);
         for (int64_t o = g * p->outputs; o < (g + 1) * p->outputs; o++) {
             run_channel(p, &d, &(results){ n, o, row, own });
         }

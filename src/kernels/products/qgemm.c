@@ -190,5 +190,11 @@ static void run_bytes(const dt__qgemm_range *r)
     }
 }
 
-void dt__qd8_qb4_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_nibbles); }
-void dt__qd8_qb8_gemm__ref(const dt__qgemm *g) { dt__qgemm_share(g, ROWS, run_bytes); }
+void dt__qd8_qb4_gemm__ref(const dt__qgemm *g)
+{
+    dt__qgemm_share(g, ROWS, DT__QGEMM_NEAR, run_nibbles);
+}
+void dt__qd8_qb8_gemm__ref(const dt__qgemm *g)
+{
+    dt__qgemm_share(g, ROWS, DT__QGEMM_NEAR, run_bytes);
+}

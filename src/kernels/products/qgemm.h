@@ -63,10 +63,13 @@ static inline float dt__qgemm_scale(const dt__qgemm *g, int64_t m)
 }
 
 /* Calls `run` on threads for all rows and panels of g: at most `most` rows at a time. Many rows
- * take one panel after another, so that a panel stays in cache for all of them. Few rows are bound
- * by reading and take two panels at a time, half of all panels apart: as a thread goes on, each is
- * one sequential stream. The division changes no bit. */
-void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_range *range));
+ * take one panel after another, so that a panel stays in cache for all of them; rows of more than
+ * `near` bytes do so part by part, lest each panel reads them from the last cache. Few rows are
+ * bound by reading and take two panels at a time, half of all panels apart: as a thread goes on,
+ * each is one sequential stream. The division changes no bit. */
+#define DT__QGEMM_NEAR ((int64_t)2 << 20)
+void dt__qgemm_share(const dt__qgemm *g, int most, int64_t near,
+                     void (*run)(const dt__qgemm_range *range));
 
 /* acc = fmaf((float)sum, scale, acc) for DT__LANES lanes, without calling fmaf where it is not an
  * instruction. */

@@ -4,16 +4,12 @@
 
 #define FEWEST 16 /* fewest rows of a chunk, so that unpacking a panel pays */
 
-/* Most bytes of activations that the second cache holds, so that each panel is multiplied with all
- * of them. More are taken chunk by chunk, and each chunk is multiplied with all panels. */
-#define CACHED ((int64_t)1 << 20)
-
 /* A product and its next ones as items of a loop. */
 typedef struct plan {
     const dt__qgemm *g;
     int64_t chunks, rows; /* of many rows: chunks, and rows of each */
     int64_t panels;       /* of all products */
-    bool by_chunks;       /* one chunk after another, not one panel after another */
+    int64_t together;     /* chunks that one panel after another is multiplied with */
     void (*run)(const dt__qgemm_range *range);
 } plan;
 
@@ -58,14 +54,17 @@ static int64_t chunks_of(int64_t m, int64_t panels, int64_t most, int threads)
 DT__LOOP(run_chunks, plan, p, i)
 {
     const dt__qgemm *g = p->g;
-    int64_t panel = p->by_chunks ? i % p->panels : i / p->chunks;
-    const int64_t m0 = (p->by_chunks ? i / p->panels : i % p->chunks) * p->rows;
+    const int64_t first = i / (p->panels * p->together) * p->together;
+    const int64_t n = dt__min_i64(p->together, p->chunks - first), at = i - first * p->panels;
+    const int64_t m0 = (first + at % n) * p->rows;
+    int64_t panel = at / n;
     const int64_t rows = dt__min_i64(p->rows, g->m - m0);
     for (; panel >= g->layout->panels; g = g->next) panel -= g->layout->panels;
     if (rows > 0) p->run(&(dt__qgemm_range){ g, m0, (int)rows, 1, { panel, 0 } });
 }
 
-void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_range *range))
+void dt__qgemm_share(const dt__qgemm *g, int most, int64_t near,
+                     void (*run)(const dt__qgemm_range *range))
 {
     int64_t items = 0;
     for (const dt__qgemm *each = g; each != NULL; each = each->next) items += items_of(each);
@@ -75,8 +74,8 @@ void dt__qgemm_share(const dt__qgemm *g, int most, void (*run)(const dt__qgemm_r
         return;
     }
     p.panels = items;
-    p.by_chunks = g->m * g->layout->depth > CACHED;
     p.chunks = chunks_of(g->m, items, most, g->alone ? 1 : dt__threads());
     p.rows = dt__round_up(dt__ceil_div(g->m, p.chunks), 8);
+    p.together = dt__max_i64(1, near / dt__max_i64(1, p.rows * g->layout->depth));
     dt__parallel(items * p.chunks, work_of(g, p.rows), run_chunks, &p);
 }

@@ -3,6 +3,8 @@
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
+#include <string.h>
+
 DT__INLINE_NATIVE __m256i add_words(__m256i sum, __m256i u, __m256i codes)
 {
 #if defined DETENT_EMULATE || defined __clang__

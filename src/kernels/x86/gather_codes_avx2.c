@@ -3,6 +3,8 @@
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 
+#include <string.h>
+
 #define MOST_BLOCKS 3 /* gathered together, whose words share parts */
 
 DT__INLINE __m128i read_sixteen(const uint8_t *from)
@@ -20,16 +22,22 @@ DT__INLINE __m256i read_pair(int form, const dt__gather_quad *q, int64_t at)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), read_sixteen(q[1].from[0] + at), 1);
 }
 
-DT__INLINE __m256i read_shuffle(int form, const uint8_t *from)
+/* The bytes of a part for eight positions: of two quads, or of neighbours. */
+DT__INLINE __m256i shuffle_of(int form, int64_t step, const dt__taps *part)
 {
-    if (form == PAIRS) return _mm256_loadu_si256((const __m256i *)(const void *)from);
-    return _mm256_broadcastsi128_si256(read_sixteen(from));
+    const int high = form == PAIRS ? 4 : 0;
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, high, high + 1, high + 2, high + 3);
+    int32_t at;
+    memcpy(&at, part->at, sizeof at);
+    return _mm256_add_epi8(_mm256_set1_epi32(at),
+                           _mm256_mullo_epi32(lane, _mm256_set1_epi32((int32_t)step * 0x01010101)));
 }
 
 /* Gathers blocks as if each quad were one run. */
 DT__INLINE void gather_blocks(const dt__gathering *g, int form, int blocks,
                               const dt__gather_quad *q, uint8_t *to)
 {
+    const int64_t step = form == PAIRS ? 1 : g->step;
     const int64_t apart = g->words * 4 * DT__BLOCK;
     for (int64_t word = 0; word < g->words; word++, to += 4 * DT__BLOCK) {
         __m256i sum[2 * MOST_BLOCKS];
@@ -37,7 +45,7 @@ DT__INLINE void gather_blocks(const dt__gathering *g, int form, int blocks,
         for (int k = 0; k < 2 * blocks; k++) sum[k] = _mm256_setzero_si256();
         for (int32_t i = g->first[word]; i < g->first[word + 1]; i++) {
             const int64_t at = g->part[i].offset;
-            const __m256i by = read_shuffle(form, g->shuffle[g->part[i].shuffle]);
+            const __m256i by = shuffle_of(form, step, &g->part[i]);
             DT__UNROLL
             for (int k = 0; k < 2 * blocks; k++) {
                 const __m256i x = read_pair(form, q + 2 * k, at);
@@ -60,7 +68,7 @@ static void gather_run(const dt__gathering *g, const dt__gather_quad *q, int run
     for (int64_t word = 0; word < g->words; word++, to += 4 * DT__BLOCK) {
         __m128i sum = _mm_setzero_si128();
         for (int32_t i = g->first[word]; i < g->first[word + 1]; i++) {
-            const __m128i by = read_sixteen(g->shuffle[g->part[i].shuffle]);
+            const __m128i by = _mm256_castsi256_si128(shuffle_of(APART, g->step, &g->part[i]));
             const __m128i x = read_sixteen(q->from[run] + g->part[i].offset);
             sum = _mm_or_si128(sum, _mm_shuffle_epi8(x, by));
         }
@@ -72,7 +80,7 @@ static void gather_run(const dt__gathering *g, const dt__gather_quad *q, int run
 static int form_of(const dt__gathering *g, const dt__gather_quad *q)
 {
     const bool first = q[1].from[0] == q[0].from[0] + 4, second = q[3].from[0] == q[2].from[0] + 4;
-    return g->wide && first && second ? PAIRS : APART;
+    return g->step == 1 && first && second ? PAIRS : APART;
 }
 
 static void gather_apart(const dt__gathering *g, const dt__gather_quad *q, uint8_t *to)

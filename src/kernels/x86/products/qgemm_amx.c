@@ -17,10 +17,11 @@
 
 #define LANES_OF_VECTOR 16
 #define VECTORS (DT__LANES / LANES_OF_VECTOR)
-#define DEPTH 64  /* steps of a block */
-#define CHUNK 256 /* most rows for which a block is unpacked once */
-#define CORNER 32 /* rows of a corner */
-#define FEWEST 16 /* rows for which tiles are used */
+#define DEPTH 64                /* steps of a block */
+#define CHUNK 256               /* most rows for which a block is unpacked once */
+#define NEAR ((int64_t)1 << 20) /* bytes of rows that meet all panels together */
+#define CORNER 32               /* rows of a corner */
+#define FEWEST 16               /* rows for which tiles are used */
 #define SEGMENT INT_MAX
 
 #include "kernels/x86/products/qgemm_block.inc"
@@ -345,13 +346,13 @@ static bool fits(const dt__qgemm *g)
 
 void dt__qd8_qb4_gemm__amx(const dt__qgemm *g)
 {
-    if (fits(g)) dt__qgemm_share(g, CHUNK, run_range);
+    if (fits(g)) dt__qgemm_share(g, CHUNK, NEAR, run_range);
     else dt__qd8_qb4_gemm__avx512(g);
 }
 
 void dt__qd8_qb8_gemm__amx(const dt__qgemm *g)
 {
-    if (fits(g)) dt__qgemm_share(g, CHUNK, run_range);
+    if (fits(g)) dt__qgemm_share(g, CHUNK, NEAR, run_range);
     else dt__qd8_qb8_gemm__avx512(g);
 }
 #endif
