@@ -166,6 +166,7 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...)
 
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...)
 {
+    if (r->saved && at->origin == DT__FROM_FILE) return; /* nobody edits a run's own copy */
     va_list arguments;
     va_start(arguments, format);
     dt__say(r->ctx, "%s", line_of(r, at, "warning", format_v(r, format, arguments)));
