@@ -285,6 +285,19 @@ START_TEST(texts_from_outside_are_no_markup)
 }
 END_TEST
 
+/* Neither recall of a class without examples nor precision of one that was never found is 0. */
+START_TEST(shares_of_nothing_are_dashes)
+{
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("confusion.json", "{\"evaluated_on\": \"test\", \"classes\": [0, 1], "
+                           "\"matrix\": [[0, 0], [4, 0]]}");
+    char *page = page_of(run);
+    check_has(page, "<td>–</td><td>0.0 %</td></tr>");
+    check_has(page, "<td>0.0 %</td><td>–</td></tr>");
+    free(page);
+}
+END_TEST
+
 START_TEST(texts_of_models_are_no_markup)
 {
     save("recipe.yaml", "run:\n  dir: x\n");
@@ -534,6 +547,61 @@ START_TEST(compare_shows_what_differs)
 }
 END_TEST
 
+/* Folders of one name are told apart by those above; where a name is cut, by its end. */
+START_TEST(names_of_runs_differ)
+{
+    static const char *const names[] = { "left/run", "right/run", "alone",
+                                         "a-name-of-which-the-end-tells-more-1",
+                                         "a-name-of-which-the-end-tells-more-2" };
+    static const dt_compare_options narrow = { .columns = 40 };
+    char dirs[5][TEST_PATH + 2], part[2 * TEST_PATH], text[8192];
+    const char *runs[5];
+    for (int i = 0; i < 2; i++) {
+        snprintf(part, sizeof part, "%s/%.*s", folder, (int)strcspn(names[i], "/"), names[i]);
+        mkdir(part, 0777);
+    }
+    for (int i = 0; i < 5; i++) {
+        test_join(run, folder, names[i]);
+        save("recipe.yaml", "model:\n  family: mlp  # default\n");
+        snprintf(dirs[i], sizeof dirs[i], "%s%s", run, i == 2 ? "//" : "");
+        runs[i] = dirs[i];
+    }
+    TEST_OK(ctx, dt_report_compare(ctx, runs, 3, NULL, collect, text));
+    check_has(text, "left/run");
+    check_has(text, "right/run");
+    check_has(text, " alone\n");
+    TEST_OK(ctx, dt_report_compare(ctx, runs + 3, 2, &narrow, collect, text));
+    check_has(text, "…s-more-1");
+    check_has(text, "…s-more-2");
+}
+END_TEST
+
+/* A value ends before its comment, however long it is; a dash says that a recipe has none. */
+START_TEST(values_of_recipes_are_compared_whole)
+{
+    char long_one[400], recipe[1000], other[TEST_PATH], text[8192];
+    memset(long_one, 'x', sizeof long_one - 1);
+    long_one[sizeof long_one - 1] = 0;
+    snprintf(recipe, sizeof recipe,
+             "data:\n  train: [\"%s \\\" # 1\"] # command line\n  validation: [%s, 1] # a.yaml:3\n",
+             long_one, long_one);
+    save("recipe.yaml", recipe);
+    snprintf(other, sizeof other, "%s", run);
+    test_join(run, folder, "other");
+    snprintf(recipe, sizeof recipe,
+             "data:\n  train: [\"%s \\\" # 1\"] # a.yaml:2\n  validation: [%s, 2] # a.yaml:3\n"
+             "  seed: 1   # default\n",
+             long_one, long_one);
+    save("recipe.yaml", recipe);
+    const char *const both[] = { other, run };
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, NULL, collect, text));
+    check_has(text, "data.validation");
+    check_has(text, "data.seed           -  ");
+    check_has(text, "-: not in this recipe");
+    check_lacks(text, "data.train");
+}
+END_TEST
+
 /* ---- metrics in other forms ------------------------------------------------------------------ */
 
 static size_t size_of_file(const char *name)
@@ -691,6 +759,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, a_histogram_of_one_bar);
     tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
+    tcase_add_test(c, shares_of_nothing_are_dashes);
     tcase_add_test(c, texts_of_models_are_no_markup);
     tcase_add_test(c, a_histogram_may_have_one_bar);
     tcase_add_test(c, pictures_have_their_pixels);
@@ -703,6 +772,8 @@ Suite *test_report_suite(void)
     tcase_add_test(c, several_runs_share_their_curves);
     tcase_add_test(c, a_live_page_reads_itself_again);
     tcase_add_test(c, compare_shows_what_differs);
+    tcase_add_test(c, names_of_runs_differ);
+    tcase_add_test(c, values_of_recipes_are_compared_whole);
     tcase_add_test(c, crc32c_is_that_of_rfc_3720);
     tcase_add_test(c, metrics_become_rows);
     tcase_add_test(c, metrics_become_events);
