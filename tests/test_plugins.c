@@ -109,6 +109,9 @@ START_TEST(another_file_or_none_is_refused)
                 "was written with another file of plugin 'pact'");
     remove(path);
     for (int i = 0; i < 4; i++) check_fails(commands[i], "'run.plugins': ");
+    check_runs("eval run --plugin " EXAMPLES
+               "pact.so"); /* the same file, which lies elsewhere now */
+    check_fails("eval run --plugin " EXAMPLES "stochastic.so", "'run.plugins': ./pact.so: cannot");
 }
 END_TEST
 
@@ -239,7 +242,8 @@ START_TEST(names_without_their_plugin)
 {
     check_fails("config validate " SOURCES "stochastic.yaml",
                 "'train.optimizer.own': no optimizer 'stochastic' is registered");
-    check_fails("config validate " SOURCES "pact.yaml", "there is no 'pact'");
+    check_fails("config validate " SOURCES "pact.yaml",
+                "there is no 'pact' (did you mean 'pad'?); a plugin can add one");
     check_fails("config validate " SOURCES "stochastic.yaml '~train.optimizer.own'",
                 "'train.optimizer.name' is own, so");
     check_fails("config validate " SOURCES "stochastic.yaml train.optimizer.name=sgd",
