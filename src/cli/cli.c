@@ -234,7 +234,7 @@ static bool is_shipped(const char *path)
     return i < s.n;
 }
 
-static int fail_source(const cli_args *args, const dt_ctx *ctx, const char *path)
+int cli_fail_source(const cli_args *args, const dt_ctx *ctx, const char *path)
 {
     const bool missing = dt_error_status(ctx) == DT_ERR_IO && access(path, F_OK) != 0;
     if (!missing || !is_shipped(path)) return cli_fail_by(args, ctx);
@@ -252,7 +252,7 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
     s.n_overrides = args->n_words - first;
     const dt_status status = dt_recipe_read(ctx, &s, out);
     if (status == DT_OK) return CLI_DONE;
-    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : fail_source(args, ctx, s.path);
+    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_source(args, ctx, s.path);
 }
 
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)
