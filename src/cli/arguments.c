@@ -148,10 +148,12 @@ int cli_run(const cli_command *c, int argc, char **argv)
             words[args.n_words++] = text;
         }
     }
-    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
-        (args.n_words > 0 && *c->usage == 0)) {
-        return cli_fail(&args, CLI_USAGE, "usage: detent %s%s%s", c->name,
-                        *c->usage == 0 ? "" : " ", c->usage);
+    const int most = *c->usage == 0 ? 0 : c->most_words > 0 ? c->most_words : CLI_WORDS;
+    if (args.n_words < c->least_words || args.n_words > most) {
+        const bool more = args.n_words > most;
+        return cli_fail(&args, CLI_USAGE, "%s%s%susage: detent %s%s%s", more ? "'" : "",
+                        more ? words[most] : "", more ? "' is one argument too many; " : "",
+                        c->name, *c->usage == 0 ? "" : " ", c->usage);
     }
     char model[CLI_PATH];
     int status = CLI_DONE;

@@ -57,10 +57,8 @@ const char *dt__looks_like(const void *begin, size_t n)
         if (n < kinds[i].bytes || memcmp(bytes, kinds[i].begin, kinds[i].bytes) != 0) continue;
         return kinds[i].looks;
     }
-    if (n > 8 && memcmp(bytes + 4, "TFL3", 4) == 0) {
-        return "a TFLite file; its name must end in .tflite";
-    }
-    if (is_onnx(bytes, n)) return "an ONNX file; its name must end in .onnx";
+    if (n > 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "a TFLite file";
+    if (is_onnx(bytes, n)) return "an ONNX file";
     if (is_safetensors(bytes, n)) return "a safetensors file: a model, or tensors";
     if (!is_text(bytes, n < 64 ? n : 64)) return NULL;
     return bytes[0] == '{' ? "JSON" : "text, a recipe perhaps";

@@ -205,13 +205,14 @@ static void print_stacked(const cli_table *t, const layout *l, int first, int sc
 {
     enum { INDENT = 2 };
     int column = print_broken(t->cell[first], 0, 0, screen), spaces = 0;
+    bool ended = false; /* the line, once something comes behind it */
     for (int i = 1; i < l->columns; i++) {
         const char *text = t->cell[first + i];
         const int width = l->width[i], pad = width - cli_columns(text);
         const bool left = t->form[i] == 'l', fits = column + spaces + l->gap + width <= screen;
         if (*text == 0 && width == 0) continue;
         if (i == 1 || !fits) {
-            printf("\n%*s", INDENT, "");
+            ended = true;
             column = INDENT;
             spaces = 0;
         } else {
@@ -219,6 +220,8 @@ static void print_stacked(const cli_table *t, const layout *l, int first, int sc
         }
         spaces += left ? 0 : pad;
         if (*text != 0) {
+            if (ended) printf("\n%*s", INDENT, "");
+            ended = false;
             printf("%*s", spaces, "");
             column = print_broken(text, column + spaces, INDENT, screen);
             spaces = 0;
