@@ -142,6 +142,35 @@ START_TEST(other_paths_are_described)
 }
 END_TEST
 
+/* Of a table without rows, or without inputs, that is what is said; a column that numbers the rows
+ * is an input neither in the recipe nor in the table of columns. */
+START_TEST(columns_that_are_no_inputs)
+{
+    static const char *const tables[][2] = {
+        { "printf 'a,b,k\\n'", "t.csv: a head without rows; expected at least 2" },
+        { "printf 'a,b,k\\n1,2,x\\n'", "t.csv: one row; expected at least 2" },
+        { "printf 'a,k\\n1,x\\n1,y\\n1,x\\n'", "t.csv: no input is left" },
+    };
+    char *text;
+    test_folder(folder);
+    for (int i = 0; i < 3; i++) {
+        test_shell(NULL, "cd %s && %s > t.csv", folder, tables[i][0]);
+        run(i < 2 ? 4 : 2, tables[i][1], "new n.yaml --data t.csv --target k");
+    }
+    FILE *f = file_of("t.csv");
+    fprintf(f, "id,town,k\n");
+    for (int i = 0; i < 60; i++)
+        fprintf(f, "%d,%s,%c\n", i, i % 7 < 3 ? "Ulm" : "Jena", 'a' + i % 2);
+    fclose(f);
+    run(0, "index: 'id' numbers the rows", "new n.yaml --data t.csv --target k");
+    test_shell(&text, "cd %s && rm n.yaml && " DETENT "new n.yaml --data t.csv --target k 2>&1",
+               folder);
+    const char *row = strstr(text, "\nid ");
+    ck_assert_msg(row != NULL && strstr(row, "left out") < strchr(row + 1, '\n'), "%s", text);
+    free(text);
+}
+END_TEST
+
 /* A mistake in texts is told, not what the last attempt at a context says. */
 START_TEST(mistakes_in_texts_are_told)
 {
@@ -848,6 +877,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, classes_that_are_one_hot);
     tcase_add_test(cases, marks_among_numbers);
     tcase_add_test(cases, other_paths_are_described);
+    tcase_add_test(cases, columns_that_are_no_inputs);
     tcase_add_test(cases, mistakes_in_texts_are_told);
     tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, groups_of_tables);
