@@ -56,6 +56,8 @@ static const usage_case usage_cases[] = {
     { "train r.yaml --train.optimizer.lr=0.1", 2, "; write train.optimizer.lr=0.1" },
     { "train r.yaml --lr=1e-3", 2, "write train.optimizer.lr=1e-3" },
     { "train r.yaml --batch-size", 2, "write train.batch_size=VALUE" },
+    { "train r.yaml --epohcs 3", 2, "no option '--epohcs' (did you mean train.epochs=VALUE?)" },
+    { "train r.yaml --zebra 3", 2, "no option '--zebra'\n" },
     { "train r.yaml --hepl", 2, "did you mean '--help'?" },
     { "inspect m --epochs 3", 2, "no option '--epochs'\n" },
     { "train digits-mlp", 4,

@@ -47,6 +47,9 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
                         name);
     }
     if (meant == NULL) meant = dt_nearest(names, name);
+    if (meant == NULL && has_recipe && strncmp(name, "--", 2) == 0 && cli_near_key(name + 2, key)) {
+        return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean %s=VALUE?)", name, key);
+    }
     if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);
     return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
 }

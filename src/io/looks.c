@@ -22,6 +22,12 @@ static const struct {
     { "\x1f\x8b", 2, "a gzip file" },
     { "\xff\xd8\xff", 3, "a JPEG image" },
     { "RIFF", 4, "a .wav recording" },
+    { "fLaC", 4, "a .flac recording" },
+    { "OggS", 4, "an .ogg recording" },
+    { "SQLite format 3", 15, "a database of SQLite" },
+    { "PAR1", 4, "a Parquet file" },
+    { "GIF8", 4, "a GIF image" },
+    { "%PDF", 4, "a PDF document" },
     { "\x7f"
       "ELF",
       4, "a program, or compiled code" },

@@ -300,3 +300,24 @@ bool cli_find_key(const char *name, char path[CLI_KEY])
     for (char *c = key; *c != 0; c++) *c = *c == '-' ? '_' : *c;
     return find_key(dt_recipe_keys, key, "", path);
 }
+
+#define MOST_KEYS 511
+#define SHORT 4 /* letters of which a mistake leaves too few */
+
+/* Names of all keys, without what is above them. */
+static void add_keys(const dt_key *keys, const char **names, int *n)
+{
+    for (const dt_key *k = keys; k->name != NULL && *n < MOST_KEYS; k++) {
+        if (k->type == DT_KEY_MAP) add_keys(k->keys, names, n);
+        else names[(*n)++] = k->name;
+    }
+}
+
+bool cli_near_key(const char *name, char path[CLI_KEY])
+{
+    const char *names[MOST_KEYS + 1] = { NULL };
+    int n = 0;
+    add_keys(dt_recipe_keys, names, &n);
+    const char *nearest = strlen(name) > SHORT ? dt_nearest(names, name) : NULL;
+    return nearest != NULL && cli_find_key(nearest, path);
+}
