@@ -105,6 +105,23 @@ START_TEST(lines_end_at_80_columns)
 }
 END_TEST
 
+/* Of several errors that of the command line comes first. */
+START_TEST(what_was_typed_comes_first)
+{
+    char folder[TEST_PATH], path[TEST_PATH], *output = NULL;
+    test_folder(folder);
+    test_join(path, folder, "r.yaml");
+    test_write_text(path, "run: {dir: r}\nmodel: {family: mlp, sizes: [2, 2]}\n"
+                          "data: {format: digits}\ntrain: {epochs: 0, steps: -1}\n");
+    ck_assert_int_eq(
+        test_shell(&output, "cd %s && " DETENT "train r.yaml tran.epochs=3 2>&1", folder), 2);
+    const char *typed = strstr(output, "command line: error: unknown key 'tran'");
+    ck_assert_msg(typed == output, "%s", output);
+    ck_assert_ptr_nonnull(strstr(output, "r.yaml:4:17: error"));
+    free(output);
+}
+END_TEST
+
 /* On a narrow terminal a resolved recipe loses parts of comments, and nothing else. */
 START_TEST(recipes_are_narrow)
 {
@@ -348,6 +365,7 @@ Suite *test_cli_suite(void)
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
     tcase_add_test(all, lines_end_at_80_columns);
+    tcase_add_test(all, what_was_typed_comes_first);
     tcase_add_test(all, recipes_are_narrow);
     tcase_add_test(all, a_recipe_is_validated);
     tcase_add_test(all, data_are_validated);

@@ -213,8 +213,15 @@ void cli_json_number(double value)
 
 int cli_print_errors(const dt_recipe *recipe)
 {
+    static const char typed[] = "command line: "; /* it comes first: users look there */
     const int n = dt_recipe_error_count(recipe);
-    for (int i = 0; i < n; i++) cli_tell(stderr, "%s", dt_recipe_error_at(recipe, i));
+    for (int later = 0; later < 2; later++) {
+        for (int i = 0; i < n; i++) {
+            const char *line = dt_recipe_error_at(recipe, i);
+            const bool other = strncmp(line, typed, sizeof typed - 1) != 0;
+            if (other == (later != 0)) cli_tell(stderr, "%s", line);
+        }
+    }
     return CLI_USAGE;
 }
 
