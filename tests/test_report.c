@@ -475,6 +475,31 @@ END_TEST
 
 /* ---- several runs ---------------------------------------------------------------------------- */
 
+/* Layers of which the ends are alike are told apart by their numbers. */
+START_TEST(labels_of_layers_differ)
+{
+    char lines[2048] = "";
+    for (int step = 1; step < 4; step++) {
+        const size_t n = strlen(lines);
+        snprintf(lines + n, sizeof lines - n,
+                 "{\"step\": %d, \"phase\": \"qat\", \"loss\": 1, \"layers\": ["
+                 "{\"path\": \"model.layers.0.self_attn.q_proj\", \"weight\": {\"snr\": 2}}, "
+                 "{\"path\": \"model.layers.11.mlp.down_projection\", \"weight\": {\"snr\": 3}}, "
+                 "{\"path\": \"a.long.path.of.words\", \"weight\": {\"snr\": 4}}, "
+                 "{\"path\": \"head\", \"weight\": {\"snr\": 5}}]}\n",
+                 step);
+    }
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("metrics.jsonl", lines);
+    char *page = page_of(run);
+    check_has(page, ">0…q_proj</text>");
+    check_has(page, ">11…projection</text>");
+    check_has(page, ">…ath.of.words</text>");
+    check_has(page, ">head</text>");
+    free(page);
+}
+END_TEST
+
 START_TEST(several_runs_share_their_curves)
 {
     char other[TEST_PATH], path[TEST_PATH];
@@ -769,6 +794,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, extreme_numbers_are_drawn);
     tcase_add_test(c, damaged_files_are_named);
     tcase_add_test(c, what_is_no_run_is_refused);
+    tcase_add_test(c, labels_of_layers_differ);
     tcase_add_test(c, several_runs_share_their_curves);
     tcase_add_test(c, a_live_page_reads_itself_again);
     tcase_add_test(c, compare_shows_what_differs);
