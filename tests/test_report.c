@@ -475,6 +475,58 @@ END_TEST
 
 /* ---- several runs ---------------------------------------------------------------------------- */
 
+/* Shares end at 0 and 100 %, whatever the deviation of few runs is. */
+START_TEST(axes_of_shares_end)
+{
+    static const double accuracy[] = { 0.01, 0.3, 0.7, 0.99 };
+    char sweep[TEST_PATH], name[16], text[200], path[TEST_PATH];
+    test_join(sweep, folder, "sweep");
+    mkdir(sweep, 0777);
+    test_join(path, sweep, "plan.json");
+    test_write_text(path, "{}");
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "00%d-seed%d", i / 2, i % 2);
+        test_join(run, sweep, name);
+        snprintf(text, sizeof text, "run:\n  seed: %d\nqat:\n  weight:\n    bits: %d\n", i % 2,
+                 i / 2 + 2);
+        save("recipe.yaml", text);
+        snprintf(text, sizeof text, "{\"converted\": {\"accuracy\": %g, \"bytes\": %d}}",
+                 accuracy[i], 100 + i / 2);
+        save("summary.json", text);
+    }
+    char *page = page_of(sweep);
+    check_has(page, "over bits of a weight");
+    check_has(page, "text-anchor=\"end\">0</text>");
+    check_has(page, "text-anchor=\"end\">100</text>");
+    check_lacks(page, "text-anchor=\"end\">120</text>");
+    check_lacks(page, "text-anchor=\"end\">-20</text>");
+    check_lacks(page, "text-anchor=\"end\">−20</text>");
+    free(page);
+}
+END_TEST
+
+/* A plot says what it does not draw. */
+START_TEST(recipes_beyond_the_lines_are_counted)
+{
+    char sweep[TEST_PATH], name[16], text[200], path[TEST_PATH];
+    test_join(sweep, folder, "sweep");
+    mkdir(sweep, 0777);
+    test_join(path, sweep, "plan.json");
+    test_write_text(path, "{}");
+    for (int i = 0; i < 43; i++) {
+        snprintf(name, sizeof name, "%03d", i);
+        test_join(run, sweep, name);
+        snprintf(text, sizeof text, "train:\n  epochs: %d\n", i + 1);
+        save("recipe.yaml", text);
+        snprintf(text, sizeof text, "{\"converted\": {\"accuracy\": 0.5, \"bytes\": %d}}", 100 + i);
+        save("summary.json", text);
+    }
+    char *page = page_of(sweep);
+    check_has(page, "Not drawn, beside 40 lines: 3 recipes of the table.");
+    free(page);
+}
+END_TEST
+
 /* Layers of which the ends are alike are told apart by their numbers. */
 START_TEST(labels_of_layers_differ)
 {
@@ -794,6 +846,8 @@ Suite *test_report_suite(void)
     tcase_add_test(c, extreme_numbers_are_drawn);
     tcase_add_test(c, damaged_files_are_named);
     tcase_add_test(c, what_is_no_run_is_refused);
+    tcase_add_test(c, axes_of_shares_end);
+    tcase_add_test(c, recipes_beyond_the_lines_are_counted);
     tcase_add_test(c, labels_of_layers_differ);
     tcase_add_test(c, several_runs_share_their_curves);
     tcase_add_test(c, a_live_page_reads_itself_again);
