@@ -733,6 +733,16 @@ START_TEST(phases_end_with_a_whole_line)
     snprintf(end, sizeof end, "float %d/", start);
     snprintf(command, sizeof command, "train good.yaml train.epochs=3 qat.start_step=%d", start);
     run(0, end, command);
+    char *output; /* on a terminal, too, the line that is left says nothing of what was done last */
+    test_shell(&output,
+               "cd %s && rm -rf good && COLUMNS=100 script -qec '" DETENT
+               "%s data.validation=0.2 run.dir=seen' /dev/null | tr '\\r' '\\n'",
+               folder, command);
+    const char *last = output;
+    for (const char *at = output; (at = strstr(at, end)) != NULL; at++) last = at;
+    const char *doing = strstr(last, "evaluating");
+    ck_assert_msg(last > output && (doing == NULL || doing > strchr(last, '\n')), "%s", output);
+    free(output);
 }
 END_TEST
 
