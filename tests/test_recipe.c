@@ -804,7 +804,7 @@ START_TEST(settings_of_norms_are_warned_of)
 }
 END_TEST
 
-/* What is shown of layers without a norm has no settings of one: it is a recipe without warnings. */
+/* Of layers without a norm no settings of one are shown: it is a recipe without warnings. */
 START_TEST(shown_layers_are_read_without_a_warning)
 {
     static text log, yaml;
