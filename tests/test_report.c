@@ -544,7 +544,7 @@ START_TEST(labels_of_layers_differ)
     save("recipe.yaml", "run:\n  dir: x\n");
     save("metrics.jsonl", lines);
     char *page = page_of(run);
-    check_has(page, ">0…q_proj</text>");
+    check_has(page, "<title>model.layers.0.self_attn.q_proj</title>0…q_proj</text>");
     check_has(page, ">11…projection</text>");
     check_has(page, ">…ath.of.words</text>");
     check_has(page, ">head</text>");

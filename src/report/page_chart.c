@@ -203,8 +203,11 @@ static void put_labels(dt__chars *t, const dt__chart *c, const axes *a)
     place_labels(c, a, at);
     for (int i = 0; i < c->n; i++) {
         const dt__chart_line *l = &c->line[at[i].line];
-        dt__page(t, "<text class=\"end c%d\" x=\"%f\" y=\"%f\">%s</text>", (int64_t)l->colour,
-                 RIGHT + 6, at[i].y + 4, l->label);
+        const dt__series *s = l->part[0] != NULL ? l->part[0] : l->part[1];
+        dt__page(t, "<text class=\"end c%d\" x=\"%f\" y=\"%f\">", (int64_t)l->colour, RIGHT + 6,
+                 at[i].y + 4);
+        if (s->layer != NULL) dt__page(t, "<title>%s</title>", s->layer);
+        dt__page(t, "%s</text>", l->label);
     }
 }
 
