@@ -74,7 +74,7 @@ set(plugins examples/plugins/pact.c examples/plugins/power_scales.c
     examples/plugins/stochastic.c)
 if(DETENT_TESTS)
     list(APPEND plugins tests/plugins/no_plugin.c tests/plugins/other_abi.c
-        tests/plugins/failing.c)
+        tests/plugins/failing.c tests/plugins/values.c)
 endif()
 foreach(source IN LISTS plugins)
     get_filename_component(name ${source} NAME_WE)

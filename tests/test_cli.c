@@ -56,10 +56,18 @@ static const usage_case usage_cases[] = {
     { "train r.yaml --train.optimizer.lr=0.1", 2, "; write train.optimizer.lr=0.1" },
     { "train r.yaml --lr=1e-3", 2, "write train.optimizer.lr=1e-3" },
     { "train r.yaml --batch-size", 2, "write train.batch_size=VALUE" },
+    { "train r.yaml --epohcs 3", 2, "no option '--epohcs' (did you mean train.epochs=VALUE?)" },
+    { "train r.yaml --zebra 3", 2, "no option '--zebra'\n" },
     { "train r.yaml --hepl", 2, "did you mean '--help'?" },
     { "inspect m --epochs 3", 2, "no option '--epochs'\n" },
     { "train digits-mlp", 4,
       "digits-mlp: cannot open: No such file or directory; `detent cp digits-mlp`" },
+    { "convert runs/a -o -", 2, "-o is -, and this command does not write to standard output" },
+    { "report runs/a -o -", 2, "a file of that name is ./-" },
+    { "inspect m --device cortex-m7", 2,
+      "'cortex-m7' is one argument too many; usage: detent inspect FILE|RUN" },
+    { "ls all", 2, "'all' is one argument too many; usage: detent ls\n" },
+    { "sweep digits-mlp --folds 2", 4, "; `detent cp digits-mlp`" },
     { "train digits-nlp", 4, "digits-nlp: cannot open: No such file or directory\n" },
     { "bench --help", 0, "examples of a pass" },
     { "config show r $(seq 1024)", 2, "more than 1024 arguments" },
@@ -94,6 +102,23 @@ START_TEST(lines_end_at_80_columns)
         }
         free(output);
     }
+}
+END_TEST
+
+/* Of several errors that of the command line comes first. */
+START_TEST(what_was_typed_comes_first)
+{
+    char folder[TEST_PATH], path[TEST_PATH], *output = NULL;
+    test_folder(folder);
+    test_join(path, folder, "r.yaml");
+    test_write_text(path, "run: {dir: r}\nmodel: {family: mlp, sizes: [2, 2]}\n"
+                          "data: {format: digits}\ntrain: {epochs: 0, steps: -1}\n");
+    ck_assert_int_eq(
+        test_shell(&output, "cd %s && " DETENT "train r.yaml tran.epochs=3 2>&1", folder), 2);
+    const char *typed = strstr(output, "command line: error: unknown key 'tran'");
+    ck_assert_msg(typed == output, "%s", output);
+    ck_assert_ptr_nonnull(strstr(output, "r.yaml:4:17: error"));
+    free(output);
 }
 END_TEST
 
@@ -340,6 +365,7 @@ Suite *test_cli_suite(void)
     tcase_set_timeout(all, 60);
     tcase_add_loop_test(all, usage, 0, (int)(sizeof usage_cases / sizeof usage_cases[0]));
     tcase_add_test(all, lines_end_at_80_columns);
+    tcase_add_test(all, what_was_typed_comes_first);
     tcase_add_test(all, recipes_are_narrow);
     tcase_add_test(all, a_recipe_is_validated);
     tcase_add_test(all, data_are_validated);

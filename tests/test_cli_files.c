@@ -237,6 +237,15 @@ START_TEST(wrong_files_are_named)
            "inspect other.yaml");
     expect(4, "net.pt: not a safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
     expect(2, "looks like a .pt file of PyTorch", "train net.pt");
+    test_join(path, folder, "t.db");
+    test_write_file(path, "SQLite format 3\0\x10", 17);
+    expect(4, "t.db: not a safetensors file: it looks like a database of SQLite", "inspect t.db");
+    test_join(path, folder, "net.tflite");
+    test_write_file(path, "\x1c\0\0\0TFL3\x14\0\x20\0", 12);
+    expect(4, "looks like a TFLite file; detent import makes a model of it", "bench net.tflite");
+    test_join(path, folder, "net.lite");
+    test_write_file(path, "\x1c\0\0\0TFL3\x14\0\x20\0", 12);
+    expect(4, "looks like a TFLite file; its name must end in .tflite", "bench net.lite");
     expect(2, "float.safetensors:1:1: error: it looks like a safetensors file: a model",
            "train float.safetensors");
     char *bytes = test_read_file(float_path, &n);

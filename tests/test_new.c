@@ -142,6 +142,35 @@ START_TEST(other_paths_are_described)
 }
 END_TEST
 
+/* Of a table without rows, or without inputs, that is what is said; a column that numbers the rows
+ * is an input neither in the recipe nor in the table of columns. */
+START_TEST(columns_that_are_no_inputs)
+{
+    static const char *const tables[][2] = {
+        { "printf 'a,b,k\\n'", "t.csv: a head without rows; expected at least 2" },
+        { "printf 'a,b,k\\n1,2,x\\n'", "t.csv: one row; expected at least 2" },
+        { "printf 'a,k\\n1,x\\n1,y\\n1,x\\n'", "t.csv: no input is left" },
+    };
+    char *text;
+    test_folder(folder);
+    for (int i = 0; i < 3; i++) {
+        test_shell(NULL, "cd %s && %s > t.csv", folder, tables[i][0]);
+        run(i < 2 ? 4 : 2, tables[i][1], "new n.yaml --data t.csv --target k");
+    }
+    FILE *f = file_of("t.csv");
+    fprintf(f, "id,town,k\n");
+    for (int i = 0; i < 60; i++)
+        fprintf(f, "%d,%s,%c\n", i, i % 7 < 3 ? "Ulm" : "Jena", 'a' + i % 2);
+    fclose(f);
+    run(0, "index: 'id' numbers the rows", "new n.yaml --data t.csv --target k");
+    test_shell(&text, "cd %s && rm n.yaml && " DETENT "new n.yaml --data t.csv --target k 2>&1",
+               folder);
+    const char *row = strstr(text, "\nid ");
+    ck_assert_msg(row != NULL && strstr(row, "left out") < strchr(row + 1, '\n'), "%s", text);
+    free(text);
+}
+END_TEST
+
 /* A mistake in texts is told, not what the last attempt at a context says. */
 START_TEST(mistakes_in_texts_are_told)
 {
@@ -606,6 +635,61 @@ START_TEST(words_of_arrays_reach_c)
 }
 END_TEST
 
+/* The example in the README of an export compiles, and reads what is measured: numbers, a signal, a
+ * row of a table, or rows that make a window. */
+static const struct {
+    const char *data, *keys;
+    const char *floats, *codes; /* lines for floats, and for integers alone */
+} exported[] = {
+    { "g.npz:x --target g.npz:words", "", "c_standardize(v, x);",
+      "c_encode(v, codes); /* or c_encode_int16 */" },
+    { NULL, "data.train_count=60 data.test_count=12", "c_features(samples, x, arena);",
+      "`v` are the features below" },
+    { "k.csv --target k", "", "c_row(row, x) != 0", "c_quantize(x, codes);" },
+    { "t.csv --target does", "", "c_row(&rows[i], x + i * ", "c_encode(x, codes);" },
+};
+
+START_TEST(examples_of_exports_compile)
+{
+    char command[400], *text;
+    const bool device = _i % 2 == 1;
+    test_folder(folder);
+    if (_i / 2 == 0) draw_arrays(60);
+    if (_i / 2 == 3) { /* with holes, so that columns have types */
+        write_moments(5, 40, true);
+        test_shell(NULL, "cd %s && awk -F, -v OFS=, 'NR %% 50 == 7 { $3 = \"\" } 1' t.csv > h.csv",
+                   folder);
+        test_shell(NULL, "mv %s/h.csv %s/t.csv", folder, folder);
+    }
+    FILE *f = file_of("k.csv");
+    fprintf(f, "town,size,k\n");
+    for (int i = 0; i < 60; i++)
+        fprintf(f, "%s,%d.5,%c\n", i % 7 < 3 ? "Ulm" : "Jena", i % 9, 'a' + i % 2);
+    fclose(f);
+    if (exported[_i / 2].data == NULL) {
+        test_shell(NULL, "cp " DETENT_SOURCE_DIR "/configs/sounds-dscnn.yaml %s/n.yaml", folder);
+    } else {
+        snprintf(command, sizeof command, "new n.yaml --data %s", exported[_i / 2].data);
+        run(0, "n.yaml", command);
+    }
+    snprintf(command, sizeof command,
+             "train n.yaml train.epochs=1 qat.start_step=1 train.schedule.warmup_steps=0 "
+             "train.float_baseline=false run.report=false run.dir=r %s%s",
+             exported[_i / 2].keys, device ? " 'qat={preset: device-int8, start_step: 1}'" : "");
+    run(0, "converted", command);
+    run(0, "c: c of", "export r --format c -o c");
+    ck_assert_int_eq(test_shell(&text,
+                                "cd %s/c && awk '/^```c/ { on = 1; next } /^```/ { on = 0 } on' "
+                                "README.md > use.c && ${CC:-cc} -std=c99 -Wall -Wextra -Werror -c "
+                                "use.c -o use.o 2>&1 && cat README.md",
+                                folder),
+                     0);
+    const char *line = device ? exported[_i / 2].codes : exported[_i / 2].floats;
+    ck_assert_msg(strstr(text, line) != NULL, "no '%s': %s", line, text);
+    free(text);
+}
+END_TEST
+
 START_TEST(eight_bits_are_a_preset)
 {
     char *text;
@@ -704,6 +788,16 @@ START_TEST(phases_end_with_a_whole_line)
     snprintf(end, sizeof end, "float %d/", start);
     snprintf(command, sizeof command, "train good.yaml train.epochs=3 qat.start_step=%d", start);
     run(0, end, command);
+    char *output; /* on a terminal, too, the line that is left says nothing of what was done last */
+    test_shell(&output,
+               "cd %s && rm -rf good && COLUMNS=100 script -qec '" DETENT
+               "%s data.validation=0.2 run.dir=seen' /dev/null | tr '\\r' '\\n'",
+               folder, command);
+    const char *last = output;
+    for (const char *at = output; (at = strstr(at, end)) != NULL; at++) last = at;
+    const char *doing = strstr(last, "evaluating");
+    ck_assert_msg(last > output && (doing == NULL || doing > strchr(last, '\n')), "%s", output);
+    free(output);
 }
 END_TEST
 
@@ -848,6 +942,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, classes_that_are_one_hot);
     tcase_add_test(cases, marks_among_numbers);
     tcase_add_test(cases, other_paths_are_described);
+    tcase_add_test(cases, columns_that_are_no_inputs);
     tcase_add_test(cases, mistakes_in_texts_are_told);
     tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, groups_of_tables);
@@ -859,6 +954,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, chats_are_found);
     tcase_add_test(cases, trained_models_are_trained_on);
     tcase_add_test(cases, words_of_arrays_reach_c);
+    tcase_add_loop_test(cases, examples_of_exports_compile, 0, 2 * 4);
     tcase_add_test(cases, eight_bits_are_a_preset);
     tcase_add_test(cases, commands_judge_what_they_read);
     tcase_add_test(cases, a_run_is_retrained);

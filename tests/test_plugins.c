@@ -109,6 +109,30 @@ START_TEST(another_file_or_none_is_refused)
                 "was written with another file of plugin 'pact'");
     remove(path);
     for (int i = 0; i < 4; i++) check_fails(commands[i], "'run.plugins': ");
+    check_runs("eval run --plugin " EXAMPLES
+               "pact.so"); /* the same file, which lies elsewhere now */
+    check_fails("eval run --plugin " EXAMPLES "stochastic.so", "'run.plugins': ./pact.so: cannot");
+}
+END_TEST
+
+/* The recipe of a run names the plugin; a sweep of it may compare by the plugin's metric. */
+START_TEST(a_loss_and_a_metric_are_swept)
+{
+    char path[TEST_PATH];
+    check_runs("train " DETENT_SOURCE_DIR "/configs/table-values.yaml run.dir=run "
+               "--plugin " EXAMPLES "values.so train.loss=quartic train.metrics=[worst] "
+               "data.train_count=300 data.test_count=60 train.epochs=1 qat.start_step=2 "
+               "train.schedule.warmup_steps=0 run.report=false --quiet");
+    check_runs("eval run");
+    ck_assert_ptr_nonnull(strstr(said, "worst "));
+    test_write_text((test_join(path, folder, "s.yaml"), path),
+                    "metric: worst\nkeys: {train.loss: [mse, quartic]}\n");
+    check_runs("sweep run/recipe.yaml s.yaml --quiet run.dir=run");
+    ck_assert_ptr_nonnull(strstr(said, "worst, best first by "));
+    check_runs("compare run-sweep");
+    ck_assert_ptr_nonnull(strstr(said, "worst"));
+    test_write_text(path, "metric: best\nkeys: {train.loss: [mse, quartic]}\n");
+    check_fails("sweep run/recipe.yaml s.yaml --quiet run.dir=run", "no task has a metric 'best'");
 }
 END_TEST
 
@@ -239,7 +263,8 @@ START_TEST(names_without_their_plugin)
 {
     check_fails("config validate " SOURCES "stochastic.yaml",
                 "'train.optimizer.own': no optimizer 'stochastic' is registered");
-    check_fails("config validate " SOURCES "pact.yaml", "there is no 'pact'");
+    check_fails("config validate " SOURCES "pact.yaml",
+                "there is no 'pact' (did you mean 'pad'?); a plugin can add one");
     check_fails("config validate " SOURCES "stochastic.yaml '~train.optimizer.own'",
                 "'train.optimizer.name' is own, so");
     check_fails("config validate " SOURCES "stochastic.yaml train.optimizer.name=sgd",
@@ -266,6 +291,7 @@ Suite *test_plugins_suite(void)
     tcase_set_timeout(c, 600);
     tcase_add_test(c, a_layer_is_trained_and_converted);
     tcase_add_test(c, another_file_or_none_is_refused);
+    tcase_add_test(c, a_loss_and_a_metric_are_swept);
     tcase_add_test(c, an_optimizer_is_trained_with);
     tcase_add_test(c, a_scheme_is_trained_and_converted);
     tcase_add_test(c, schemes_are_checked);

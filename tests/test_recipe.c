@@ -804,6 +804,28 @@ START_TEST(settings_of_norms_are_warned_of)
 }
 END_TEST
 
+/* Of layers without a norm no settings of one are shown: it is a recipe without warnings. */
+START_TEST(shown_layers_are_read_without_a_warning)
+{
+    static text log, yaml;
+    const dt_ctx_options options = { .log = take_line, .log_user = &log };
+    dt_ctx *ctx = NULL;
+    log.n = yaml.n = 0;
+    log.bytes[0] = 0;
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    dt_recipe *r = read_ok(ctx,
+                           "run: {dir: r}\nmodel: {family: layers, input: [784], layers: [{linear: "
+                           "a, out: 9, norm: layer}, {linear: b, out: 10}]}\n" DATA,
+                           NULL, 0);
+    TEST_OK(ctx, dt_recipe_show(r, take, &yaml));
+    dt_recipe_free(r);
+    ck_assert_ptr_nonnull(strstr(yaml.bytes, "eps: 1e-5"));
+    dt_recipe_free(read_ok(ctx, yaml.bytes, NULL, 0));
+    ck_assert_str_eq(log.bytes, "");
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* An old name of a key or choice has the same meaning, and a warning gives the new name. */
 START_TEST(old_names_can_be_read)
 {
@@ -858,7 +880,8 @@ START_TEST(old_names_in_a_saved_recipe_give_no_warning)
     const dt_ctx_options options = { .log = take_line, .log_user = &log };
     dt_ctx *ctx = NULL;
     dt_recipe *r = NULL;
-    dt_recipe_source source = source_of(HEAD "qat: {weight: {rule: asymmetric}}\n");
+    dt_recipe_source source = source_of(HEAD "qat: {weight: {rule: asymmetric}}\n"
+                                             "train: {steps: 5, epochs: 3}\n");
     source.saved = true;
     ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
     TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
@@ -1150,6 +1173,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, settings_of_other_rounders_are_warned_of);
     tcase_add_test(values, idle_keys_are_warned_of);
     tcase_add_test(values, settings_of_norms_are_warned_of);
+    tcase_add_test(values, shown_layers_are_read_without_a_warning);
     tcase_add_loop_test(values, shipped_recipes_are_right, 0,
                         (int)(sizeof names / sizeof names[0]));
     suite_add_tcase(suite, values);

@@ -285,6 +285,19 @@ START_TEST(texts_from_outside_are_no_markup)
 }
 END_TEST
 
+/* Neither recall of a class without examples nor precision of one that was never found is 0. */
+START_TEST(shares_of_nothing_are_dashes)
+{
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("confusion.json", "{\"evaluated_on\": \"test\", \"classes\": [0, 1], "
+                           "\"matrix\": [[0, 0], [4, 0]]}");
+    char *page = page_of(run);
+    check_has(page, "<td>–</td><td>0.0 %</td></tr>");
+    check_has(page, "<td>0.0 %</td><td>–</td></tr>");
+    free(page);
+}
+END_TEST
+
 START_TEST(texts_of_models_are_no_markup)
 {
     save("recipe.yaml", "run:\n  dir: x\n");
@@ -462,6 +475,83 @@ END_TEST
 
 /* ---- several runs ---------------------------------------------------------------------------- */
 
+/* Shares end at 0 and 100 %, whatever the deviation of few runs is. */
+START_TEST(axes_of_shares_end)
+{
+    static const double accuracy[] = { 0.01, 0.3, 0.7, 0.99 };
+    char sweep[TEST_PATH], name[16], text[200], path[TEST_PATH];
+    test_join(sweep, folder, "sweep");
+    mkdir(sweep, 0777);
+    test_join(path, sweep, "plan.json");
+    test_write_text(path, "{}");
+    for (int i = 0; i < 4; i++) {
+        snprintf(name, sizeof name, "00%d-seed%d", i / 2, i % 2);
+        test_join(run, sweep, name);
+        snprintf(text, sizeof text, "run:\n  seed: %d\nqat:\n  weight:\n    bits: %d\n", i % 2,
+                 i / 2 + 2);
+        save("recipe.yaml", text);
+        snprintf(text, sizeof text, "{\"converted\": {\"accuracy\": %g, \"bytes\": %d}}",
+                 accuracy[i], 100 + i / 2);
+        save("summary.json", text);
+    }
+    char *page = page_of(sweep);
+    check_has(page, "over bits of a weight");
+    check_has(page, "text-anchor=\"end\">0</text>");
+    check_has(page, "text-anchor=\"end\">100</text>");
+    check_lacks(page, "text-anchor=\"end\">120</text>");
+    check_lacks(page, "text-anchor=\"end\">-20</text>");
+    check_lacks(page, "text-anchor=\"end\">−20</text>");
+    free(page);
+}
+END_TEST
+
+/* A plot says what it does not draw. */
+START_TEST(recipes_beyond_the_lines_are_counted)
+{
+    char sweep[TEST_PATH], name[16], text[200], path[TEST_PATH];
+    test_join(sweep, folder, "sweep");
+    mkdir(sweep, 0777);
+    test_join(path, sweep, "plan.json");
+    test_write_text(path, "{}");
+    for (int i = 0; i < 43; i++) {
+        snprintf(name, sizeof name, "%03d", i);
+        test_join(run, sweep, name);
+        snprintf(text, sizeof text, "train:\n  epochs: %d\n", i + 1);
+        save("recipe.yaml", text);
+        snprintf(text, sizeof text, "{\"converted\": {\"accuracy\": 0.5, \"bytes\": %d}}", 100 + i);
+        save("summary.json", text);
+    }
+    char *page = page_of(sweep);
+    check_has(page, "Not drawn, beside 40 lines: 3 recipes of the table.");
+    free(page);
+}
+END_TEST
+
+/* Layers of which the ends are alike are told apart by their numbers. */
+START_TEST(labels_of_layers_differ)
+{
+    char lines[2048] = "";
+    for (int step = 1; step < 4; step++) {
+        const size_t n = strlen(lines);
+        snprintf(lines + n, sizeof lines - n,
+                 "{\"step\": %d, \"phase\": \"qat\", \"loss\": 1, \"layers\": ["
+                 "{\"path\": \"model.layers.0.self_attn.q_proj\", \"weight\": {\"snr\": 2}}, "
+                 "{\"path\": \"model.layers.11.mlp.down_projection\", \"weight\": {\"snr\": 3}}, "
+                 "{\"path\": \"a.long.path.of.words\", \"weight\": {\"snr\": 4}}, "
+                 "{\"path\": \"head\", \"weight\": {\"snr\": 5}}]}\n",
+                 step);
+    }
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("metrics.jsonl", lines);
+    char *page = page_of(run);
+    check_has(page, "<title>model.layers.0.self_attn.q_proj</title>0…q_proj</text>");
+    check_has(page, ">11…projection</text>");
+    check_has(page, ">…ath.of.words</text>");
+    check_has(page, ">head</text>");
+    free(page);
+}
+END_TEST
+
 START_TEST(several_runs_share_their_curves)
 {
     char other[TEST_PATH], path[TEST_PATH];
@@ -531,6 +621,61 @@ START_TEST(compare_shows_what_differs)
     }
     TEST_FAILS(ctx, DT_ERR_ARG, "at least 2 runs",
                dt_report_compare(ctx, both, 1, NULL, collect, text));
+}
+END_TEST
+
+/* Folders of one name are told apart by those above; where a name is cut, by its end. */
+START_TEST(names_of_runs_differ)
+{
+    static const char *const names[] = { "left/run", "right/run", "alone",
+                                         "a-name-of-which-the-end-tells-more-1",
+                                         "a-name-of-which-the-end-tells-more-2" };
+    static const dt_compare_options narrow = { .columns = 40 };
+    char dirs[5][TEST_PATH + 2], part[2 * TEST_PATH], text[8192];
+    const char *runs[5];
+    for (int i = 0; i < 2; i++) {
+        snprintf(part, sizeof part, "%s/%.*s", folder, (int)strcspn(names[i], "/"), names[i]);
+        mkdir(part, 0777);
+    }
+    for (int i = 0; i < 5; i++) {
+        test_join(run, folder, names[i]);
+        save("recipe.yaml", "model:\n  family: mlp  # default\n");
+        snprintf(dirs[i], sizeof dirs[i], "%s%s", run, i == 2 ? "//" : "");
+        runs[i] = dirs[i];
+    }
+    TEST_OK(ctx, dt_report_compare(ctx, runs, 3, NULL, collect, text));
+    check_has(text, "left/run");
+    check_has(text, "right/run");
+    check_has(text, " alone\n");
+    TEST_OK(ctx, dt_report_compare(ctx, runs + 3, 2, &narrow, collect, text));
+    check_has(text, "…s-more-1");
+    check_has(text, "…s-more-2");
+}
+END_TEST
+
+/* A value ends before its comment, however long it is; a dash says that a recipe has none. */
+START_TEST(values_of_recipes_are_compared_whole)
+{
+    char long_one[400], recipe[1000], other[TEST_PATH], text[8192];
+    memset(long_one, 'x', sizeof long_one - 1);
+    long_one[sizeof long_one - 1] = 0;
+    snprintf(recipe, sizeof recipe,
+             "data:\n  train: [\"%s \\\" # 1\"] # command line\n  validation: [%s, 1] # a.yaml:3\n",
+             long_one, long_one);
+    save("recipe.yaml", recipe);
+    snprintf(other, sizeof other, "%s", run);
+    test_join(run, folder, "other");
+    snprintf(recipe, sizeof recipe,
+             "data:\n  train: [\"%s \\\" # 1\"] # a.yaml:2\n  validation: [%s, 2] # a.yaml:3\n"
+             "  seed: 1   # default\n",
+             long_one, long_one);
+    save("recipe.yaml", recipe);
+    const char *const both[] = { other, run };
+    TEST_OK(ctx, dt_report_compare(ctx, both, 2, NULL, collect, text));
+    check_has(text, "data.validation");
+    check_has(text, "data.seed           -  ");
+    check_has(text, "-: not in this recipe");
+    check_lacks(text, "data.train");
 }
 END_TEST
 
@@ -691,6 +836,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, a_histogram_of_one_bar);
     tcase_add_test(c, codes_of_8_bits_have_a_scale);
     tcase_add_test(c, texts_from_outside_are_no_markup);
+    tcase_add_test(c, shares_of_nothing_are_dashes);
     tcase_add_test(c, texts_of_models_are_no_markup);
     tcase_add_test(c, a_histogram_may_have_one_bar);
     tcase_add_test(c, pictures_have_their_pixels);
@@ -700,9 +846,14 @@ Suite *test_report_suite(void)
     tcase_add_test(c, extreme_numbers_are_drawn);
     tcase_add_test(c, damaged_files_are_named);
     tcase_add_test(c, what_is_no_run_is_refused);
+    tcase_add_test(c, axes_of_shares_end);
+    tcase_add_test(c, recipes_beyond_the_lines_are_counted);
+    tcase_add_test(c, labels_of_layers_differ);
     tcase_add_test(c, several_runs_share_their_curves);
     tcase_add_test(c, a_live_page_reads_itself_again);
     tcase_add_test(c, compare_shows_what_differs);
+    tcase_add_test(c, names_of_runs_differ);
+    tcase_add_test(c, values_of_recipes_are_compared_whole);
     tcase_add_test(c, crc32c_is_that_of_rfc_3720);
     tcase_add_test(c, metrics_become_rows);
     tcase_add_test(c, metrics_become_events);

@@ -698,7 +698,7 @@ START_TEST(recipes_are_cells)
     }
     TEST_OK(ctx, dt_report_compare(ctx, both, 2, NULL, collect, twice));
     ck_assert_ptr_nonnull(strstr(twice, "15 runs repeat recipe and seed of others"));
-    ck_assert_ptr_nonnull(strstr(twice, "006 cannot be: "));
+    ck_assert_ptr_nonnull(strstr(twice, "\ncells-sweep/006 cannot be: "));
     ck_assert_ptr_nonnull(strstr(twice, "4 combinations of values left out by exclude"));
     char *page = sweep_file("cells", "report.html", &n);
     ck_assert_ptr_nonnull(strstr(page, "15 runs of 5 recipes"));

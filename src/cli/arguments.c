@@ -47,6 +47,9 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
                         name);
     }
     if (meant == NULL) meant = dt_nearest(names, name);
+    if (meant == NULL && has_recipe && strncmp(name, "--", 2) == 0 && cli_near_key(name + 2, key)) {
+        return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean %s=VALUE?)", name, key);
+    }
     if (meant == NULL) return cli_fail(args, CLI_USAGE, "no option '%s'", text);
     return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
 }
@@ -148,10 +151,12 @@ int cli_run(const cli_command *c, int argc, char **argv)
             words[args.n_words++] = text;
         }
     }
-    if (args.n_words < c->least_words || (c->most_words > 0 && args.n_words > c->most_words) ||
-        (args.n_words > 0 && *c->usage == 0)) {
-        return cli_fail(&args, CLI_USAGE, "usage: detent %s%s%s", c->name,
-                        *c->usage == 0 ? "" : " ", c->usage);
+    const int most = *c->usage == 0 ? 0 : c->most_words > 0 ? c->most_words : CLI_WORDS;
+    if (args.n_words < c->least_words || args.n_words > most) {
+        const bool more = args.n_words > most;
+        return cli_fail(&args, CLI_USAGE, "%s%s%susage: detent %s%s%s", more ? "'" : "",
+                        more ? words[most] : "", more ? "' is one argument too many; " : "",
+                        c->name, *c->usage == 0 ? "" : " ", c->usage);
     }
     char model[CLI_PATH];
     int status = CLI_DONE;

@@ -213,8 +213,15 @@ void cli_json_number(double value)
 
 int cli_print_errors(const dt_recipe *recipe)
 {
+    static const char typed[] = "command line: "; /* it comes first: users look there */
     const int n = dt_recipe_error_count(recipe);
-    for (int i = 0; i < n; i++) cli_tell(stderr, "%s", dt_recipe_error_at(recipe, i));
+    for (int later = 0; later < 2; later++) {
+        for (int i = 0; i < n; i++) {
+            const char *line = dt_recipe_error_at(recipe, i);
+            const bool other = strncmp(line, typed, sizeof typed - 1) != 0;
+            if (other == (later != 0)) cli_tell(stderr, "%s", line);
+        }
+    }
     return CLI_USAGE;
 }
 
@@ -234,7 +241,7 @@ static bool is_shipped(const char *path)
     return i < s.n;
 }
 
-static int fail_source(const cli_args *args, const dt_ctx *ctx, const char *path)
+int cli_fail_source(const cli_args *args, const dt_ctx *ctx, const char *path)
 {
     const bool missing = dt_error_status(ctx) == DT_ERR_IO && access(path, F_OK) != 0;
     if (!missing || !is_shipped(path)) return cli_fail_by(args, ctx);
@@ -252,7 +259,7 @@ int cli_read_source(const cli_args *args, dt_ctx *ctx, int first, const dt_recip
     s.n_overrides = args->n_words - first;
     const dt_status status = dt_recipe_read(ctx, &s, out);
     if (status == DT_OK) return CLI_DONE;
-    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : fail_source(args, ctx, s.path);
+    return status == DT_ERR_CONFIG ? cli_print_errors(*out) : cli_fail_source(args, ctx, s.path);
 }
 
 int cli_read_recipe(const cli_args *args, dt_ctx *ctx, int first, bool leave_files, dt_recipe **out)

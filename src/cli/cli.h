@@ -27,6 +27,7 @@ typedef struct cli_option {
                         * in lower case; NULL: it takes none */
     const char *text;
     bool writes; /* its value is a file to write */
+    bool pipes;  /* of -o: "-" is standard output */
     bool reads;  /* its value is a file to read */
 } cli_option;
 
@@ -128,6 +129,8 @@ void cli_json_string(const char *text);
 void cli_json_text(const char *text, size_t n);
 /* Prints a JSON number; null if it is not finite. */
 void cli_json_number(double value);
+/* Like cli_fail_by, of a recipe's file: one that comes with detent may be meant. */
+int cli_fail_source(const cli_args *args, const dt_ctx *ctx, const char *path);
 /* Like cli_fail_by, but prints all errors of the recipe if it has any. */
 int cli_fail_recipe(const cli_args *args, const dt_ctx *ctx, const dt_recipe *recipe);
 /* Prints all errors of a recipe to stderr. Returns CLI_USAGE. */

@@ -86,7 +86,7 @@ const cli_option *cli_plugin_option(const cli_command *c)
     static const cli_option plugin = {
         "--plugin", "FILE",
         "load a shared object that adds losses, layers, optimizers and others; may be repeated",
-        false, true
+        .reads = true
     };
     const bool takes = c->model != CLI_NO_MODEL || strstr(c->usage, "RECIPE") != NULL;
     return takes ? &plugin : NULL;

@@ -188,7 +188,7 @@ static const cli_command commands[] = {
                      "user's message (data.chat)" },
                    { "-o", "PATH",
                      "answers as .csv, - for standard output; images: a .png file, or a folder",
-                     .writes = true },
+                     .writes = true, .pipes = true },
                    { "--quiet", NULL, "no progress" } } },
     { "merge", "MODEL|RUN -o FILE",
       "a model whose layers have adapters, to one that computes the same without; packed weights "

@@ -200,6 +200,7 @@ static void decide_all(const new_data *d, const dt_table_look *look, decision *a
     for (int i = 0; i < 4; i++) cli_table_put(&c->table, head[i]);
     bool typed = false;
     int64_t kept = 0;
+    c->rows = look->rows;
     for (int64_t i = 0; i < look->n; i++) {
         const dt_column_look *column = &look->column[i];
         if (d->group != NULL && strcmp(d->group, column->name) == 0) c->groups = column->different;
@@ -214,11 +215,24 @@ static void decide_all(const new_data *d, const dt_table_look *look, decision *a
         if (!is_input(d, &look->column[i])) continue;
         const bool time = strcmp(all[i].why, OF_ROWS) == 0;
         if (time && kept == 0) decide_time(&look->column[i], &all[i]); /* else there is no input */
-        if (typed && *look->column[i].name == 0) leave_out(&all[i]);   /* types require a name */
+        c->kept += strcmp(all[i].rule, LEFT_OUT) != 0;
+        if (typed && *look->column[i].name == 0) leave_out(&all[i]); /* types require a name */
         if (all[i].rule[0] != 0 || look->n <= SHOWN) add_row(&look->column[i], &all[i], &c->table);
     }
     for (int64_t i = 0; i < look->n; i++) {
         if (all[i].rule[0] != 0) add_rule(look, all, i, &c->types);
+    }
+}
+
+void new_columns_drop(new_columns *c, const char *name)
+{
+    const int columns = (int)strlen(c->table.form);
+    for (int row = columns; row + columns <= c->table.n; row += columns) {
+        char **becomes = &c->table.cell[row + columns - 1];
+        if (strcmp(c->table.cell[row], name) != 0) continue;
+        free(*becomes);
+        *becomes = strdup("left out");
+        c->table.failed = c->table.failed || *becomes == NULL;
     }
 }
 

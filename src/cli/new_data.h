@@ -76,6 +76,7 @@ typedef struct new_columns {
     cli_table table;     /* the same for people; the caller frees it */
     int64_t groups;      /* different values of the column d->group; 0: it is not there */
     bool in_time;        /* a column has times that never fall */
+    int64_t rows, kept;  /* of the table; columns that are inputs */
 } new_columns;
 
 /* Whether a table has a row for each moment of series: then sets series, split, moments and a
@@ -84,6 +85,8 @@ void new_series_find(const dt_table_look *look, new_data *d);
 
 /* Decides from the texts of all rows. Errors of dt_table_look_at. */
 dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c);
+/* Says in the table that a column is no input. */
+void new_columns_drop(new_columns *c, const char *name);
 
 /* Divides a table by the values of a column; from NEW_GROUPS on, some are held back to test. Sets
  * split and the sentence about it. */

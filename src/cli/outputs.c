@@ -68,6 +68,13 @@ int cli_check_outputs(const cli_args *args)
     const cli_option *o = args->command->options;
     for (int i = 0; o[i].name != NULL; i++) {
         const char *path = args->option[i];
+        const bool is_output = o[i].writes || strcmp(o[i].name, "-o") == 0;
+        if (is_output && !o[i].pipes && path != NULL && strcmp(path, "-") == 0) {
+            return cli_fail(args, CLI_USAGE,
+                            "%s is -, and this command does not write to standard output; a file "
+                            "of that name is ./-",
+                            o[i].name);
+        }
         if (!o[i].writes || path == NULL) continue;
         for (int k = 0; k < i; k++) {
             const char *other = args->option[k];

@@ -180,6 +180,9 @@ typedef enum dt__registered {
     DT__REGISTRIES
 } dt__registered;
 
+/* Behind a message that nothing has the name which a recipe gives. */
+#define DT__PLUGIN_ADDS "; a plugin can add one (run.plugins)"
+
 typedef struct dt__registry {
     const void **item;
     int64_t n, room;

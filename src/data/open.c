@@ -347,7 +347,8 @@ static dt_status open_source(dt_ctx *ctx, const dt_data_options *o, dt_dataset *
                      ((const dt_data_source *)all->item[i])->name);
         }
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "data.source: the program has registered no source '%s'; it has %s",
+                       "data.source: no source '%s' is registered; those that are: "
+                       "%s" DT__PLUGIN_ADDS,
                        o->source, names);
     }
     DT__TRY(source->open(ctx, o, source->user, out[0], out[1], out[2]));

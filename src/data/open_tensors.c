@@ -360,7 +360,7 @@ static dt_status check_y(const part *p, const dt__array_file *a)
     dt__dims_text(a->rank, a->dims, text, sizeof text);
     if (a->rank < 1 || a->rank > 2 || (a->rank == 2 && labels && a->dims[1] != 1)) {
         return dt_fail(ctx, DT_ERR_FORMAT, "'%s': shape %s; expected %s", a->name, text,
-                       labels ? "a label for each example, [count]," : "[count, numbers]");
+                       labels ? "[count], a label for each example" : "[count, numbers]");
     }
     if (a->dims[0] != wanted) {
         return dt_fail(ctx, DT_ERR_FORMAT, "'%s': %lld target%s, but x has %lld %s", a->name,

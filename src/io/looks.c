@@ -22,6 +22,12 @@ static const struct {
     { "\x1f\x8b", 2, "a gzip file" },
     { "\xff\xd8\xff", 3, "a JPEG image" },
     { "RIFF", 4, "a .wav recording" },
+    { "fLaC", 4, "a .flac recording" },
+    { "OggS", 4, "an .ogg recording" },
+    { "SQLite format 3", 15, "a database of SQLite" },
+    { "PAR1", 4, "a Parquet file" },
+    { "GIF8", 4, "a GIF image" },
+    { "%PDF", 4, "a PDF document" },
     { "\x7f"
       "ELF",
       4, "a program, or compiled code" },
@@ -57,10 +63,8 @@ const char *dt__looks_like(const void *begin, size_t n)
         if (n < kinds[i].bytes || memcmp(bytes, kinds[i].begin, kinds[i].bytes) != 0) continue;
         return kinds[i].looks;
     }
-    if (n > 8 && memcmp(bytes + 4, "TFL3", 4) == 0) {
-        return "a TFLite file; its name must end in .tflite";
-    }
-    if (is_onnx(bytes, n)) return "an ONNX file; its name must end in .onnx";
+    if (n > 8 && memcmp(bytes + 4, "TFL3", 4) == 0) return "a TFLite file";
+    if (is_onnx(bytes, n)) return "an ONNX file";
     if (is_safetensors(bytes, n)) return "a safetensors file: a model, or tensors";
     if (!is_text(bytes, n < 64 ? n : 64)) return NULL;
     return bytes[0] == '{' ? "JSON" : "text, a recipe perhaps";

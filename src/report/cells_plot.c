@@ -99,7 +99,8 @@ static bool find_range(plot *p)
     p->y0 = floor(p->y0 / p->step) * p->step;
     p->y1 = ceil(p->y1 / p->step) * p->step;
     const bool share = strcmp(p->c->metric.unit, "%") == 0;
-    if (share && p->y1 > 100) p->y1 = 100; /* a bar may pass it, no axis does */
+    if (share && p->y1 > 100) p->y1 = 100; /* a bar may pass the ends, no axis does */
+    if (share && p->y0 < 0) p->y0 = 0;
     return true;
 }
 
@@ -169,10 +170,10 @@ static void put_mark(dt__chars *t, int64_t series, double x, double y)
              series % DT__COLOURS, x, y, shapes[shape]);
 }
 
-/* Over bits many cells have one place: series are moved apart. */
+/* Many cells have one number of bits or bytes: series are moved apart. */
 static double place_cell(const plot *p, int64_t i, int64_t series)
 {
-    const double apart = p->bits ? fmin(5, 24 / (double)p->n) : 0;
+    const double apart = fmin(5, 24 / (double)p->n);
     return place_x(p, x_of(p, i)) + ((double)series - (double)(p->n - 1) / 2) * apart;
 }
 
@@ -251,6 +252,12 @@ static void put_plot(dt__chars *t, const dt__cells *c, bool bits)
     for (int64_t s = 0; s < p.n; s++) put_series(t, &p, s);
     dt__put_text(t, "</svg>\n");
     put_legend(t, &p);
+    int64_t hidden = 0;
+    for (int64_t i = 0; i < c->n; i++) hidden += is_shown(&p, i) && series_of(&p, i) == p.n;
+    if (hidden > 0) {
+        dt__page(t, "<p class=\"note\">Not drawn, beside %i lines: %i recipes of the table.</p>\n",
+                 p.n, hidden);
+    }
     dt__put_text(t, "</figure>\n");
 }
 

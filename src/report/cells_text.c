@@ -81,43 +81,16 @@ static bool is_empty(const table *a, int fixed)
 
 /* ---- what the table does not have ----------------------------------------------------------- */
 
-static void put_note(dt__chars *t, const char *begin, const char *name, const char *text)
-{
-    const char *const parts[] = { name, text };
-    char clean[400];
-    dt__put_text(t, begin);
-    for (int i = 0; i < 2; i++) {
-        snprintf(clean, sizeof clean, "%s", parts[i]);
-        dt_text_clean(clean);
-        dt__put_text(t, clean);
-    }
-    dt__put_text(t, "\n");
-}
-
 /* A line each, which begins with `begin`. */
 static void put_notes(dt__chars *t, const dt__cells *c, const char *begin)
 {
-    char text[400];
-    for (int64_t i = 0; i < c->list->n_left; i++) {
-        const dt__left_out *left = &c->list->left[i];
-        snprintf(text, sizeof text, "%s%s",
-                 left->failed ? " failed: " : " cannot be: ", left->text);
-        put_note(t, begin, left->name, text);
+    char text[DT__CELLS_NOTE];
+    for (int64_t i = 0; dt__cells_note(c, i, text); i++) {
+        dt_text_clean(text);
+        dt__put_text(t, begin);
+        dt__put_text(t, text);
+        dt__put_text(t, "\n");
     }
-    for (int64_t i = 0; i < c->n; i++) {
-        const dt__cell *cell = &c->cell[i];
-        snprintf(text, sizeof text, ": %lld of %lld runs without a result",
-                 (long long)cell->unfinished, (long long)cell->runs);
-        if (cell->unfinished > 0) put_note(t, begin, cell->name, text);
-    }
-    const bool one = c->copies == 1;
-    snprintf(text, sizeof text, "%lld run%s recipe and seed of %s, and %s counted once",
-             (long long)c->copies, one ? " repeats" : "s repeat", one ? "another" : "others",
-             one ? "is" : "are");
-    if (c->copies > 0) put_note(t, begin, text, "");
-    snprintf(text, sizeof text, "%lld combination%s of values left out by exclude",
-             (long long)c->list->hidden, c->list->hidden == 1 ? "" : "s");
-    if (c->list->hidden > 0) put_note(t, begin, text, "");
 }
 
 /* ---- a terminal ----------------------------------------------------------------------------- */
@@ -129,21 +102,23 @@ static int columns_of(const char *text)
     return n;
 }
 
-/* A text cut to a width, with spaces around; what a terminal would obey becomes '?'. */
-static void put_padded(dt__chars *t, const char *text, int width, bool right)
+/* A text cut to a width, with spaces around; what a terminal would obey becomes '?'. Of a name the
+ * end is left, where names differ; of a value the begin. */
+static void put_padded(dt__chars *t, const char *text, int width, bool is_name)
 {
     char out[DT_TEXT_JSON];
     bool hidden;
     const int length = columns_of(text), spaces = length < width ? width - length : 0;
-    const int most = length > width ? width - 1 : width;
+    const int most = length > width ? width - 1 : width, first = is_name ? length - most : 0;
     const char *const end = text + strlen(text);
-    for (int i = 0; right && i < spaces; i++) dt__put_text(t, " ");
-    for (int i = 0; text < end && i < most; i++) {
+    for (int i = 0; !is_name && i < spaces; i++) dt__put_text(t, " ");
+    if (length > width && is_name) dt__put_text(t, "…");
+    for (int i = 0; text < end && i < first + most; i++) {
         text += dt__visible(text, (size_t)(end - text), out, &hidden);
-        dt__put_text(t, hidden ? "?" : out);
+        if (i >= first) dt__put_text(t, hidden ? "?" : out);
     }
-    if (length > width) dt__put_text(t, "…");
-    for (int i = 0; !right && i < spaces; i++) dt__put_text(t, " ");
+    if (length > width && !is_name) dt__put_text(t, "…");
+    for (int i = 0; is_name && i < spaces; i++) dt__put_text(t, " ");
 }
 
 static int total(const table *a)
@@ -190,7 +165,7 @@ static void widen(const table *a, int64_t column, const char *text)
 
 static void put_cell(const table *a, int64_t column, const char *text)
 {
-    put_padded(a->t, text, a->width[column], column > 0);
+    put_padded(a->t, text, a->width[column], column == 0);
 }
 
 static void put_plain_row(const table *a, int64_t row)

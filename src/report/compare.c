@@ -45,11 +45,32 @@ static void end_line(const comparing *c) { dt__put_text(c->t, "\n"); }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
+/* Whether two names would be cut to the same text. */
+static bool begin_alike(const comparing *c)
+{
+    for (int i = 1; i < c->n; i++) {
+        const char *name = c->first[i].name, *before = c->first[i - 1].name;
+        if (strcmp(name, before) != 0 && strncmp(name, before, (size_t)c->value - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Names that begin alike lose their begin. */
 static void put_names(const comparing *c)
 {
+    const bool alike = begin_alike(c);
+    char end[512];
     put_cell(c->t, "run", c->label, false);
     for (int i = c->from; i < c->to; i++) {
-        put_cell(c->t, c->first[i].name, c->value, i == c->to - 1);
+        const char *name = c->first[i].name, *rest = name + strlen(name);
+        for (int k = 1; k < c->value && rest > name; k++) {
+            do rest--;
+            while (rest > name && ((unsigned char)*rest & 0xc0) == 0x80);
+        }
+        snprintf(end, sizeof end, "…%s", rest);
+        put_cell(c->t, alike && rest > name + 1 ? end : name, c->value, i == c->to - 1);
     }
     end_line(c);
 }
@@ -77,6 +98,20 @@ static int64_t put_keys(const comparing *c)
         }
     }
     return shown;
+}
+
+/* Whether put_key had a dash to write. */
+static bool is_lacking(const comparing *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        for (int64_t k = 0; k < c->first[i].n_keys; k++) {
+            const char *path = c->first[i].key[k].path;
+            for (int j = 0; j < c->n; j++) {
+                if (*dt__page_key_of(&c->first[j], path) == 0) return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Writes a value of a column as text, to be cut and filled up. `r`: its first run. */
@@ -228,6 +263,7 @@ static dt_status compare(comparing *c, int columns)
     if (c->seeds > 1) {
         dt__page(c->t, "mean ± standard deviation, %d seeds each\n", (int64_t)c->seeds);
     }
+    if (is_lacking(c)) dt__put_text(c->t, "-: " DT__PAGE_LACKS "\n");
     return c->t->failed ? DT_ERR_NOMEM : DT_OK;
 }
 

@@ -203,9 +203,45 @@ static void put_labels(dt__chars *t, const dt__chart *c, const axes *a)
     place_labels(c, a, at);
     for (int i = 0; i < c->n; i++) {
         const dt__chart_line *l = &c->line[at[i].line];
-        dt__page(t, "<text class=\"end c%d\" x=\"%f\" y=\"%f\">%s</text>", (int64_t)l->colour,
-                 RIGHT + 6, at[i].y + 4, l->label);
+        const dt__series *s = l->part[0] != NULL ? l->part[0] : l->part[1];
+        dt__page(t, "<text class=\"end c%d\" x=\"%f\" y=\"%f\">", (int64_t)l->colour, RIGHT + 6,
+                 at[i].y + 4);
+        if (s->layer != NULL) dt__page(t, "<title>%s</title>", s->layer);
+        dt__page(t, "%s</text>", l->label);
     }
+}
+
+/* The numbers in a path, "0.11" of "layers.0.blocks.11.q_proj"; "" where they are long. */
+static void numbers_of(const char *path, char out[MOST_LABEL])
+{
+    const int most = MOST_LABEL / 2;
+    int used = 0;
+    out[0] = 0;
+    for (const char *part = path; *part != 0; part += part[0] == '.') {
+        const int n = (int)strcspn(part, ".");
+        if (n > 0 && (int)strspn(part, "0123456789") == n) {
+            used += snprintf(out + used, (size_t)(MOST_LABEL - used), "%s%.*s", used > 0 ? "." : "",
+                             n > most ? most : n, part);
+        }
+        if (used > most) out[used = 0] = 0;
+        part += n;
+    }
+}
+
+/* Of a long path the numbers and the end, which tell layers apart: "0…q_proj". */
+static void put_label(const char *path, char out[DT__CHART_LABEL])
+{
+    char numbers[MOST_LABEL] = "";
+    const size_t n = strlen(path);
+    const char *last = strrchr(path, '.'), *tail = path;
+    if (n > MOST_LABEL) {
+        numbers_of(path, numbers);
+        const size_t room = MOST_LABEL - 1 - strlen(numbers);
+        const bool fits = *numbers != 0 && last != NULL && strlen(last + 1) <= room;
+        tail = fits ? last + 1 : path + (n - room);
+        while (((unsigned char)*tail & 0xc0) == 0x80) tail++; /* within a character */
+    }
+    snprintf(out, DT__CHART_LABEL, "%s%s%s", numbers, tail > path ? "…" : "", tail);
 }
 
 void dt__chart_add(dt__chart *c, dt__chart_line line, const char *label)
@@ -213,10 +249,7 @@ void dt__chart_add(dt__chart *c, dt__chart_line line, const char *label)
     const bool any = (line.part[0] != NULL && line.part[0]->n > 0) ||
                      (line.part[1] != NULL && line.part[1]->n > 0);
     if (!any || c->n == DT__CHART_LINES) return;
-    const size_t n = strlen(label);
-    const char *tail = label + (n > MOST_LABEL ? n - MOST_LABEL + 1 : 0); /* its end tells more */
-    while (tail > label && ((unsigned char)*tail & 0xc0) == 0x80) tail++; /* within a character */
-    snprintf(line.label, sizeof line.label, "%s%s", tail > label ? "…" : "", tail);
+    put_label(label, line.label);
     c->line[c->n++] = line;
 }
 

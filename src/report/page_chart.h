@@ -6,12 +6,13 @@
 #include "report/page_text.h"
 
 #define DT__CHART_LINES 40
+#define DT__CHART_LABEL 24
 #define DT__COLOURS 8 /* classes c0 ... c7 of the style */
 
 /* A line of a chart: parts one after the other. */
 typedef struct dt__chart_line {
-    const dt__series *part[2]; /* NULL: absent */
-    char label[24];            /* at its end */
+    const dt__series *part[2];   /* NULL: absent */
+    char label[DT__CHART_LABEL]; /* at its end */
     int colour;
     bool dashed, dots;
 } dt__chart_line;

@@ -30,22 +30,27 @@ static void append(parsing *p, size_t at, const char *name, size_t n)
     p->path[at + n] = 0;
 }
 
-/* The end of a value: where its comment begins, two blanks before. */
+/* The end of a value: the blanks before its comment, which is not within quotes. */
 static size_t value_length(const char *value, size_t n)
 {
-    for (size_t i = 0; i + 2 < n; i++) {
-        if (value[i] == ' ' && value[i + 1] == ' ' && strchr("# ", value[i + 2]) != NULL) return i;
+    bool quoted = false;
+    size_t end = 0;
+    while (end < n && (quoted || value[end] != '#' || end == 0 || value[end - 1] != ' ')) {
+        if (value[end] == '"') quoted = !quoted;
+        end += quoted && value[end] == '\\' && end + 1 < n ? 2 : 1;
     }
-    return n;
+    while (end > 0 && value[end - 1] == ' ') end--;
+    return end;
 }
 
-static dt_status add_key(parsing *p, const char *value, size_t n)
+static dt_status add_key(parsing *p, char *value, size_t n)
 {
     dt__page_run *r = p->run;
     DT__TRY(DT__RESERVE(r->ctx, r->key, r->n_keys, r->room_keys));
     dt__page_key *k = &r->key[r->n_keys++];
     snprintf(k->path, sizeof k->path, "%s", p->path);
-    snprintf(k->value, sizeof k->value, "%.*s", (int)value_length(value, n), value);
+    value[value_length(value, n)] = 0;
+    k->value = value;
     return DT_OK;
 }
 
@@ -76,7 +81,7 @@ static void begin_item(parsing *p, size_t indent)
     descend(p, indent);
 }
 
-static dt_status read_line(parsing *p, const char *line, size_t n)
+static dt_status read_line(parsing *p, char *line, size_t n)
 {
     size_t indent = 0;
     while (indent < n && line[indent] == ' ') indent++;
@@ -85,11 +90,11 @@ static dt_status read_line(parsing *p, const char *line, size_t n)
         begin_item(p, indent);
         indent += 2;
     }
-    const char *colon = memchr(line + indent, ':', n - indent);
+    char *colon = memchr(line + indent, ':', n - indent);
     if (colon == NULL) return DT_OK;
     climb(p, indent);
     append(p, parent_length(p), line + indent, (size_t)(colon - line) - indent);
-    const char *value = colon + 1;
+    char *value = colon + 1;
     while (value < line + n && *value == ' ') value++;
     if (value == line + n || *value == '#') {
         descend(p, indent);
@@ -101,10 +106,12 @@ static dt_status read_line(parsing *p, const char *line, size_t n)
 dt_status dt__page_read_recipe(dt__page_run *r)
 {
     parsing p = { .run = r };
-    for (const char *line = r->recipe; *line != 0;) {
+    r->values = dt__copy_string(r->ctx, r->recipe);
+    if (r->values == NULL) return DT_ERR_NOMEM;
+    for (char *line = r->values, *next; *line != 0; line = next) {
         const size_t n = strcspn(line, "\n");
+        next = line + n + (line[n] != 0);
         DT__TRY(read_line(&p, line, n));
-        line += n + (line[n] != 0);
     }
     return DT_OK;
 }

@@ -195,13 +195,34 @@ double dt__page_qat_step(const dt__page_run *r)
 
 /* ---- a run ---------------------------------------------------------------------------------- */
 
-static const char *last_name(const char *dir)
+const char *dt__page_tail(const char *dir, int parts)
 {
-    const char *name = dir;
-    for (const char *c = dir; *c != 0; c++) {
-        if (*c == '/' && c[1] != 0 && c[1] != '/') name = c + 1;
+    const char *c = dir + strlen(dir);
+    while (c > dir && c[-1] == '/') c--;
+    for (; c > dir; c--) {
+        if (c[-1] == '/' && *c != '/' && --parts == 0) return c;
     }
-    return name;
+    return dir;
+}
+
+/* Whether another folder ends like that of run i. */
+static bool is_shared(const dt__page_run *runs, int64_t n, int64_t i, int parts)
+{
+    const char *name = dt__page_tail(runs[i].dir, parts);
+    for (int64_t k = 0; k < n && name > runs[i].dir; k++) {
+        const bool other = strcmp(runs[k].dir, runs[i].dir) != 0;
+        if (other && strcmp(dt__page_tail(runs[k].dir, parts), name) == 0) return true;
+    }
+    return false;
+}
+
+static void name_runs(dt__page_run *runs, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        int parts = 1;
+        while (is_shared(runs, n, i, parts)) parts++;
+        runs[i].name = dt__page_tail(runs[i].dir, parts);
+    }
 }
 
 static bool is_folder(const char *path)
@@ -239,7 +260,7 @@ static dt_status read_recipe(dt__page_run *r)
 
 static dt_status open_run(dt_ctx *ctx, const char *dir, bool whole, dt__page_run *out)
 {
-    *out = (dt__page_run){ .ctx = ctx, .dir = dir, .name = last_name(dir) };
+    *out = (dt__page_run){ .ctx = ctx, .dir = dir, .name = dt__page_tail(dir, 1) };
     const struct {
         const char *name;
         dt__tree *tree;
@@ -271,7 +292,7 @@ void dt__page_run_close(dt__page_run *r)
         DT__RELEASE(r->ctx, r->series[i].layer, r->series[i].x, r->series[i].y);
     }
     for (int64_t i = 0; i < r->n_samples; i++) dt__tree_free(&r->samples[i]);
-    DT__RELEASE(r->ctx, r->samples, r->series, r->key, r->recipe);
+    DT__RELEASE(r->ctx, r->samples, r->series, r->key, r->values, r->recipe);
     *r = (dt__page_run){ .ctx = r->ctx };
 }
 
@@ -287,6 +308,7 @@ dt_status dt__page_runs_open(dt_ctx *ctx, const char *const *dirs, int64_t n, in
         dt__page_runs_close(ctx, runs, i);
         return s;
     }
+    name_runs(runs, n);
     *out = runs;
     return DT_OK;
 }

@@ -23,15 +23,17 @@ typedef struct dt__series {
 
 /* A value of recipe.yaml by its path. */
 typedef struct dt__page_key {
-    char path[160], value[200];
+    char path[160];
+    const char *value;
 } dt__page_key;
 
 typedef struct dt__page_run {
     dt_ctx *ctx;
     const char *dir;
-    const char *name;  /* the last part of the folder's path */
+    const char *name;  /* the last part of the folder's path, more of it where that is not unique */
     char *recipe;      /* text of recipe.yaml */
-    dt__page_key *key; /* its values */
+    char *values;      /* the same, with an end behind each value */
+    dt__page_key *key; /* the values */
     int64_t n_keys, room_keys;
     dt__series *series;
     int64_t n_series, room_series;
@@ -44,6 +46,8 @@ typedef struct dt__page_run {
     char damaged[256]; /* names of files that cannot be read; "": none */
 } dt__page_run;
 
+/* The last `parts` names of a path, which has no slash behind it. */
+const char *dt__page_tail(const char *dir, int parts);
 /* Reads a folder. IO unless it holds recipe.yaml; other files may be missing. */
 dt_status dt__page_run_open(dt_ctx *ctx, const char *dir, dt__page_run *out);
 void dt__page_run_close(dt__page_run *r);
@@ -59,6 +63,8 @@ bool dt__page_key_is_new(const dt__page_run *runs, int i, const char *path);
 
 /* The values of a recipe, as `detent config show` prints them. */
 dt_status dt__page_read_recipe(dt__page_run *r);
+/* Said of values that a recipe lacks. */
+#define DT__PAGE_LACKS "not in this recipe; its preset or another key decides"
 /* The value of a key; "" if the recipe lacks it. */
 const char *dt__page_key_of(const dt__page_run *r, const char *path);
 

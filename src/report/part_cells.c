@@ -41,28 +41,6 @@ static void put_row(dt__chars *t, const dt__cells *c, int64_t i)
     dt__put_text(t, "</tr>\n");
 }
 
-static void put_left(dt__chars *t, const dt__cells *c)
-{
-    const dt__run_list *l = c->list;
-    for (int64_t i = 0; i < l->n_left; i++) {
-        dt__page(t, "<li>%s %r: %s</li>\n", l->left[i].name,
-                 l->left[i].failed ? "failed" : "cannot be", l->left[i].text);
-    }
-    for (int64_t i = 0; i < c->n; i++) {
-        if (c->cell[i].unfinished == 0) continue;
-        dt__page(t, "<li>%s: %d of %d runs without a result</li>\n", c->cell[i].name,
-                 c->cell[i].unfinished, c->cell[i].runs);
-    }
-    if (c->copies > 0) {
-        dt__page(t, "<li>%i runs repeat recipe and seed of others, and are counted once</li>\n",
-                 c->copies);
-    }
-    if (l->hidden > 0) {
-        dt__page(t, "<li>%i combinations of values left out by <code>exclude</code></li>\n",
-                 l->hidden);
-    }
-}
-
 void dt__part_cells(dt__chars *t, const dt__cells *c)
 {
     int64_t most = 0;
@@ -78,7 +56,8 @@ void dt__part_cells(dt__chars *t, const dt__cells *c)
     dt__put_text(t, "<tbody>\n");
     for (int64_t i = 0; i < c->n; i++) put_row(t, c, i);
     dt__put_text(t, "</tbody></table></div>\n<ul class=\"left-out\">\n");
-    put_left(t, c);
+    char note[DT__CELLS_NOTE];
+    for (int64_t i = 0; dt__cells_note(c, i, note); i++) dt__page(t, "<li>%s</li>\n", note);
     dt__put_text(t, "</ul></section>\n");
     dt__cells_put_plots(t, c);
 }

@@ -43,18 +43,19 @@ static void put_name(dt__chars *t, const matrix *m, int64_t k)
     else dt__page(t, "%g", dt__number_of(v));
 }
 
+/* 0 of a class without examples, or that was never found: its share is no number, and a dash. */
 static double row_sum(const matrix *m, int64_t i)
 {
     double sum = 0;
     for (int64_t k = 0; k < m->n; k++) sum += m->count[i * m->n + k];
-    return sum > 0 ? sum : 1;
+    return sum;
 }
 
 static double column_sum(const matrix *m, int64_t k)
 {
     double sum = 0;
     for (int64_t i = 0; i < m->n; i++) sum += m->count[i * m->n + k];
-    return sum > 0 ? sum : 1;
+    return sum;
 }
 
 /* Shades from 0 to 9, of the root of the share, so that few mistakes are seen too. */

@@ -117,8 +117,10 @@ static void put_layers(const curves *c, const char *title, const char *name, con
         if (!is_of_layers(r, i, name) || chart.n >= 12) continue;
         const size_t cut = strchr(s->layer, '.') != NULL ? end : 0;
         snprintf(label, sizeof label, "%.*s", (int)(strlen(s->layer) - cut), s->layer);
-        dt__chart_add(&chart, (dt__chart_line){ .part = { s }, .colour = chart.n % DT__COLOURS },
-                      label);
+        const dt__chart_line line = { .part = { s },
+                                      .colour = chart.n % DT__COLOURS,
+                                      .dashed = chart.n >= DT__COLOURS };
+        dt__chart_add(&chart, line, label);
     }
     dt__put_chart(c->t, &chart);
 }

@@ -55,39 +55,24 @@ static bool same_repeat(const dt__page_run *a, const dt__page_run *b)
     return true;
 }
 
-/* The folder above a run's, as a name. */
-static void parent_of(const char *dir, char *name, size_t room)
-{
-    size_t end = strlen(dir);
-    while (end > 1 && dir[end - 1] == '/') end--;
-    while (end > 0 && dir[end - 1] != '/') end--;
-    while (end > 1 && dir[end - 1] == '/') end--;
-    size_t begin = end;
-    while (begin > 0 && dir[begin - 1] != '/') begin--;
-    snprintf(name, room, "%.*s", (int)(end - begin), dir + begin);
-}
-
-/* The run's name, without "-seed3" or "-fold0" behind it. */
-static void name_cell(dt__cell *cell, const dt__page_run *r, bool several)
+/* The run's name, without "-seed3" or "-fold0" behind it. Of a long one the end is kept. */
+static void name_cell(dt__cell *cell, const dt__page_run *r, bool with_sweep)
 {
     static const char *const repeats[] = { "-seed", "-fold" };
-    char parent[48] = "";
-    size_t n = strlen(r->name);
-    while (n > 0 && r->name[n - 1] == '/') n--;
+    const char *name = with_sweep ? dt__page_tail(r->dir, 2) : r->name;
+    size_t n = strlen(name);
     for (int i = 0; i < DT__COUNT_OF(repeats); i++) {
-        const char *at = strstr(r->name, repeats[i]);
+        const char *at = strstr(dt__page_tail(name, 1), repeats[i]);
         const size_t digits = at == NULL ? 0 : strspn(at + 5, "-0123456789");
-        if (at != NULL && at > r->name && at[5 + digits] == 0) n = (size_t)(at - r->name);
+        if (at != NULL && at > name && at[5 + digits] == 0) n = (size_t)(at - name);
     }
-    if (several) parent_of(r->dir, parent, sizeof parent);
-    snprintf(cell->name, sizeof cell->name, "%s%s%.*s", parent, *parent != 0 ? "/" : "", (int)n,
-             r->name);
+    for (; n >= sizeof cell->name || ((unsigned char)*name & 0xc0) == 0x80; n--) name++;
+    snprintf(cell->name, sizeof cell->name, "%.*s", (int)n, name);
 }
 
 /* The cell of each run; -1: a copy of an earlier run. */
 static dt_status group(dt__cells *c, const dt__page_run *runs, int64_t n, int64_t *cell_of)
 {
-    const bool several = c->list->sweeps > 1 || (c->list->sweeps == 1 && c->list->sweeps < n);
     for (int64_t i = 0; i < n; i++) {
         const uint64_t hash = hash_of(&runs[i]);
         int64_t k = 0;
@@ -98,7 +83,7 @@ static dt_status group(dt__cells *c, const dt__page_run *runs, int64_t n, int64_
         if (k == c->n) {
             DT__TRY(DT__RESERVE(c->ctx, c->cell, c->n, c->room));
             c->cell[c->n] = (dt__cell){ .run = &runs[i], .hash = hash };
-            name_cell(&c->cell[c->n++], &runs[i], several && c->list->sweeps > 1);
+            name_cell(&c->cell[c->n++], &runs[i], c->list->sweeps > 1);
         }
         cell_of[i] = k;
         for (int64_t j = 0; j < i && cell_of[i] >= 0; j++) {
@@ -185,6 +170,9 @@ static dt_status find_keys(dt__cells *c)
             c->key[c->n_keys++] = path;
         }
     }
+    for (int64_t i = 0; i < c->n * c->n_keys && !c->lacks; i++) {
+        c->lacks = *dt__page_key_of(c->cell[i / c->n_keys].run, c->key[i % c->n_keys]) == 0;
+    }
     return DT_OK;
 }
 
@@ -202,6 +190,36 @@ const char *dt__cells_value(const dt__cell *cell, const char *path)
 {
     const char *value = dt__page_key_of(cell->run, path);
     return *value != 0 ? value : "–";
+}
+
+bool dt__cells_note(const dt__cells *c, int64_t i, char text[DT__CELLS_NOTE])
+{
+    const dt__run_list *l = c->list;
+    text[0] = 0;
+    if (i < l->n_left) {
+        const dt__left_out *left = &l->left[i];
+        snprintf(text, DT__CELLS_NOTE, "%s %s: %s", dt__page_tail(left->dir, l->sweeps > 1 ? 2 : 1),
+                 left->failed ? "failed" : "cannot be", left->text);
+    }
+    i -= l->n_left;
+    for (int64_t k = 0; k < c->n; k++) {
+        const dt__cell *cell = &c->cell[k];
+        if (cell->unfinished == 0 || i-- != 0) continue;
+        snprintf(text, DT__CELLS_NOTE, "%s: %lld of %lld runs without a result", cell->name,
+                 (long long)cell->unfinished, (long long)cell->runs);
+    }
+    if (c->copies > 0 && i-- == 0) {
+        const bool one = c->copies == 1;
+        snprintf(text, DT__CELLS_NOTE, "%lld run%s recipe and seed of %s, and %s counted once",
+                 (long long)c->copies, one ? " repeats" : "s repeat", one ? "another" : "others",
+                 one ? "is" : "are");
+    }
+    if (l->hidden > 0 && i-- == 0) {
+        snprintf(text, DT__CELLS_NOTE, "%lld combination%s of values left out by exclude",
+                 (long long)l->hidden, l->hidden == 1 ? "" : "s");
+    }
+    if (c->lacks && i == 0) snprintf(text, DT__CELLS_NOTE, "–: " DT__PAGE_LACKS);
+    return *text != 0;
 }
 
 dt_status dt__cells_open(const dt__run_list *list, const dt__page_run *runs, dt__cells *out)

@@ -23,6 +23,7 @@ typedef struct dt__cells {
     int64_t n, room;
     const char **key; /* paths that differ between cells, lent by the runs */
     int64_t n_keys, room_keys;
+    bool lacks;     /* a recipe does not have one of them */
     int64_t copies; /* runs with recipe and seed of another, which are not counted */
     int64_t
         best; /* the cell with the best final result; -1: none, or nobody knows what is better */
@@ -37,6 +38,10 @@ void dt__cells_close(dt__cells *c);
 const char *dt__cells_heading(const dt__cells *c, int64_t key);
 /* The value of key `key` in a cell; "–" where its recipe lacks it. */
 const char *dt__cells_value(const dt__cell *cell, const char *path);
+
+#define DT__CELLS_NOTE 512
+/* Line i, from 0, of what the table does not say; false behind the last. */
+bool dt__cells_note(const dt__cells *c, int64_t i, char text[DT__CELLS_NOTE]);
 
 /* Forms of the table, for people and for papers. */
 enum { DT__CELLS_TERMINAL, DT__CELLS_CSV, DT__CELLS_LATEX, DT__CELLS_MARKDOWN };

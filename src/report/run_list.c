@@ -22,15 +22,18 @@
 static dt_status add_run(dt__run_list *l, const char *dir)
 {
     DT__TRY(DT__RESERVE(l->ctx, l->dir, l->n, l->room));
-    l->dir[l->n] = dt__copy_string(l->ctx, dir);
-    if (l->dir[l->n] == NULL) return DT_ERR_NOMEM;
+    char *copy = l->dir[l->n] = dt__copy_string(l->ctx, dir);
+    if (copy == NULL) return DT_ERR_NOMEM;
     l->n++;
+    for (size_t n = strlen(copy); n > 1 && copy[n - 1] == '/'; n--) copy[n - 1] = 0;
     return DT_OK;
 }
 
 static dt_status path_of(dt_ctx *ctx, const char *dir, const char *name, char path[PATH])
 {
-    const int n = snprintf(path, PATH, "%s/%s", dir, name);
+    size_t length = strlen(dir);
+    while (length > 1 && dir[length - 1] == '/') length--;
+    const int n = snprintf(path, PATH, "%.*s/%s", (int)length, dir, name);
     if (n > 0 && n < PATH) return DT_OK;
     return dt_fail(ctx, DT_ERR_IO, "the path of '%s' in a sweep is too long", name);
 }
@@ -46,17 +49,17 @@ static void read_line(const char *path, char *line, size_t room)
     dt_text_clean(line);
 }
 
-/* Name and message of NAME.failed or NAME.refused. */
-static dt_status add_left(dt__run_list *l, const char *path, const char *name, bool failed)
+/* Path and message of NAME.failed or NAME.refused. */
+static dt_status add_left(dt__run_list *l, const char *path, bool failed)
 {
-    char text[256], *end = strrchr(name, '.');
+    char text[256];
     read_line(path, text, sizeof text);
     DT__TRY(DT__RESERVE(l->ctx, l->left, l->n_left, l->room_left));
     dt__left_out *left = &l->left[l->n_left];
-    *left = (dt__left_out){ dt__copy_string(l->ctx, name), dt__copy_string(l->ctx, text), failed };
+    *left = (dt__left_out){ dt__copy_string(l->ctx, path), dt__copy_string(l->ctx, text), failed };
     l->n_left++; /* dt__run_list_close releases what was made */
-    if (left->name == NULL || left->text == NULL) return DT_ERR_NOMEM;
-    left->name[end - name] = 0;
+    if (left->dir == NULL || left->text == NULL) return DT_ERR_NOMEM;
+    *strrchr(left->dir, '.') = 0;
     return DT_OK;
 }
 
@@ -72,7 +75,7 @@ static dt_status take_entry(dt__run_list *l, const char *dir, const char *name)
     if (name[0] == '.' || strcmp(name, "best") == 0) return DT_OK;
     DT__TRY(path_of(l->ctx, dir, name, path));
     if (ends_with(name, ".failed") || ends_with(name, ".refused")) {
-        return add_left(l, path, name, ends_with(name, ".failed"));
+        return add_left(l, path, ends_with(name, ".failed"));
     }
     if (path_of(l->ctx, path, "recipe.yaml", recipe) != DT_OK || access(recipe, F_OK) != 0) {
         return DT_OK;
@@ -110,7 +113,7 @@ static int by_name(const void *a, const void *b)
 
 static int by_left_name(const void *a, const void *b)
 {
-    return strcmp(((const dt__left_out *)a)->name, ((const dt__left_out *)b)->name);
+    return strcmp(((const dt__left_out *)a)->dir, ((const dt__left_out *)b)->dir);
 }
 
 static dt_status add_sweep(dt__run_list *l, const char *dir)
@@ -156,7 +159,7 @@ void dt__run_list_close(dt__run_list *l)
 {
     for (int64_t i = 0; i < l->n; i++) dt__release(l->ctx, l->dir[i]);
     for (int64_t i = 0; i < l->n_left; i++) {
-        DT__RELEASE(l->ctx, l->left[i].name, l->left[i].text);
+        DT__RELEASE(l->ctx, l->left[i].dir, l->left[i].text);
     }
     DT__RELEASE(l->ctx, l->dir, l->left, l->metric);
     *l = (dt__run_list){ .ctx = l->ctx };

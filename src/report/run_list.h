@@ -7,7 +7,8 @@
 
 /* A recipe of a sweep without results: a run that failed, or values that do not go together. */
 typedef struct dt__left_out {
-    char *name, *text;
+    char *dir; /* the folder that its run would have */
+    char *text;
     bool failed;
 } dt__left_out;
 

@@ -331,6 +331,20 @@ static void keep_source(dt_sweep *s, const dt_recipe_source *source)
     s->recipe.overrides = override;
 }
 
+/* Loads the plugins that the recipe names, since the description may name what they have. Errors of
+ * the recipe come later. */
+static dt_status load_plugins(dt_sweep *s)
+{
+    static const char *const reads[] = { "run", NULL };
+    dt_recipe_source source = s->recipe;
+    dt_recipe *recipe = NULL;
+    source.reads = reads;
+    source.leave_files = source.told = true;
+    const dt_status status = dt_recipe_read(s->ctx, &source, &recipe);
+    dt_recipe_free(recipe);
+    return status == DT_ERR_NOMEM ? status : DT_OK;
+}
+
 /* Folds of the description, or of the command line, replace those of the recipe. */
 static void take_folds(dt_sweep *s, int64_t folds)
 {
@@ -373,6 +387,7 @@ static dt_status read_all(dt_sweep *s, const dt_sweep_source *source)
         DT__TRY(dt__recipe_parse_file(file));
     }
     if (file->root == NULL || file->out_of_memory) return DT_OK;
+    DT__TRY(load_plugins(s));
     read_description(s, source);
     if (file->n_complaints > 0 || file->out_of_memory) return DT_OK;
     DT__TRY(read_base(s));

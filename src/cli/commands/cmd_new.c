@@ -395,6 +395,16 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
         return cli_fail(args, CLI_USAGE, "--ignore: '%.*s' is not a column of %s",
                         (int)strcspn(c->unknown, ","), c->unknown, d->path);
     }
+    if (c->rows < 2) {
+        return cli_fail(args, CLI_BAD_FILE, "%s: %s; expected at least 2 rows, to learn from",
+                        d->path, c->rows == 0 ? "a head without rows" : "one row");
+    }
+    if (c->kept == 0) {
+        return cli_fail(args, CLI_USAGE,
+                        "%s: no input is left: each column is a target, has one value or none, "
+                        "names its rows, or is left out by an option",
+                        d->path);
+    }
     if (d->joined && d->series.used == 0) {
         return cli_fail(
             args, CLI_USAGE,
@@ -419,6 +429,7 @@ static void leave_out_index(const dt_target_look *look, new_data *d, table *t)
 {
     if (look->index.n == 0 || d->inputs != NULL) return;
     for (int i = 0; i < look->index.n; i++) {
+        new_columns_drop(&t->columns, look->index.v[i]);
         cli_text_add(&t->exclude, i == 0 ? "[" : ", ");
         new_data_quote(&t->exclude, look->index.v[i], strlen(look->index.v[i]));
         cli_text_add(&t->index, "%s'", i == 0 ? "index: " : ", ");

@@ -207,7 +207,7 @@ int cli_sweep(const cli_args *args)
         for (int i = 0; i < n; i++) cli_tell(stderr, "%s", dt_sweep_error_at(s, i));
         status = CLI_USAGE;
     } else {
-        status = cli_fail_by(args, ctx);
+        status = cli_fail_source(args, ctx, args->words[0]);
     }
     dt_sweep_free(s);
     dt_ctx_free(ctx);

@@ -205,13 +205,14 @@ static void print_stacked(const cli_table *t, const layout *l, int first, int sc
 {
     enum { INDENT = 2 };
     int column = print_broken(t->cell[first], 0, 0, screen), spaces = 0;
+    bool ended = false; /* the line, once something comes behind it */
     for (int i = 1; i < l->columns; i++) {
         const char *text = t->cell[first + i];
         const int width = l->width[i], pad = width - cli_columns(text);
         const bool left = t->form[i] == 'l', fits = column + spaces + l->gap + width <= screen;
         if (*text == 0 && width == 0) continue;
         if (i == 1 || !fits) {
-            printf("\n%*s", INDENT, "");
+            ended = true;
             column = INDENT;
             spaces = 0;
         } else {
@@ -219,6 +220,8 @@ static void print_stacked(const cli_table *t, const layout *l, int first, int sc
         }
         spaces += left ? 0 : pad;
         if (*text != 0) {
+            if (ended) printf("\n%*s", INDENT, "");
+            ended = false;
             printf("%*s", spaces, "");
             column = print_broken(text, column + spaces, INDENT, screen);
             spaces = 0;
@@ -296,4 +299,25 @@ bool cli_find_key(const char *name, char path[CLI_KEY])
     snprintf(key, sizeof key, "%s", name);
     for (char *c = key; *c != 0; c++) *c = *c == '-' ? '_' : *c;
     return find_key(dt_recipe_keys, key, "", path);
+}
+
+#define MOST_KEYS 511
+#define SHORT 4 /* letters of which a mistake leaves too few */
+
+/* Names of all keys, without what is above them. */
+static void add_keys(const dt_key *keys, const char **names, int *n)
+{
+    for (const dt_key *k = keys; k->name != NULL && *n < MOST_KEYS; k++) {
+        if (k->type == DT_KEY_MAP) add_keys(k->keys, names, n);
+        else names[(*n)++] = k->name;
+    }
+}
+
+bool cli_near_key(const char *name, char path[CLI_KEY])
+{
+    const char *names[MOST_KEYS + 1] = { NULL };
+    int n = 0;
+    add_keys(dt_recipe_keys, names, &n);
+    const char *nearest = strlen(name) > SHORT ? dt_nearest(names, name) : NULL;
+    return nearest != NULL && cli_find_key(nearest, path);
 }

@@ -66,5 +66,7 @@ void cli_table_free(cli_table *t);
 /* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:
  * none. */
 bool cli_find_key(const char *name, char path[CLI_KEY]);
+/* The same of a name with a mistake in it. */
+bool cli_near_key(const char *name, char path[CLI_KEY]);
 
 #endif

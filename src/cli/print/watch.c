@@ -121,7 +121,10 @@ void watch_step(watch *w, const dt_progress *p)
     if (w->quiet) return;
     const bool changed = w->phase == NULL || strcmp(w->phase, p->phase) != 0;
     const bool due = cli_seconds() - w->shown >= (w->moving ? MOVING_SECONDS : PLAIN_SECONDS);
-    if (changed && w->stale) show(w, &w->latest); /* where the phase ended */
+    if (changed && (w->stale || (w->moving && w->latest.doing != NULL))) {
+        w->latest.doing = NULL; /* the phase has ended */
+        show(w, &w->latest);
+    }
     if (changed) meter_keep();
     w->phase = p->phase;
     w->latest = *p;

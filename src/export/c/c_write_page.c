@@ -6,6 +6,7 @@
 #include "export/c/c_write.h"
 #include "qat/quantized.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Text in a cell: signs that Markdown reads get a backslash, and what no
@@ -310,32 +311,75 @@ static bool tells_classes(const dt__c_about *a)
     return a->data != NULL && a->data->target != NULL && strcmp(a->data->target, "classes") == 0;
 }
 
+/* What the example reads: numbers as they were measured, a signal, or rows of a table. */
+enum { NUMBERS, SIGNAL, ROW, WINDOW };
+
+static int example_reads(const dt__c_about *a)
+{
+    if (a->table == NULL) return a->features != NULL ? SIGNAL : NUMBERS;
+    return a->row->series.given ? WINDOW : ROW;
+}
+
+static const struct {
+    const char *argument;
+    const char *lines; /* make x of it, with %lld the width of a row */
+    const char *standardize, *encode;
+} reads[] = {
+    [NUMBERS] = { "const float *v", "", "    @_standardize(v, x);\n", "    @_encode(v, codes);" },
+    [SIGNAL] = { "const float *samples", "    @_features(samples, x, arena);\n",
+                 "    @_standardize(x, x);\n", "" },
+    [ROW] = { "const @_fields *row", "    if (@_row(row, x) != 0) return -1;\n", "",
+              "    @_quantize(x, codes);" },
+    [WINDOW] = { "const @_fields *rows",
+                 "    for (int i = 0; i < $_INPUTS / %lld; i++) {\n"
+                 "        if (@_row(&rows[i], x + i * %lld) != 0) return -1;\n    }\n",
+                 "    @_standardize(x, x);\n", "    @_encode(x, codes);" },
+};
+
+/* Lines of the example that make what NAME_run reads. */
+static void put_inputs(const dt__c_about *a, int kind, bool scales, dt__chars *to)
+{
+    char lines[256];
+    const long long width = a->table != NULL ? (long long)dt_columns_width(a->table) : 0;
+    snprintf(lines, sizeof lines, reads[kind].lines, width, width);
+    dt__c_put_named(a, to, lines);
+    if (!a->p->device) {
+        if (scales) dt__c_put_named(a, to, reads[kind].standardize);
+        return;
+    }
+    const bool measured =
+        kind == NUMBERS && (a->data == NULL || a->data->features.kind == DT_FEATURES_NONE);
+    dt__c_put_named(a, to, reads[kind].encode);
+    dt__c_put_named(a, to, measured ? " /* or @_encode_int16 */\n" : "\n");
+}
+
 /* How one example is computed, of a model with one input and one output. */
 static void put_example(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
-    const bool scales = a->data != NULL && a->data->channels > 0;
+    const int kind = example_reads(a);
+    const bool scales = a->data != NULL && a->data->channels > 0, device = a->p->device;
+    const bool has_x = kind != NUMBERS || (scales && !device);
     if (dt_trace_inputs(a->p->trace, &v) > 1 || dt_trace_outputs(a->p->trace, &v) > 1) return;
-    dt__c_put_named(a, to,
-                    "## Use\n\n```c\n#include \"@.h\"\n\n"
-                    "static uint64_t arena[($_ARENA_BYTES + 7) / 8];\n\n");
-    dt__c_put_named(a, to,
-                    tells_classes(a) ? "int class_of(const float *v, float *score)\n{\n"
-                                     : "int compute(const float *v, float *y)\n{\n");
-    if (a->p->device) dt__c_put_named(a, to, "    int8_t codes[$_INPUTS], answer[$_OUTPUTS];\n");
-    else if (scales) dt__c_put_named(a, to, "    float x[$_INPUTS];\n");
-    if (tells_classes(a)) dt__c_put_named(a, to, "    float y[$_OUTPUTS];\n");
-    if (a->p->device) {
-        dt__c_put_named(a, to,
-                        "    @_encode(v, codes); /* or @_encode_int16 */\n"
-                        "    if (@_run(codes, answer, arena) != $_OK) return -1;\n"
-                        "    @_dequantize(answer, y);\n");
-    } else {
-        if (scales) dt__c_put_named(a, to, "    @_standardize(v, x);\n");
-        dt__c_put_named(a, to,
-                        scales ? "    if (@_run(x, y, arena) != $_OK) return -1;\n"
-                               : "    if (@_run(v, y, arena) != $_OK) return -1;\n");
+    dt__c_put_named(a, to, "## Use\n\n");
+    if (device && a->data != NULL && a->data->features.kind != DT_FEATURES_NONE) {
+        dt__put_text(to, "`v` are the features below, which the program computes.\n\n");
     }
+    dt__c_put_named(a, to,
+                    "```c\n#include \"@.h\"\n\n"
+                    "static uint64_t arena[($_ARENA_BYTES + 7) / 8];\n\n");
+    dt__c_put_named(a, to, tells_classes(a) ? "int class_of(" : "int compute(");
+    dt__c_put_named(a, to, reads[kind].argument);
+    dt__c_put_named(a, to, tells_classes(a) ? ", float *score)\n{\n" : ", float *y)\n{\n");
+    if (has_x) dt__c_put_named(a, to, "    float x[$_INPUTS];\n");
+    if (device) dt__c_put_named(a, to, "    int8_t codes[$_INPUTS], answer[$_OUTPUTS];\n");
+    if (tells_classes(a)) dt__c_put_named(a, to, "    float y[$_OUTPUTS];\n");
+    put_inputs(a, kind, scales, to);
+    dt__c_put_named(a, to,
+                    device  ? "    if (@_run(codes, answer, arena) != $_OK) return -1;\n"
+                              "    @_dequantize(answer, y);\n"
+                    : has_x ? "    if (@_run(x, y, arena) != $_OK) return -1;\n"
+                            : "    if (@_run(v, y, arena) != $_OK) return -1;\n");
     dt__c_put_named(a, to,
                     tells_classes(a) ? "    return @_classify(y, score);\n}\n```\n\n"
                                      : "    return 0;\n}\n```\n\n");

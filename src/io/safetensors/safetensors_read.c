@@ -51,16 +51,31 @@ static dt_status map_file(dt_file *file, const char *path)
     return status;
 }
 
+/* Commands that read other formats know them by their names' ends. */
+static const char *advice(const char *path, const char *looks)
+{
+    static const struct {
+        const char *kind, *ending, *rename;
+    } kinds[] = { { "TFLite", ".tflite", "its name must end in .tflite" },
+                  { "ONNX", ".onnx", "its name must end in .onnx" } };
+    const size_t n = strlen(path);
+    for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
+        if (strstr(looks, kinds[i].kind) == NULL) continue;
+        const size_t k = strlen(kinds[i].ending);
+        const bool named = n > k && strcmp(path + n - k, kinds[i].ending) == 0;
+        return named ? "detent import makes a model of it" : kinds[i].rename;
+    }
+    return "give a model's .safetensors file";
+}
+
 static dt_status find_data(dt_file *file)
 {
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
     const char *looks = length > DT__HEADER_MOST ? dt__looks_like(file->bytes, file->size) : NULL;
     if (looks != NULL) {
-        return dt_fail(
-            file->ctx, DT_ERR_FORMAT,
-            "%s: not a safetensors file: it looks like %s; give a model's .safetensors file",
-            file->path, looks);
+        return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: not a safetensors file: it looks like %s; %s",
+                       file->path, looks, advice(file->path, looks));
     }
     if (length > DT__HEADER_MOST) {
         return dt_fail(

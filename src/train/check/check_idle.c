@@ -167,6 +167,17 @@ static bool norm_reads(const char *norm, const char *key)
     return strcmp(norm, "none") != 0;
 }
 
+bool dt__norm_reads(const dt_key *keys, const char *base, const char *key)
+{
+    bool is_setting = false;
+    for (int i = 0; i < DT__COUNT_OF(norm_keys); i++) is_setting |= strcmp(norm_keys[i], key) == 0;
+    for (; is_setting && keys->name != NULL; keys++) {
+        if (strcmp(keys->name, "norm") != 0 || keys->type != DT_KEY_CHOICE) continue;
+        return norm_reads(keys->choices[*(const int *)(const void *)(base + keys->offset)], key);
+    }
+    return true;
+}
+
 static void remark_norm(dt_recipe *r, const dt__node *map, const char *norm)
 {
     for (int i = 0; i < DT__COUNT_OF(norm_keys); i++) {

@@ -50,7 +50,7 @@ static void check_loss(dt_recipe *r, const char *block, const char *name, int ta
     if (dt_loss_names[known] == NULL) {
         char text[DT__MESSAGE_SIZE / 2];
         dt__loss_list(r->ctx, text, sizeof text);
-        dt__complain(r, node, "'%s' is '%s'; there are %s", path, name, text);
+        dt__complain(r, node, "'%s' is '%s'; there are %s" DT__PLUGIN_ADDS, path, name, text);
     } else if (!fits) {
         dt__complain(r, node, "'%s' belongs to %s, which '%s' does not choose", path,
                      focal ? "classification, segmentation and multi_label" : "regression",
@@ -104,8 +104,7 @@ static void check_own_optimizer(dt_recipe *r)
                      "an optimizer that a plugin registers");
     } else if (dt_optimizer_named(r->ctx, o->own) == NULL) {
         dt__complain(r, node,
-                     "'train.optimizer.own': no optimizer %s is registered; a plugin can "
-                     "(run.plugins)",
+                     "'train.optimizer.own': no optimizer %s is registered" DT__PLUGIN_ADDS,
                      dt__recipe_quote(r, node));
     }
 }

@@ -11,10 +11,11 @@ static void refuse_kind(dt_recipe *r, const dt_key *key, dt__fill_place at, dt__
     const char *quoted = dt__recipe_quote(r, name);
     const char *meant = name->text == NULL ? NULL : dt_nearest(names, name->text);
     if (meant != NULL) {
-        dt__complain(r, name, "'%s': there is no %s (did you mean '%s'?)", at.path, quoted, meant);
+        dt__complain(r, name, "'%s': there is no %s (did you mean '%s'?)" DT__PLUGIN_ADDS, at.path,
+                     quoted, meant);
     } else {
-        dt__complain(r, name, "'%s': there is no %s; the first key is one of %s", at.path, quoted,
-                     dt__choice_list(r, names));
+        dt__complain(r, name, "'%s': there is no %s; the first key is one of %s" DT__PLUGIN_ADDS,
+                     at.path, quoted, dt__choice_list(r, names));
     }
     at.node->bad = true;
 }

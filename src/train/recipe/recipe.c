@@ -166,6 +166,8 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...)
 
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...)
 {
+    const bool unread = r->saved && at->origin == DT__FROM_FILE; /* nobody edits a run's own copy */
+    if (r->told || unread) return;
     va_list arguments;
     va_start(arguments, format);
     dt__say(r->ctx, "%s", line_of(r, at, "warning", format_v(r, format, arguments)));

@@ -202,6 +202,8 @@ void dt__recipe_check_train(dt_recipe *r);
 void dt__recipe_check_data(dt_recipe *r);  /* and files that must exist */
 void dt__recipe_remark_idle(dt_recipe *r); /* keys that another one makes idle: warnings */
 bool dt__recipe_is_idle(const dt_recipe *r, const char *path);
+/* False where a table has a key `norm`, whose value in `base` does not read this key. */
+bool dt__norm_reads(const dt_key *keys, const char *base, const char *key);
 /* Whether a loss (its name; NULL: the task's) reads this key, if it is a setting of losses. */
 bool dt__loss_reads(const char *loss, const char *key);
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */

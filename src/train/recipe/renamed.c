@@ -34,8 +34,7 @@ static void rename_choice(dt_recipe *r, dt__node *node, const dt_key *key, const
     if (node->kind != DT__SCALAR || node->text == NULL) return;
     const char *now = dt__choice_now(key, node->text);
     if (now == node->text) return;
-    if (!r->saved && !r->told)
-        dt__remark(r, node, "'%s': %s is now called %s", path, node->text, now);
+    dt__remark(r, node, "'%s': %s is now called %s", path, node->text, now);
     node->text = now;
     node->bytes = strlen(now);
 }
@@ -71,7 +70,7 @@ static void rename_key(dt_recipe *r, const dt__node *map, dt__node *name, const 
         dt__complain(r, name, "'%s' is now called '%s', which is given as well", old, key->name);
         return;
     }
-    if (!r->saved && !r->told) dt__remark(r, name, "'%s' is now called '%s'", old, key->name);
+    dt__remark(r, name, "'%s' is now called '%s'", old, key->name);
     name->text = key->name;
     name->bytes = strlen(key->name);
 }

@@ -296,7 +296,9 @@ static void show_key(shower *s, const dt_key *key, spot at)
 
 static void show_table(shower *s, const dt_key *keys, spot at)
 {
-    for (const dt_key *k = keys; k->name != NULL && s->out.status == DT_OK; k++) show_key(s, k, at);
+    for (const dt_key *k = keys; k->name != NULL && s->out.status == DT_OK; k++) {
+        if (dt__norm_reads(keys, at.base, k->name)) show_key(s, k, at);
+    }
 }
 
 static dt_status show(const dt_recipe *r, bool json, dt_sink sink, void *user)

@@ -144,8 +144,8 @@ static dt_status add_one(dt__tally *s, const char *key, const char *name)
     if (own == NULL) {
         add_names(s->ctx, DT__METRICS, names, sizeof names);
         return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "%s: the program has registered no metric '%s'; it has %s", key, name,
-                       names[0] == 0 ? "none" : names);
+                       "%s: no metric '%s' is registered; those that are: %s" DT__PLUGIN_ADDS, key,
+                       name, names[0] == 0 ? "none" : names);
     }
     if (own->target != target) {
         return dt_fail(s->ctx, DT_ERR_CONFIG,
