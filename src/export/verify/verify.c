@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "export/trace/random_inputs.h"
 #include "export/trace/trace.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "export/verify/tflite/verify_tflite.h"
 #include "nn/lists/graph.h"
 #include "nn/module.h"

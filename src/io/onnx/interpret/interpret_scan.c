@@ -2,7 +2,7 @@
  * element of the scanned inputs along their first dimension, forwards or backwards. It turns states
  * into states, and gives results, which are stacked. Axes other than 0, and results that are
  * stacked backwards, are refused. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 

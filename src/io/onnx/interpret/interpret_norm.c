@@ -1,5 +1,5 @@
 /* Softmax and normalizations, computed in double and rounded once. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 

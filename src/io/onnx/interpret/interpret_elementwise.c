@@ -1,6 +1,6 @@
 /* Operators of one element of each operand.      y[i] = f(a[i], b[i], c[i]), broadcast
  * Formulas: docs/Operators.md. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Operators that choose elements of each dimension by itself.
  *     y[i, j, ...] = x[table_0[i], table_1[j], ...]      -1 in a table: a constant in its place */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Cast: values as elements of another type. A real is cut towards zero, an integer wraps to one of
  * fewer bits. A real that the integer type does not hold has no result by the specification, and is
  * an error here. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 

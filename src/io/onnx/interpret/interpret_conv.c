@@ -4,7 +4,7 @@
  *
  * Sums run in double, c and t ascending: those of integers are exact, those of reals are rounded
  * once at their end. Pads are zeros; of ConvInteger the operand's zero point, which is the same. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 typedef struct conv {
     dt_ctx *ctx;

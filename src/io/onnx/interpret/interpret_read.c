@@ -1,7 +1,7 @@
 /* Reads a graph of ONNX and checks what can be known before it runs. */
 #include "core/block_list.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Products of matrices. Sums run in double in the order of k: sums of integers are exact up to
  * 2^53, and those of floats are rounded once, at their end. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>

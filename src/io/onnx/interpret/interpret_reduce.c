@@ -1,6 +1,6 @@
 /* Reductions along axes, and operators along one axis that sort or sum.
  * Sums of floats are made in double in the order of elements, and rounded once. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <stdlib.h>

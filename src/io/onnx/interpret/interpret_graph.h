@@ -1,8 +1,8 @@
 /* A graph that was read: its values, each in a slot, and its nodes. */
-#ifndef DT__EXPORT_VERIFY_ONNX_GRAPH_H
-#define DT__EXPORT_VERIFY_ONNX_GRAPH_H
+#ifndef DT__IO_ONNX_INTERPRET_GRAPH_H
+#define DT__IO_ONNX_INTERPRET_GRAPH_H
 
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #define DT__VERIFY_ABSENT (-1)
 

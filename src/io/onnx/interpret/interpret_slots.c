@@ -1,7 +1,7 @@
 /* The values of a graph of ONNX: its names, each once. */
 #include "core/block_list.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stdlib.h>
 #include <string.h>

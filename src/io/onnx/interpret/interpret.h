@@ -9,8 +9,8 @@
  * that the type of a Cast does not hold) is an error.
  *
  * Files are not trusted: sizes are checked, memory and work are limited. */
-#ifndef DT__EXPORT_VERIFY_ONNX_H
-#define DT__EXPORT_VERIFY_ONNX_H
+#ifndef DT__IO_ONNX_INTERPRET_H
+#define DT__IO_ONNX_INTERPRET_H
 
 #include "core/core.h"
 #include "io/onnx/onnx.h"
@@ -123,18 +123,18 @@ struct dt__verify_call {
 };
 
 /* Tables of operators, each with an empty row at its end. */
-extern const dt__verify_operator dt__verify_elementwise[];  /* verify_onnx_elementwise.c */
-extern const dt__verify_operator dt__verify_casts[];        /* verify_onnx_cast.c */
-extern const dt__verify_operator dt__verify_reductions[];   /* verify_onnx_reduce.c */
-extern const dt__verify_operator dt__verify_shapes[];       /* verify_onnx_shapes.c */
-extern const dt__verify_operator dt__verify_selections[];   /* verify_onnx_select.c */
-extern const dt__verify_operator dt__verify_gathers[];      /* verify_onnx_gather.c */
-extern const dt__verify_operator dt__verify_products[];     /* verify_onnx_products.c */
-extern const dt__verify_operator dt__verify_convolutions[]; /* verify_onnx_conv.c */
-extern const dt__verify_operator dt__verify_pools[];        /* verify_onnx_pool.c */
-extern const dt__verify_operator dt__verify_norms[];        /* verify_onnx_norm.c */
-extern const dt__verify_operator dt__verify_quantizers[];   /* verify_onnx_quantize.c */
-extern const dt__verify_operator dt__verify_scans[];        /* verify_onnx_scan.c */
+extern const dt__verify_operator dt__verify_elementwise[];  /* interpret_elementwise.c */
+extern const dt__verify_operator dt__verify_casts[];        /* interpret_cast.c */
+extern const dt__verify_operator dt__verify_reductions[];   /* interpret_reduce.c */
+extern const dt__verify_operator dt__verify_shapes[];       /* interpret_shapes.c */
+extern const dt__verify_operator dt__verify_selections[];   /* interpret_select.c */
+extern const dt__verify_operator dt__verify_gathers[];      /* interpret_gather.c */
+extern const dt__verify_operator dt__verify_products[];     /* interpret_products.c */
+extern const dt__verify_operator dt__verify_convolutions[]; /* interpret_conv.c */
+extern const dt__verify_operator dt__verify_pools[];        /* interpret_pool.c */
+extern const dt__verify_operator dt__verify_norms[];        /* interpret_norm.c */
+extern const dt__verify_operator dt__verify_quantizers[];   /* interpret_quantize.c */
+extern const dt__verify_operator dt__verify_scans[];        /* interpret_scan.c */
 extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.microsoft, also there */
 
 /* FORMAT with a message about the node; returns the status. */
@@ -188,7 +188,7 @@ dt_status dt__verify_axes(const dt__verify_call *c, const dt__verify_list *axes,
 /* One integer of an input of one element. */
 dt_status dt__verify_input_int(const dt__verify_call *c, int64_t input, int64_t *out);
 
-/* ---- elements (verify_onnx_values.c) --------------------------------------------------------- */
+/* ---- elements (interpret_values.c) --------------------------------------------------------- */
 
 /* Bytes of an element here; 0: a type that is not known. */
 size_t dt__verify_size(dt__verify_type type);
@@ -236,7 +236,7 @@ bool dt__verify_fits(int rank, const int64_t *dims, int64_t *count);
 /* Distances of a value's elements, row-major. */
 void dt__verify_strides(const dt__verify_value *x, int64_t stride[DT_MAX_RANK]);
 
-/* ---- rows of several operands (verify_onnx_rows.c) ------------------------------------------- */
+/* ---- rows of several operands (interpret_rows.c) ------------------------------------------- */
 
 #define DT__VERIFY_OPERANDS 3
 #define DT__VERIFY_CHUNK 256

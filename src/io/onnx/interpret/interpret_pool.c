@@ -1,5 +1,5 @@
 /* Pools: the largest element or the mean of each window. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 #include <math.h>
 

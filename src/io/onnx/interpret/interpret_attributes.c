@@ -1,6 +1,6 @@
 /* Inputs and attributes of a node that runs. */
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 

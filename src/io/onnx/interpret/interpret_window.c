@@ -5,7 +5,7 @@
  *
  * With ceil_mode it is ceil, without a window that starts behind the operand and its pad before.
  * Transposed: out = (in - 1) stride + output_padding + reach - before - after. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 #define MOST ((int64_t)1 << 31)
 

@@ -1,6 +1,6 @@
 /* Elements of values: reading and writing them by type, tensors of a file, walks. */
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 

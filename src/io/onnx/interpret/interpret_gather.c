@@ -1,6 +1,6 @@
 /* Operators that read and write elements at places that another operand names. A place below 0
  * counts from the end; one outside is refused. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 

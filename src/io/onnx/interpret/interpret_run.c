@@ -1,7 +1,7 @@
 /* Runs a graph of ONNX node by node. A value is freed behind the last node that reads it. */
 #include "core/block_list.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stddef.h>
 #include <stdio.h>

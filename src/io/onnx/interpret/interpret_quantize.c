@@ -2,7 +2,7 @@
  *
  *     q = clamp(rint(x / scale) + zero)        x / scale rounded to x's type, ties to even
  *     x = (q - zero) * scale */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>

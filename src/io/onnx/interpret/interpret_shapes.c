@@ -1,5 +1,5 @@
 /* Operators that give elements another shape or order, and constants. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
