@@ -241,7 +241,15 @@ bool dt__onnx_round(int type, double *value);
 /* A new constant, for the caller to fill: *f or *n, the other is NULL. Its type is FLOAT or I64. */
 dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
                             float **f, dt__onnx_number **n);
+/* One of floats that live as long as the reading. */
+void dt__onnx_lend_floats(dt__onnx_value *v, int rank, const int64_t *dims, int64_t count,
+                          const float *f);
 dt__onnx_number dt__onnx_number_at(const dt__onnx_value *v, int64_t i);
+/* As an integer; what is beyond 2^62 is the end of all dimensions. */
+static inline int64_t dt__onnx_whole(double value)
+{
+    return value >= 0x1p62 ? INT64_MAX : value <= -0x1p62 ? -INT64_MAX : (int64_t)value;
+}
 /* A constant of whole numbers without the batch size. `what` is for messages. */
 dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *what, dt_ints *out);
 /* One real number. */
@@ -252,13 +260,6 @@ dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *w
 /* A constant with dimensions in another order. */
 dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
                               dt__onnx_value *out);
-
-/* Arithmetic of numbers (onnx_calculate.c): a letter for an operator of two constants; *truth:
- * whether results are 0 or 1. */
-char dt__onnx_code_of(const char *op, bool *truth);
-/* Its result in the type of `like`. False: arithmetic here has no such number. */
-bool dt__onnx_calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
-                        dt__onnx_number *y);
 
 /* ---- nodes (onnx_node.c) --------------------------------------------------------------------- */
 

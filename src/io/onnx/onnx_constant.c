@@ -168,17 +168,13 @@ static bool are_floats(const dt__onnx_tensor *t)
 
 dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
 {
-    static const int64_t none[DT_MAX_RANK] = { 0 };
     dt__onnx_tensor own = *from, *t = &own;
     float *f = NULL;
     dt__onnx_number *n = NULL;
     DT__TRY(check(g, t));
     if (are_floats(t)) { /* they live as long as the reading: no copy */
-        DT__TRY(dt__onnx_constant(g, out, 1, none, &f, NULL));
-        out->rank = (int)t->n_dims;
-        out->count = (int64_t)(t->raw_data.len / sizeof(float));
-        for (int i = 0; i < out->rank; i++) out->dims[i] = t->dims[i];
-        out->f = (const float *)(const void *)t->raw_data.data;
+        dt__onnx_lend_floats(out, (int)t->n_dims, t->dims, (int64_t)(t->raw_data.len / sizeof *f),
+                             (const float *)(const void *)t->raw_data.data);
         out->initializer = *t->name == 0 ? NULL : t->name;
         return DT_OK;
     }
@@ -201,23 +197,32 @@ dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_val
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
-                            float **f, dt__onnx_number **n)
+void dt__onnx_lend_floats(dt__onnx_value *v, int rank, const int64_t *dims, int64_t count,
+                          const float *f)
 {
-    if (!dt__product(rank, dims, &v->count)) return dt__onnx_refuse(g, "a constant is too large");
     v->kind = DT__ONNX_CONSTANT;
     v->rank = rank;
-    v->type = f == NULL ? DT__ONNX_I64 : DT__ONNX_FLOAT;
+    v->count = count;
+    v->type = DT__ONNX_FLOAT;
     v->initializer = NULL;
-    v->f = NULL;
+    v->f = f;
     v->n = NULL;
     v->codes = NULL;
     v->spread = 0;
     for (int i = 0; i < rank; i++) v->dims[i] = dims[i];
-    void *data = dt__onnx_memory(g, v->count, f != NULL ? sizeof **f : sizeof **n);
+}
+
+dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
+                            float **f, dt__onnx_number **n)
+{
+    int64_t count;
+    if (!dt__product(rank, dims, &count)) return dt__onnx_refuse(g, "a constant is too large");
+    dt__onnx_lend_floats(v, rank, dims, count, NULL);
+    void *data = dt__onnx_memory(g, count, f != NULL ? sizeof **f : sizeof **n);
     if (data == NULL) return DT_ERR_NOMEM;
     if (f != NULL) v->f = *f = data;
     else v->n = *n = data;
+    if (f == NULL) v->type = DT__ONNX_I64;
     return DT_OK;
 }
 
@@ -243,8 +248,7 @@ dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *wha
             return dt__onnx_refuse(g, "%s must have whole numbers that do not depend on the batch",
                                    what);
         }
-        const bool most = x.value >= 0x1p62, least = x.value <= -0x1p62;
-        out->v[out->n++] = most ? INT64_MAX : least ? -INT64_MAX : (int64_t)x.value;
+        out->v[out->n++] = dt__onnx_whole(x.value);
     }
     return DT_OK;
 }

@@ -357,7 +357,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     dt_status s = DT_ERR_UNSUPPORTED;
     if (!g->refused[i] && check_inputs(g, i, &constant)) {
         bool made = false;
-        const bool product = o->fold == dt__onnx_fold_matmul || o->fold == dt__onnx_fold_gemm;
+        const bool product = o->fold == dt__onnx_fold_product;
         if (constant && (o->fold == NULL || product) && o->compute != NULL) {
             DT__TRY(dt__onnx_compute_spread(g, &made));
         }

@@ -63,9 +63,10 @@ enum { DT__VERIFY_OPEN_FAILS, DT__VERIFY_OPEN_LEAST, DT__VERIFY_OPEN_ZERO };
 
 /* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
 typedef struct dt__verify_limits {
-    size_t bytes; /* of all values alive */
-    double work;  /* elements written, and products of sums */
-    int open;     /* DT__VERIFY_OPEN_... */
+    size_t bytes;     /* of all values alive */
+    double work;      /* elements written, and products of sums */
+    int open;         /* DT__VERIFY_OPEN_... */
+    int64_t elements; /* of a result; 0: any number */
 } dt__verify_limits;
 
 typedef struct dt__verify dt__verify;
@@ -111,6 +112,23 @@ typedef struct dt__verify_operator {
     double alpha, beta; /* defaults of attributes of these names */
 } dt__verify_operator;
 
+/* One node by itself. */
+typedef struct dt__verify_alone {
+    dt_ctx *ctx;
+    const char *path; /* for messages */
+    const DtOnnx__Node *node;
+    const dt__verify_operator *op;
+    dt__verify_limits limits;
+    void **blocks; /* memory of its results */
+} dt__verify_alone;
+
+/* An operator of ai.onnx; NULL: there is none. */
+const dt__verify_operator *dt__verify_operator_of(const char *name);
+/* Runs it on values, into the node's results `out`; one that has the elements of input 0 in their
+ * order shares its data. Errors: UNSUPPORTED, without the node's name; FORMAT; NOMEM. */
+dt_status dt__verify_alone_run(const dt__verify_alone *alone, const dt__verify_value *const *in,
+                               int64_t n_in, dt__verify_value *out);
+
 struct dt__verify_call {
     dt__verify *v;
     const DtOnnx__Node *node;
@@ -146,6 +164,8 @@ dt_status dt__verify_make(dt__verify_call *c, int64_t i, dt__verify_type type, i
 /* The same with the type and extents of a value. */
 dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_value *like,
                                dt__verify_value **out);
+/* Makes result 0 of the elements of input 0 with other extents, as many. */
+dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims);
 /* Counts a * b * d steps of work; refused above the limit. */
 dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
 /* Memory until the node is done: count * size bytes. */

@@ -38,7 +38,7 @@ static const dt__verify_operator *in_table(const dt__verify_operator *table, con
     return table->name == NULL ? NULL : table;
 }
 
-static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
+const dt__verify_operator *dt__verify_operator_of(const char *name)
 {
     static const dt__verify_operator *const tables[] = {
         dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
@@ -46,14 +46,17 @@ static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
         dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_scans,
     };
     const dt__verify_operator *op = NULL;
+    for (int i = 0; op == NULL && i < DT__COUNT_OF(tables); i++) op = in_table(tables[i], name);
+    return op;
+}
+
+static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
+{
     if (strcmp(node->domain, "com.microsoft") == 0) {
         return in_table(dt__verify_microsoft, node->op_type);
     }
-    if (*node->domain != 0 && strcmp(node->domain, "ai.onnx") != 0) return NULL;
-    for (int i = 0; op == NULL && i < DT__COUNT_OF(tables); i++) {
-        op = in_table(tables[i], node->op_type);
-    }
-    return op;
+    const bool standard = *node->domain == 0 || strcmp(node->domain, "ai.onnx") == 0;
+    return standard ? dt__verify_operator_of(node->op_type) : NULL;
 }
 
 static dt_status check_node(const dt__verify_call *c)

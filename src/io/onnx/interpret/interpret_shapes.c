@@ -10,13 +10,10 @@ static dt_status with_dims(dt__verify_call *c, int rank, const int64_t *dims)
 {
     const dt__verify_value *x = c->in[0];
     int64_t count;
-    dt__verify_value *y;
     if (rank > DT_MAX_RANK || !dt__verify_fits(rank, dims, &count) || count != x->count) {
         return dt__verify_refuse(c, "the shape does not fit %lld elements", (long long)x->count);
     }
-    DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
-    memcpy(y->data, x->data, (size_t)count * dt__verify_size(x->type));
-    return DT_OK;
+    return dt__verify_same(c, rank, dims);
 }
 
 static dt_status identity(dt__verify_call *c)
@@ -245,11 +242,11 @@ static dt_status triangle(dt__verify_call *c)
     if (dt__verify_in(c, 1) != NULL) DT__TRY(dt__verify_input_int(c, 1, &k));
     if (x->rank < 2)
         return dt__verify_refuse(c, "an operand of %d dimensions, which is not run", x->rank);
-    DT__TRY(identity(c));
-    y = c->out[0];
+    DT__TRY(dt__verify_make_like(c, 0, x, &y));
     const bool upper = dt__verify_int(c, "upper", 1) != 0;
     const int64_t h = x->dims[x->rank - 2], w = x->dims[x->rank - 1];
     const size_t size = dt__verify_size(x->type);
+    memcpy(y->data, x->data, (size_t)x->count * size);
     k = dt__max_i64(-h, dt__min_i64(k, w));
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t right = i % w - i / w % h;

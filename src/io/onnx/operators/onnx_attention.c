@@ -129,26 +129,6 @@ dt_status dt__onnx_trilu(dt__onnx *g)
     return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ "where", false }, in, 3, &y), &y);
 }
 
-dt_status dt__onnx_fold_trilu(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value kept;
-    float *f = NULL;
-    dt__onnx_number *n = NULL;
-    if (v->rank < 2) return dt__onnx_refuse(g, "its input has rank %d, which is not read", v->rank);
-    DT__TRY(triangle(g, v->dims[v->rank - 2], v->dims[v->rank - 1], &kept));
-    DT__TRY(
-        dt__onnx_constant(g, dt__onnx_out(g, 0), v->rank, v->dims, v->f != NULL ? &f : NULL, &n));
-    dt__onnx_out(g, 0)->type = v->type;
-    for (int64_t i = 0; i < v->count; i++) {
-        const dt__onnx_number zero = { 0, false };
-        const dt__onnx_number x = kept.f[i % kept.count] != 0 ? dt__onnx_number_at(v, i) : zero;
-        if (f != NULL) f[i] = (float)x.value;
-        else n[i] = x;
-    }
-    return DT_OK;
-}
-
 /* ---- the operator ---------------------------------------------------------------------------- */
 
 static void swap_axes(dt__onnx_value *v, int i, int k)

@@ -300,14 +300,12 @@ dt_status dt__onnx_unsqueeze(dt__onnx *g)
     return DT_OK;
 }
 
-dt_status dt__onnx_transpose(dt__onnx *g)
+/* Where each of `rank` dimensions of the result comes from: attribute perm. */
+static dt_status read_order(dt__onnx *g, int rank, int order[DT_MAX_RANK])
 {
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value out = *v;
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
-    const int rank = v->rank - g->front;
     if (perm.n > rank)
         return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
     for (int i = 0; i < rank; i++) {
@@ -316,11 +314,30 @@ dt_status dt__onnx_transpose(dt__onnx *g)
             return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
         }
         seen[from] = true;
-        out.axis[i + g->front] = v->axis[from + g->front];
+        order[i] = (int)from;
     }
+    return DT_OK;
+}
+
+dt_status dt__onnx_transpose(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_value out = *v;
+    int order[DT_MAX_RANK];
+    const int rank = v->rank - g->front;
+    DT__TRY(read_order(g, rank, order));
+    for (int i = 0; i < rank; i++) out.axis[i + g->front] = v->axis[order[i] + g->front];
     bool plain = !dt__onnx_is_merged(v);
     for (int i = 0; i < out.rank; i++) plain &= out.axis[i] == i;
     out.plain = plain ? out.layer : -1;
     dt__onnx_same(g, 0, &out);
     return DT_OK;
+}
+
+dt_status dt__onnx_fold_transpose(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    int order[DT_MAX_RANK];
+    DT__TRY(read_order(g, v->rank, order));
+    return dt__onnx_transposed(g, v, order, dt__onnx_out(g, 0));
 }
