@@ -232,6 +232,19 @@ const char *dt__onnx_text(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 /* UNSUPPORTED with a message about the node that is read; returns the status. */
 dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 
+/* ---- tensors of the file (onnx_tensor.c) ----------------------------------------------------- */
+
+/* Whether elements of a type are read; the others want a tensor of such a type. */
+bool dt__onnx_is_known(int type);
+/* Bytes of raw_data for as many elements; SIZE_MAX: too many to count. */
+size_t dt__onnx_tensor_bytes(const dt__onnx_tensor *t, int64_t count);
+/* Elements in the field of its type, or pairs of those with 4 bits. */
+size_t dt__onnx_typed_count(const dt__onnx_tensor *t);
+/* Whether its data are those of `count` elements; how many they are of, or pairs. */
+bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, size_t *held);
+/* Bits of element i, the lowest ones of the result; the sign may be repeated above them. */
+uint64_t dt__onnx_tensor_bits(const dt__onnx_tensor *t, int64_t i);
+
 /* ---- constants (onnx_constant.c) ------------------------------------------------------------- */
 
 /* The values of a tensor of the file, as a constant. */

@@ -244,8 +244,7 @@ static inline int64_t dt__verify_whole_at(const dt__verify_value *x, int64_t i)
     return a;
 }
 
-/* Fills a value from a tensor of the file; its data are allocated. `c` may be NULL, then `what` is
- * for messages: the tensor's name. */
+/* Fills a value from a tensor of the file; its data are allocated. */
 dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_bytes,
                             dt__verify_value *out);
 
