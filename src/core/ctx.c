@@ -6,7 +6,6 @@
 #include "core/threads.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 dt_status dt_set_products(dt_ctx *ctx, int products)

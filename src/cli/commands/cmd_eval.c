@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 /* Windows of an image; of one dimension it has one row. */
 typedef struct windows {

@@ -16,7 +16,6 @@
 #include <detent/experimental/ops.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -286,9 +286,10 @@ void dt__onnx_same(dt__onnx *g, int i, const dt__onnx_value *v);
 void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l);
 dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name);
 
-const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name);
-int64_t dt__onnx_int(const dt__onnx *g, const char *name, int64_t fallback);
-double dt__onnx_real(const dt__onnx *g, const char *name, double fallback);
+/* Attributes of a node; NULL, or the fallback: it has none of this name. */
+const DtOnnx__Attribute *dt__onnx_attribute_of(const dt__onnx_node *n, const char *name);
+int64_t dt__onnx_int_of(const dt__onnx_node *n, const char *name, int64_t fallback);
+double dt__onnx_real_attribute(const dt__onnx_node *n, const char *name, double fallback);
 /* Whether the text of an attribute is this one; `fallback` is what it is where it is absent. */
 bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const char *fallback);
 /* A list of integers, empty where it is absent. */

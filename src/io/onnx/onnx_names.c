@@ -5,7 +5,6 @@
 #include "io/onnx/onnx.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -65,7 +65,7 @@ static dt_status index_at(dt__onnx *g, const dt__onnx_value *at, int64_t k, int6
 
 static dt_status axis_of(dt__onnx *g, const row *r, int64_t fallback, int *axis)
 {
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", fallback), r->rank + 1, axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", fallback), r->rank + 1, axis));
     --*axis;
     return DT_OK;
 }
@@ -154,7 +154,7 @@ static dt_status whole_blocks(dt__onnx *g, const int64_t *place, int64_t n, int6
 dt_status dt__onnx_gather_nd(dt__onnx *g)
 {
     const dt__onnx_value *at;
-    const int64_t batch = dt__onnx_int(g, "batch_dims", 0);
+    const int64_t batch = dt__onnx_int_of(g->node, "batch_dims", 0);
     row r;
     int64_t *place = NULL, block = 0, dims[2 * DT_MAX_RANK];
     int rank = 0;
@@ -273,13 +273,13 @@ dt_status dt__onnx_compress(dt__onnx *g)
     row r;
     int axis = 1;
     int64_t n = 0;
-    const bool flat = dt__onnx_attribute(g, "axis") == NULL;
+    const bool flat = dt__onnx_attribute_of(g->node, "axis") == NULL;
     DT__TRY(constant_in(g, 1, &at));
     if (flat) {
         DT__TRY(row_of(g, &r));
         l = r.l;
     } else {
-        DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
+        DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), v->rank, &axis));
         if (v->kind != DT__ONNX_COMPUTED)
             return dt__onnx_refuse(g, "its input is a constant; expected a computed value");
         if (v->axis[axis] == 0)
@@ -303,7 +303,8 @@ dt_status dt__onnx_reverse_sequence(dt__onnx *g)
 {
     const dt__onnx_value *at;
     row r;
-    const int64_t time = dt__onnx_int(g, "time_axis", 0), batch = dt__onnx_int(g, "batch_axis", 1);
+    const int64_t time = dt__onnx_int_of(g->node, "time_axis", 0),
+                  batch = dt__onnx_int_of(g->node, "batch_axis", 1);
     DT__TRY(row_of(g, &r));
     DT__TRY(constant_in(g, 1, &at));
     if (r.rank < 2 || time < 0 || time > 1 || batch != 1 - time || at->count != r.dims[batch]) {

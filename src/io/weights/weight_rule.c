@@ -1,7 +1,6 @@
 /* Patterns of names as regular expressions: "features.{i}.weight" is features\.([^./]+)\.weight. */
 #include "io/weights/weights.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"

@@ -11,7 +11,6 @@
 
 #include <detent/experimental/machine.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_TURNS 200

@@ -182,10 +182,6 @@ int dt__verify_open_casts(const dt__verify_call *c); /* limits.open */
 /* Input i; NULL: absent. */
 const dt__verify_value *dt__verify_in(const dt__verify_call *c, int64_t i);
 
-/* Attributes. */
-const DtOnnx__Attribute *dt__verify_attribute(const dt__verify_call *c, const char *name);
-int64_t dt__verify_int(const dt__verify_call *c, const char *name, int64_t fallback);
-double dt__verify_real(const dt__verify_call *c, const char *name, double fallback);
 /* The place of a text attribute in `choices`, which end with NULL; the first is the default. */
 dt_status dt__verify_choice(const dt__verify_call *c, const char *name, const char *const *choices,
                             int *out);

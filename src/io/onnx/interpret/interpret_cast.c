@@ -87,7 +87,7 @@ static dt_status cast_to(dt__verify_call *c, int64_t to)
     return dt__verify_rows(&row, dt__verify_is_real(x->type) ? row_of_reals : row_of_wholes);
 }
 
-static dt_status cast(dt__verify_call *c) { return cast_to(c, dt__verify_int(c, "to", 0)); }
+static dt_status cast(dt__verify_call *c) { return cast_to(c, dt__onnx_int_of(c->node, "to", 0)); }
 
 static dt_status cast_like(dt__verify_call *c) { return cast_to(c, (int64_t)c->in[1]->type); }
 

@@ -111,14 +111,6 @@ static dt_status link_inputs(const dt__verify_call *c, dt__verify_node *s, int64
 
 static dt_status link(dt__verify *v);
 
-static const DtOnnx__Attribute *body_of(const DtOnnx__Node *node)
-{
-    for (size_t i = 0; i < node->n_attribute; i++) {
-        if (strcmp(node->attribute[i]->name, "body") == 0) return node->attribute[i];
-    }
-    return NULL;
-}
-
 /* Values around a body that it reads stay until the end, since no node there names them. */
 static dt_status link_outer(dt__verify *body, int64_t index)
 {
@@ -189,7 +181,7 @@ static dt_status link_node(dt__verify *v, int64_t index)
     if (s->in == NULL || s->out == NULL) return DT_ERR_NOMEM;
     DT__TRY(link_inputs(&c, s, index));
     for (size_t k = 0; k < node->n_output; k++) s->out[k] = dt__verify_find(v, node->output[k]);
-    const DtOnnx__Attribute *body = body_of(node);
+    const DtOnnx__Attribute *body = dt__onnx_attribute_of(node, "body");
     return body != NULL ? open_body(v, index, body, &s->body) : DT_OK;
 }
 

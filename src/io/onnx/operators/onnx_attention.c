@@ -41,7 +41,8 @@ static dt_status check_readers(dt__onnx *g, const dt__onnx_value *c, const float
         int axis = 0;
         readers++;
         g->node = n;
-        s = dt__onnx_axis(g, dt__onnx_int(g, "axis", g->file->opset < 13 ? 1 : -1), rank, &axis);
+        s = dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", g->file->opset < 13 ? 1 : -1), rank,
+                          &axis);
         g->node = own;
         if (s == DT_OK) s = check_rows(g, c, data, axis - (rank - c->rank));
     }
@@ -96,7 +97,7 @@ dt_status dt__onnx_hidden(dt__onnx *g)
 static dt_status triangle(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
 {
     const int64_t dims[] = { rows, columns };
-    const bool upper = dt__onnx_int(g, "upper", 1) != 0;
+    const bool upper = dt__onnx_int_of(g->node, "upper", 1) != 0;
     double k = 0;
     float *to;
     if (dt__onnx_in(g, 1) != NULL) DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 1), "k", &k));
@@ -187,7 +188,7 @@ static dt_status repeat_heads(dt__onnx *g, dt__onnx_value *v, int64_t times)
 static dt_status read_mask(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
 {
     const dt__onnx_value *mask = dt__onnx_in(g, 3);
-    const bool causal = dt__onnx_int(g, "is_causal", 0) != 0;
+    const bool causal = dt__onnx_int_of(g->node, "is_causal", 0) != 0;
     const int64_t own[] = { rows, columns };
     dt__onnx_value whole = { .name = "mask" };
     float *to;
@@ -216,7 +217,7 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
     static const dt__onnx_form product = { "matmul", false };
     const dt__onnx_number width = dt__onnx_extent(g, q, 3), rows = dt__onnx_extent(g, q, 2);
     const dt__onnx_number columns = dt__onnx_extent(g, k, 2);
-    const double scale = dt__onnx_real(g, "scale", 0);
+    const double scale = dt__onnx_real_attribute(g->node, "scale", 0);
     dt__onnx_value y, mask;
     dt__onnx_layer *l;
     if (width.batch || rows.batch || columns.batch)
@@ -240,8 +241,8 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
 
 dt_status dt__onnx_attention(dt__onnx *g)
 {
-    const int64_t heads = dt__onnx_int(g, "q_num_heads", 0), three = 3;
-    const int64_t shared = dt__onnx_int(g, "kv_num_heads", 0);
+    const int64_t heads = dt__onnx_int_of(g->node, "q_num_heads", 0), three = 3;
+    const int64_t shared = dt__onnx_int_of(g->node, "kv_num_heads", 0);
     dt__onnx_value q, k, v, weights, y, to = { .name = "" };
     dt__onnx_number *n;
     for (int i = 1; i < 4; i++) {

@@ -80,7 +80,7 @@ static bool split(char *text, equation *e)
 
 static dt_status read_equation(dt__onnx *g, equation *e)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "equation");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "equation");
     const size_t length = a == NULL ? 0 : a->s.len;
     char *text = dt__onnx_memory(g, (int64_t)length + 1, 1);
     if (text == NULL) return DT_ERR_NOMEM;

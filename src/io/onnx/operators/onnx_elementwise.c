@@ -3,7 +3,6 @@
  * matrices. */
 #include "io/onnx/onnx.h"
 
-#include <math.h>
 #include <string.h>
 
 static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CONSTANT; }

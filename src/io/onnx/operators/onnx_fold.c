@@ -63,7 +63,7 @@ static bool is_moved(const folding *f, int i)
 /* The integers of an attribute as a constant; NULL: it is absent. */
 static dt_status listed(dt__onnx *g, const char *name, const dt__onnx_value **out)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, name);
     dt__onnx_number *n;
     if (a == NULL) return DT_OK;
     const int64_t count = (int64_t)a->n_ints;
@@ -361,7 +361,7 @@ dt_status dt__onnx_fold_product(dt__onnx *g)
 /* One number at all places of a shape. */
 dt_status dt__onnx_fold_filled(dt__onnx *g)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "value");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "value");
     const float zero = 0;
     dt__onnx_value value = {
         .f = &zero, .count = 1, .kind = DT__ONNX_CONSTANT, .type = DT__ONNX_FLOAT
@@ -379,22 +379,22 @@ dt_status dt__onnx_fold_filled(dt__onnx *g)
 
 dt_status dt__onnx_fold_constant(dt__onnx *g)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "value");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "value");
     dt__onnx_value *out = dt__onnx_out(g, 0);
     float *f;
     dt__onnx_number *n;
     if (g->node->n_attribute != 1) return dt__onnx_refuse(g, "it must have one attribute");
     if (a != NULL && a->t != NULL) return dt__onnx_decode(g, a->t, out);
-    const DtOnnx__Attribute *real = dt__onnx_attribute(g, "value_float");
-    const DtOnnx__Attribute *reals = dt__onnx_attribute(g, "value_floats");
+    const DtOnnx__Attribute *real = dt__onnx_attribute_of(g->node, "value_float");
+    const DtOnnx__Attribute *reals = dt__onnx_attribute_of(g->node, "value_floats");
     if (real != NULL || reals != NULL) {
         const int64_t count = real != NULL ? 1 : (int64_t)reals->n_floats;
         DT__TRY(dt__onnx_constant(g, out, real != NULL ? 0 : 1, &count, &f, &n));
         for (int64_t i = 0; i < count; i++) f[i] = real != NULL ? real->f : reals->floats[i];
         return DT_OK;
     }
-    const DtOnnx__Attribute *whole = dt__onnx_attribute(g, "value_int");
-    const DtOnnx__Attribute *list = dt__onnx_attribute(g, "value_ints");
+    const DtOnnx__Attribute *whole = dt__onnx_attribute_of(g->node, "value_int");
+    const DtOnnx__Attribute *list = dt__onnx_attribute_of(g->node, "value_ints");
     if (whole == NULL && list == NULL) return dt__onnx_refuse(g, "it has no numbers");
     const int64_t count = whole != NULL ? 1 : (int64_t)list->n_ints;
     DT__TRY(dt__onnx_constant(g, out, whole != NULL ? 0 : 1, &count, NULL, &n));

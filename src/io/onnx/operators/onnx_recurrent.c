@@ -46,7 +46,7 @@ static bool is_name(const ProtobufCBinaryData *text, const char *name)
  * rnn. */
 static bool read_activations(const dt__onnx *g, network *n)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "activations");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "activations");
     size_t each = 0;
     while (each < 3 && n->cell->activations[each] != NULL) each++;
     if (a == NULL) return true;
@@ -62,12 +62,12 @@ static bool read_activations(const dt__onnx *g, network *n)
 static dt_status read_attributes(dt__onnx *g, network *n)
 {
     const dt__onnx_value *c = dt__onnx_out(g, 2);
-    n->hidden = dt__onnx_int(g, "hidden_size", 0);
+    n->hidden = dt__onnx_int_of(g->node, "hidden_size", 0);
     if (n->hidden == 0 && dt__onnx_in(g, 2)->rank == 3) n->hidden = dt__onnx_in(g, 2)->dims[2];
     n->directions = dt__onnx_says(g, "direction", "bidirectional", "forward") ? 2 : 1;
     n->reverse = dt__onnx_says(g, "direction", "reverse", "forward");
-    n->batch_first = dt__onnx_int(g, "layout", 0) == 1;
-    n->late = n->cell == &gru && dt__onnx_int(g, "linear_before_reset", 0) == 0;
+    n->batch_first = dt__onnx_int_of(g->node, "layout", 0) == 1;
+    n->late = n->cell == &gru && dt__onnx_int_of(g->node, "linear_before_reset", 0) == 0;
     n->cell_read = c != NULL && c->uses > 0;
     if (n->hidden < 1 || n->hidden > MOST_HIDDEN) {
         return dt__onnx_refuse(g, "its hidden_size is %lld; expected 1 to %lld",

@@ -102,7 +102,7 @@ static dt_status cast(dt__onnx *g, int64_t to)
     return DT_OK;
 }
 
-dt_status dt__onnx_cast(dt__onnx *g) { return cast(g, dt__onnx_int(g, "to", 0)); }
+dt_status dt__onnx_cast(dt__onnx *g) { return cast(g, dt__onnx_int_of(g->node, "to", 0)); }
 
 dt_status dt__onnx_cast_like(dt__onnx *g)
 {
@@ -115,7 +115,8 @@ dt_status dt__onnx_shape(dt__onnx *g)
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int rank = x.rank - g->front;
     if (x.spread < 0) return dt__onnx_refuse(g, "it changes a constant along the batch dimension");
-    int64_t start = dt__onnx_int(g, "start", 0), end = dt__onnx_int(g, "end", rank);
+    int64_t start = dt__onnx_int_of(g->node, "start", 0),
+            end = dt__onnx_int_of(g->node, "end", rank);
     dt__onnx_number *n;
     if (start < 0) start += rank;
     if (end < 0) end += rank;
@@ -186,7 +187,7 @@ dt_status dt__onnx_flatten(dt__onnx *g)
     dt__onnx_value to = { .name = v->name }, own = *v;
     dt__onnx_layer *l;
     dt__onnx_number *n;
-    int64_t axis = dt__onnx_int(g, "axis", 1);
+    int64_t axis = dt__onnx_int_of(g->node, "axis", 1);
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank) {
         return dt__onnx_refuse(g, "axis %lld does not exist: its input has %d dimensions",
