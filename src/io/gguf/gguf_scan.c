@@ -19,10 +19,7 @@
 dt_status dt__gguf_fail(const dt__gguf_file *g, const char *format, ...)
 {
     char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: %s", g->file->path, text);
 }
 

@@ -35,10 +35,7 @@ static dt_status refuse(const layer *l, const char *format, ...) DT_PRINTF(2, 3)
 static dt_status refuse(const layer *l, const char *format, ...)
 {
     char text[400], shown[DT__SHOWN];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(l->folder->ctx, DT_ERR_FORMAT, "%s: weight of '%s': %s", l->part->path,
                    dt__shown(l->path, shown), text);
 }

@@ -12,10 +12,7 @@
 dt_status dt__verify_refuse(const dt__verify_call *c, const char *format, ...)
 {
     char name[DT__SHOWN], kind[DT__SHOWN], text[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     if (c->v->kept != NULL) return dt_fail(c->v->ctx, DT_ERR_UNSUPPORTED, "%s", text);
     const char *own = c->node->name;
     if (*own == 0 && c->node->n_output > 0) own = c->node->output[0];
