@@ -13,6 +13,7 @@
  * The second form is split into the first when the folder is opened; the gates are the first
  * halves. Family llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight,
  * .w_up.weight, .w_down.weight. */
+#include "core/block_list.h"
 #include "io/hf/hf.h"
 
 #include <stdio.h>
@@ -135,7 +136,7 @@ int64_t dt__hf_tensors(const dt_file *part, int64_t experts)
 
 static dt_status add(dt_file *folder, const dt_file_entry *e, const char *name)
 {
-    char *copy = dt__keep(folder->ctx, &folder->kept, strlen(name) + 1);
+    char *copy = dt__block_list_add(folder->ctx, &folder->kept, strlen(name) + 1);
     if (copy == NULL) return DT_ERR_NOMEM;
     strcpy(copy, name);
     dt_file_entry *to = &folder->entry[folder->count++];
@@ -163,7 +164,7 @@ static dt_status check_stack(const dt_file *part, const dt_file_entry *e, const 
 static dt_status cut(dt_file *folder, const dt_file_entry *e, const stack *s, int layer)
 {
     const int64_t n = s->n * e->dims[0];
-    int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
+    int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, 2 * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = e->dims[1] / s->n;
     dims[1] = e->dims[2];

@@ -4,7 +4,6 @@
 
 #include "core/system/atomic_file.h"
 #include "core/text/json.h"
-#include "io/kept.h"
 
 #include <detent/experimental/io.h>
 
@@ -49,7 +48,7 @@ struct dt_file {
     int64_t n_parts;
     const dt__naming *naming; /* the program whose names the tensors have; NULL: names of the
                                * model */
-    dt__kept *kept;           /* names and shapes of tensors that are parts of others */
+    void *kept;           /* names and shapes of tensors that are parts of others */
     dt__turned *copies;       /* in `kept` */
 };
 

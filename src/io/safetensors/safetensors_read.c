@@ -1,6 +1,7 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "core/block_list.h"
 #include "core/text/byte_order.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
@@ -144,7 +145,7 @@ void dt_file_close(dt_file *file)
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
     DT__RELEASE(ctx, file->turned, file->path, file->strings, file->dims, file->entry,
                 file->by_name, file->meta);
-    dt__kept_free(ctx, &file->kept);
+    dt__block_list_free(ctx, &file->kept);
     dt__release(ctx, file);
     dt__ctx_release(ctx);
 }
