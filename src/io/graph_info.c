@@ -10,11 +10,8 @@
 
 const char *dt__look_copy(dt__look *l, const char *text)
 {
-    const size_t n = strlen(text) + 1;
-    char *to = dt__block_list_add(l->ctx, &l->info->memory, n);
-    if (to == NULL) return NULL;
-    memcpy(to, text, n);
-    dt_text_clean(to);
+    char *to = dt__block_list_text(l->ctx, &l->info->memory, "%s", text);
+    if (to != NULL) dt_text_clean(to);
     return to;
 }
 

@@ -153,9 +153,8 @@ static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
     const bool mixed = k->out->type == DT_COLUMN_CATEGORY && k->out->numbers > 0;
     for (int i = 0; mixed && i < k->n_odd; i++) {
         const char *word = k->words.word[k->odd[i]];
-        char *copy = dt__block_list_add(ctx, &out->memory, strlen(word) + 1);
-        if (copy == NULL) return DT_ERR_NOMEM;
-        k->out->odd[i] = strcpy(copy, word);
+        k->out->odd[i] = dt__block_list_text(ctx, &out->memory, "%s", word);
+        if (k->out->odd[i] == NULL) return DT_ERR_NOMEM;
     }
     return DT_OK;
 }
@@ -200,9 +199,8 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     looking *all = dt__alloc_zero(ctx, n * sizeof *all);
     dt_status s = columns == NULL || all == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t i = 0; s == DT_OK && i < r->n; i++) {
-        char *name = dt__block_list_add(ctx, &out->memory, strlen(r->name[i]) + 1);
+        char *name = dt__block_list_text(ctx, &out->memory, "%s", r->name[i]);
         if (name == NULL) s = DT_ERR_NOMEM;
-        else strcpy(name, r->name[i]);
         columns[i] = (dt_column_look){ .name = name, .is_integer = true };
         all[i] = (looking){ &columns[i], .numbers = true, .booleans = true,
                             .times = (1U << FORMS) - 1, .word = -1 };

@@ -242,9 +242,8 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
 static dt_status add_tensor(dt__gguf_put *p, const char *label, dt__gguf_tensor **out)
 {
     DT__TRY(DT__RESERVE(p->ctx, p->tensor, p->n_tensors, p->room));
-    char *name = dt__block_list_add(p->ctx, &p->kept, strlen(label) + 1);
+    char *name = dt__block_list_text(p->ctx, &p->kept, "%s", label);
     if (name == NULL) return DT_ERR_NOMEM;
-    strcpy(name, label);
     *out = &p->tensor[p->n_tensors++];
     **out = (dt__gguf_tensor){ .name = name };
     return DT_OK;

@@ -22,9 +22,8 @@ static dt_status add_entry(reading *r, const char *name, const dt_file_entry *e)
 {
     dt_file *file = r->raw.file;
     DT__TRY(DT__RESERVE(file->ctx, file->entry, file->count, r->room));
-    char *copy = dt__block_list_add(file->ctx, &file->kept, strlen(name) + 1);
+    char *copy = dt__block_list_text(file->ctx, &file->kept, "%s", name);
     if (copy == NULL) return DT_ERR_NOMEM;
-    strcpy(copy, name);
     file->entry[file->count] = *e;
     file->entry[file->count++].name = copy;
     return DT_OK;

@@ -136,9 +136,8 @@ int64_t dt__hf_tensors(const dt_file *part, int64_t experts)
 
 static dt_status add(dt_file *folder, const dt_file_entry *e, const char *name)
 {
-    char *copy = dt__block_list_add(folder->ctx, &folder->kept, strlen(name) + 1);
+    char *copy = dt__block_list_text(folder->ctx, &folder->kept, "%s", name);
     if (copy == NULL) return DT_ERR_NOMEM;
-    strcpy(copy, name);
     dt_file_entry *to = &folder->entry[folder->count++];
     *to = *e;
     to->name = copy;

@@ -193,10 +193,9 @@ static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, in
 static dt_status add_part(dt_file *folder, const dt_file_entry *e, const char *name, int64_t rows,
                           int64_t first)
 {
-    char *copy = dt__block_list_add(folder->ctx, &folder->kept, strlen(name) + 1);
+    char *copy = dt__block_list_text(folder->ctx, &folder->kept, "%s", name);
     int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, DT_MAX_RANK * sizeof *dims);
     if (copy == NULL || dims == NULL) return DT_ERR_NOMEM;
-    strcpy(copy, name);
     dt_file_entry *to = &folder->entry[folder->count++];
     *to = *e;
     to->name = copy;

@@ -31,14 +31,10 @@ typedef struct work {
 
 static char *keep_name(work *w, const dt__place *p, int64_t expert)
 {
-    char number[32] = "", *to;
+    char number[32] = "";
     if (expert >= 0) snprintf(number, sizeof number, ".%lld", (long long)expert);
-    const size_t size = (size_t)p->slot_n + (size_t)p->path_n + strlen(number) + strlen(p->suffix);
-    to = dt__block_list_add(w->file->ctx, &w->fit->kept, size + 1);
-    if (to == NULL) return NULL;
-    snprintf(to, size + 1, "%.*s%.*s%s%s", p->slot_n, p->slot, p->path_n, p->path, number,
-             p->suffix);
-    return to;
+    return dt__block_list_text(w->file->ctx, &w->fit->kept, "%.*s%.*s%s%s", p->slot_n, p->slot,
+                               p->path_n, p->path, number, p->suffix);
 }
 
 static dt_status add(work *w, const dt_file_entry *e)
@@ -192,7 +188,8 @@ static dt_status join(work *w, const part *p, int64_t n)
     e.name = p->name;
     w->fit->joined++;
     if (e.rank == 0 || p->form == DT__AS_REPEATED) return add(w, &e);
-    int64_t *dims = dt__block_list_add(w->file->ctx, &w->fit->kept, ((size_t)e.rank + 1) * sizeof *dims);
+    int64_t *dims =
+        dt__block_list_add(w->file->ctx, &w->fit->kept, ((size_t)e.rank + 1) * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = n;
     memcpy(dims + 1, e.dims, (size_t)e.rank * sizeof *dims);

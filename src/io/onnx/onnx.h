@@ -227,8 +227,6 @@ typedef struct dt__onnx {
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size);
-/* A text in the memory of options; NULL: NOMEM. */
-const char *dt__onnx_text(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 /* UNSUPPORTED with a message about the node that is read; returns the status. */
 dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 

@@ -1,6 +1,7 @@
 /* Recurrent nodes: RNN, GRU and LSTM over [time, batch, width], which the layers rnn, gru and lstm
  * read as [batch, time, width]. They order the gates differently:
  *     GRU   z r h   in the file, r z n in the layer      LSTM   i o f c,   i f g o */
+#include "core/block_list.h"
 #include "io/onnx/onnx.h"
 
 #include <ctype.h>
@@ -155,10 +156,12 @@ static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
         const int64_t d = at % n->directions, i = at / n->directions, of_h = i > 0;
         const int64_t width = of_h ? n->hidden : n->width;
         const int64_t part[3] = { i == 2 ? 2 : 0, i == 1 && n->late ? 2 : gates, width };
-        const char *path = dt__onnx_text(g, "layers.0.%s%s.weight", names[i], d ? "_reverse" : "");
+        const char *path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.weight", names[i],
+                                               d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         DT__TRY(weigh(g, l, n, w[of_h] + d * rows * width, part, path));
-        path = dt__onnx_text(g, "layers.0.%s%s.bias", names[i], d ? "_reverse" : "");
+        path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.bias", names[i],
+                                   d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         if (b == NULL) continue;
         const int64_t column[3] = { part[0], part[1], 1 };
