@@ -22,6 +22,13 @@ void *dt__block_list_add(dt_ctx *ctx, void **blocks, size_t bytes)
     return h + 1;
 }
 
+void *dt__block_list_array(dt_ctx *ctx, void **blocks, int64_t count, size_t size)
+{
+    size_t bytes;
+    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
+    return dt__block_list_add(ctx, blocks, bytes);
+}
+
 char *dt__block_list_text_v(dt_ctx *ctx, void **blocks, const char *format, va_list arguments)
 {
     va_list again;

@@ -3,20 +3,10 @@
 #include "export/c/c_views.h"
 
 #include "kernels/kernels.h"
+#include "export/trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static bool takes_one(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    (void)t;
-    for (int i = 1; i < c->n_out; i++) {
-        if (c->out[i] < 0) continue;
-        snprintf(why, size, "the positions of its maxima are read");
-        return false;
-    }
-    return true;
-}
 
 typedef struct windows {
     int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
@@ -229,8 +219,8 @@ static void emit_max(dt__c_program *p, const dt_trace_call *c)
 }
 
 const dt__c_emitter dt__c_emit_pools[] = {
-    { "max_pool2d", NULL, takes_one, emit_max_pool },
-    { "max_pool1d", NULL, takes_one, emit_max_pool },
+    { "max_pool2d", NULL, dt__trace_takes_values, emit_max_pool },
+    { "max_pool1d", NULL, dt__trace_takes_values, emit_max_pool },
     { "avg_pool2d", NULL, NULL, emit_avg_pool },
     { "avg_pool1d", NULL, NULL, emit_avg_pool },
     { "adaptive_avg_pool2d", NULL, NULL, emit_adaptive },
@@ -239,6 +229,6 @@ const dt__c_emitter dt__c_emit_pools[] = {
     { "global_avg_pool1d", NULL, NULL, emit_global },
     { "sum", NULL, NULL, emit_sum },
     { "mean", NULL, NULL, emit_sum },
-    { "max", NULL, takes_one, emit_max },
+    { "max", NULL, dt__trace_takes_values, emit_max },
     { 0 },
 };

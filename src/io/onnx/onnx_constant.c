@@ -10,9 +10,7 @@
 
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
 {
-    size_t bytes;
-    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
-    return dt__block_list_add(g->ctx, &g->blocks, bytes);
+    return dt__block_list_array(g->ctx, &g->blocks, count, size);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

@@ -13,11 +13,8 @@
 
 static void *memory(dt__lite_nodes *b, int64_t n, size_t size)
 {
-    size_t bytes;
     if (b->status != DT_OK) return NULL;
-    void *to = n >= 0 && dt__mul_size((uint64_t)n, size, &bytes)
-                   ? dt__block_list_add(b->ctx, &b->file->blocks, bytes)
-                   : NULL;
+    void *to = dt__block_list_array(b->ctx, &b->file->blocks, n, size);
     if (to == NULL) b->status = DT_ERR_NOMEM;
     return to;
 }
