@@ -310,6 +310,11 @@ dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MA
  * these it takes. */
 int64_t dt__onnx_clamp(dt__onnx_range *r, int64_t n);
 
+/* The node as operator `name` on constants, by the interpreter (onnx_fold.c): in[i], or, where that
+ * is NULL, its own input, which is constant. *out is its one result. */
+dt_status dt__onnx_run_on(dt__onnx *g, const char *name, const dt__onnx_value *const *in, int n,
+                          dt__onnx_value *out);
+
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 
 dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v);

@@ -8,9 +8,8 @@ static dt_status place_of(const dt__verify_call *c, int64_t given, int64_t n, in
 {
     *out = given < 0 ? given + n : given;
     if (given >= -n && given < n) return DT_OK;
-    return dt__verify_refuse(c,
-                             "index %lld of a dimension with %lld elements; expected one of them",
-                             (long long)given, (long long)n);
+    return dt__verify_refuse(c, "index %lld is not one of %lld elements", (long long)given,
+                             (long long)n);
 }
 
 static dt_status check_places(const dt__verify_call *c, int64_t input)

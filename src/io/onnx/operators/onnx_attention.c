@@ -93,27 +93,11 @@ dt_status dt__onnx_hidden(dt__onnx *g)
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-/* Ones of the last two extents where Trilu keeps the elements of `like`. */
-static dt_status triangle(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
-{
-    const int64_t dims[] = { rows, columns };
-    const bool upper = dt__onnx_int_of(g->node, "upper", 1) != 0;
-    double k = 0;
-    float *to;
-    if (dt__onnx_in(g, 1) != NULL) DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 1), "k", &k));
-    *out = (dt__onnx_value){ .name = "" };
-    DT__TRY(dt__onnx_constant(g, out, 2, dims, &to, NULL));
-    for (int64_t i = 0; i < out->count; i++) {
-        const double at = (double)(i % columns - i / columns);
-        to[i] = upper ? at >= k : at <= k;
-    }
-    return DT_OK;
-}
-
 dt_status dt__onnx_trilu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value kept, zero, y;
+    dt__onnx_value ones = { .name = "" }, kept = ones, zero, y;
+    float *one;
     if (v->kind != DT__ONNX_COMPUTED)
         return dt__onnx_refuse(
             g, "its input is a constant and k is computed; expected a computed value");
@@ -124,7 +108,10 @@ dt_status dt__onnx_trilu(dt__onnx *g)
     const dt__onnx_number columns = dt__onnx_extent(g, v, v->rank - 1);
     if (rows.batch || columns.batch)
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
-    DT__TRY(triangle(g, (int64_t)rows.value, (int64_t)columns.value, &kept));
+    const int64_t dims[] = { (int64_t)rows.value, (int64_t)columns.value };
+    DT__TRY(dt__onnx_constant(g, &ones, 2, dims, &one, NULL));
+    for (int64_t i = 0; i < ones.count; i++) one[i] = 1;
+    DT__TRY(dt__onnx_run_on(g, "Trilu", (const dt__onnx_value *[]){ &ones }, 1, &kept));
     DT__TRY(dt__onnx_numeral(g, 0, &zero));
     const dt__onnx_value *const in[] = { &kept, v, &zero };
     return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ "where", false }, in, 3, &y), &y);

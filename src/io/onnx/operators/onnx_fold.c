@@ -32,6 +32,10 @@ static const struct arrangement {
     { "Slice", 1, false, false, { "starts", "ends", "axes" } },
     { "Split", 1, false, false, { "split" } },
     { "Gather", 1, false, false, { NULL } },
+    { "GatherElements", 1, false, false, { NULL } },
+    { "GatherND", 1, false, false, { NULL } },
+    { "ScatterElements", 5, false, false, { NULL } },
+    { "ScatterND", 5, false, false, { NULL } },
     { "Expand", 1, true, false, { NULL } },
     { "Tile", 1, true, false, { NULL } },
     { "Where", 6, false, false, { NULL } },
@@ -49,6 +53,7 @@ typedef struct folding {
     const dt__onnx_value *like; /* the first of those that have one type, which the result has */
     bool floats;                /* all elements that move are floats */
     bool batch;                 /* the batch size is among the numbers that it computes with */
+    dt__onnx_value *only;       /* what gets its one result; NULL: the results of the node */
     dt__onnx_number *number;    /* elements that move, where not all are floats, behind a zero */
     int64_t n_numbers;
 } folding;
@@ -176,6 +181,9 @@ static dt_status put_inputs(folding *f, int same)
     f->number = f->floats ? NULL : dt__onnx_memory(f->g, count, sizeof *f->number);
     if (!f->floats && f->number == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < f->n; i++) {
+        if (f->from[i] != NULL && f->from[i]->kind != DT__ONNX_CONSTANT) {
+            return dt__onnx_refuse(f->g, "its input %d must be constant", i);
+        }
         if (f->from[i] != NULL) DT__TRY(put_input(f, i));
     }
     return DT_OK;
@@ -289,7 +297,7 @@ static dt_status take_numbers(folding *f, const dt__verify_alone *run, const dt_
 
 static dt_status take(folding *f, const dt__verify_alone *run, int i, const dt__verify_value *y)
 {
-    dt__onnx_value *out = dt__onnx_out(f->g, i);
+    dt__onnx_value *out = f->only != NULL ? f->only : dt__onnx_out(f->g, i);
     if (out == NULL) return DT_OK;
     if (f->moves != NULL && f->moves->in_order) {
         dt__onnx_same(f->g, i, f->from[0]);
@@ -355,6 +363,16 @@ dt_status dt__onnx_fold_product(dt__onnx *g)
 {
     folding f;
     DT__TRY(start(&f, g, g->node->op_type));
+    return run_listed(&f, true);
+}
+
+dt_status dt__onnx_run_on(dt__onnx *g, const char *name, const dt__onnx_value *const *in, int n,
+                          dt__onnx_value *out)
+{
+    folding f;
+    DT__TRY(start(&f, g, name));
+    f.only = out;
+    for (int i = 0; i < n; i++) f.from[i] = in[i] != NULL ? in[i] : f.from[i];
     return run_listed(&f, true);
 }
 
