@@ -1,5 +1,6 @@
 /* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a
  * model that reads one learns the order of the file. */
+#include "core/text/row_named.h"
 #include "data/index_column.h"
 
 #include <ctype.h>
@@ -23,10 +24,7 @@ static bool is_index_name(const char *small)
                                          "no.",       "num",      "#",         "row_number",
                                          "rowname",   "rownames", "row_names", "sample_id",
                                          "record_id", "level_0" };
-    for (int i = 0; i < DT__COUNT_OF(names); i++) {
-        if (strcmp(names[i], small) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(small, names);
 }
 
 static int by_value(const void *a, const void *b)

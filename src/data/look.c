@@ -1,5 +1,6 @@
 /* What the targets of arrays look like: how many different numbers there are, whether rows are in
  * the order of time, and which columns number them. */
+#include "core/text/row_named.h"
 #include "data/arrays.h"
 #include "data/index_column.h"
 
@@ -27,10 +28,7 @@ static bool is_time(const char *name)
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if (strstr(small, parts[i]) != NULL) return true;
     }
-    for (int i = 0; i < DT__COUNT_OF(whole); i++) {
-        if (strcmp(small, whole[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(small, whole);
 }
 
 /* Whether a column rises and never falls. `x` has room for an example. */

@@ -13,6 +13,7 @@
  * The second form is split into the first when the folder is opened; the gates are the first
  * halves. Family llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight,
  * .w_up.weight, .w_down.weight. */
+#include "core/text/row_named.h"
 #include "core/block_list.h"
 #include "io/hf/hf.h"
 
@@ -110,10 +111,7 @@ static const stack stacks[] = {
 static const stack *stack_of(const char *name, int *layer)
 {
     const char *rest = in_block(name, ".mlp.", layer);
-    for (int i = 0; rest != NULL && i < DT__COUNT_OF(stacks); i++) {
-        if (strcmp(rest, stacks[i].name) == 0) return &stacks[i];
-    }
-    return NULL;
+    return rest != NULL ? DT__ROW_NAMED(stacks, rest) : NULL;
 }
 
 /* A tensor without elements would allow any number of experts. */

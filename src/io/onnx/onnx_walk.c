@@ -1,4 +1,5 @@
 /* Walks over the nodes of a graph in their order. */
+#include "core/text/row_named.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
@@ -18,10 +19,7 @@ static const dt__onnx_operator operators[] = {
 
 const dt__onnx_operator *dt__onnx_operator_of(const char *name)
 {
-    for (int i = 0; i < DT__COUNT_OF(operators); i++) {
-        if (strcmp(operators[i].name, name) == 0) return &operators[i];
-    }
-    return NULL;
+    return DT__ROW_NAMED(operators, name);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */

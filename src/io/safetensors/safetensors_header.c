@@ -5,6 +5,7 @@
  *
  * Further rules: names and keys are unique; end - begin is the size that dtype and shape need; the
  * tensors cover the data from first to last byte without gaps or overlap. */
+#include "core/text/row_named.h"
 #include "io/safetensors/safetensors.h"
 
 #include <limits.h>
@@ -32,13 +33,7 @@ static const dt__file_dtype dtypes[] = {
     { "F6_E3M2", 6 }, { "F4", 4 },
 };
 
-const dt__file_dtype *dt__file_dtype_of(const char *name)
-{
-    for (int i = 0; i < DT__COUNT_OF(dtypes); i++) {
-        if (strcmp(dtypes[i].name, name) == 0) return &dtypes[i];
-    }
-    return NULL;
-}
+const dt__file_dtype *dt__file_dtype_of(const char *name) { return DT__ROW_NAMED(dtypes, name); }
 
 bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes)
 {

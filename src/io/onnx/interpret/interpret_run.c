@@ -1,4 +1,5 @@
 /* Runs a graph of ONNX node by node. A value is freed behind the last node that reads it. */
+#include "core/text/row_named.h"
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "io/onnx/interpret/interpret_graph.h"
@@ -170,10 +171,7 @@ static dt_status check_declared(const dt__verify *v, const DtOnnx__ValueInfo *in
 
 static const dt__verify_named *given(const dt__verify_named *in, int64_t n, const char *name)
 {
-    for (int64_t i = 0; i < n; i++) {
-        if (strcmp(in[i].name, name) == 0) return &in[i];
-    }
-    return NULL;
+    return dt__row_named(in, n, sizeof *in, name);
 }
 
 static dt_status set_inputs(dt__verify *v, const dt__verify_named *in, int64_t n_in, symbols *s)

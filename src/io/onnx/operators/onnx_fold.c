@@ -5,6 +5,7 @@
  * they know no types. Others run on numbers: integers as doubles, which are exact below 2^53, where
  * results are refused. The batch size is a symbol: operators compute as if it were 1, and
  * `with_batch` says what the result has of it. */
+#include "core/text/row_named.h"
 #include "io/onnx/interpret/interpret.h"
 #include "io/onnx/onnx.h"
 
@@ -345,10 +346,7 @@ static dt_status run_listed(folding *f, bool product)
 
 static dt_status start(folding *f, dt__onnx *g, const char *name)
 {
-    *f = (folding){ .g = g, .name = name };
-    for (int i = 0; i < DT__COUNT_OF(arrangements); i++) {
-        if (strcmp(arrangements[i].op, name) == 0) f->moves = &arrangements[i];
-    }
+    *f = (folding){ .g = g, .name = name, .moves = DT__ROW_NAMED(arrangements, name) };
     return list_inputs(f);
 }
 

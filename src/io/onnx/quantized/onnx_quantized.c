@@ -5,6 +5,7 @@
  * Of constants they are computed, and the result remembers its codes. A computed value passes
  * unchanged and remembers by which range it is rounded: the layer that reads it quantizes its input
  * so. Codes are held in signed form here, less 2^(bits-1) where they are unsigned. */
+#include "core/text/row_named.h"
 #include "io/onnx/onnx.h"
 
 #include <math.h>
@@ -210,20 +211,14 @@ static bool keeps_codes(const char *op)
                                        "Transpose",       "MaxPool",  "Slice",   "Gather",
                                        "Split",           "Identity", "Dropout", "Shape",
                                        "DequantizeLinear" };
-    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
-        if (strcmp(ops[i], op) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(op, ops);
 }
 
 /* Operators whose layers quantize their first input. */
 static bool takes_codes(const char *op)
 {
     static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
-    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
-        if (strcmp(ops[i], op) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(op, ops);
 }
 
 dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
