@@ -5,7 +5,6 @@
 #include "export/trace/trace.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Windows of 1 or 2 dimensions. */
 typedef struct windows {

@@ -9,7 +9,6 @@
 #include "export/trace/trace.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Windows of an image; of one dimension it has one row. */
 typedef struct windows {

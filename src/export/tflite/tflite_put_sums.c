@@ -4,7 +4,6 @@
 #include "autograd/op.h"
 #include "export/trace/trace.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }

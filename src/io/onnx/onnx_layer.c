@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_LAYERS 16384
