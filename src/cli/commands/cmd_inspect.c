@@ -550,9 +550,8 @@ static int print_file(const cli_args *args, dt_ctx *ctx)
 /* A folder of C files has a page that says what it is. */
 static bool is_c_folder(const char *path) { return !is_graph(path) && dt_export_is_file(path); }
 
-int cli_inspect(const cli_args *args)
+int cli_inspect(const cli_args *args, dt_ctx *ctx)
 {
-    dt_ctx *ctx;
     if (is_c_folder(args->words[0])) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: an export of format c; its README.md says what it holds, and 'detent "
@@ -567,11 +566,7 @@ int cli_inspect(const cli_args *args)
                         "--layers, --graph and --device are of a model of detent; 'detent import' "
                         "makes one");
     }
-    int status = cli_open(args, 1, &ctx);
-    if (status != CLI_DONE) return status;
-    status = graph      ? print_graph_file(args, ctx)
-             : of_model ? print_model(args, ctx)
-                        : print_file(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return graph      ? print_graph_file(args, ctx)
+           : of_model ? print_model(args, ctx)
+                      : print_file(args, ctx);
 }

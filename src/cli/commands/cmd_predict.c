@@ -368,13 +368,10 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     return status;
 }
 
-int cli_predict(const cli_args *args)
+int cli_predict(const cli_args *args, dt_ctx *ctx)
 {
     int top = 0, status = read_top(args, &top);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     dt_module *m = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) {
@@ -385,6 +382,5 @@ int cli_predict(const cli_args *args)
         dt_model_info_free(ctx, &info);
         dt_module_free(m);
     }
-    dt_ctx_free(ctx);
     return status;
 }
