@@ -435,9 +435,8 @@ static void print_json_row(look *l, const row *r)
     if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
     if (r->g_idx) fputs(", \"g_idx\": true", stdout);
     if (r->experts > 0) printf(", \"experts\": %lld", (long long)r->experts);
-    fputs(", \"shape\": [", stdout);
-    for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
-    printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);
+    printf(", \"shape\": %s, \"count\": %lld, \"bytes\": %zu, \"bits\": ",
+           cli_dims_of(r->rank, r->dims).text, (long long)r->count, r->bytes);
     cli_json_number(bits_of(r->bytes, r->count));
     fputs("}", stdout);
 }

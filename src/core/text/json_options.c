@@ -143,8 +143,9 @@ static dt_status check_range(const dt__json *j, const dt_key *key, double value)
     return dt__json_fail(j, "'%s' must be from %s to %s, not %s", key->name, least, most, text);
 }
 
-static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
+static dt_status read_int(dt__json *j, const dt_key *key, void *to)
 {
+    int64_t *out = to;
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_int(text, out) != DT__NUMBER) {
@@ -157,8 +158,9 @@ static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
     return check_range(j, key, (double)*out);
 }
 
-static dt_status read_real(dt__json *j, const dt_key *key, double *out)
+static dt_status read_real(dt__json *j, const dt_key *key, void *to)
 {
+    double *out = to;
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_real(text, out) != DT__NUMBER) {
@@ -200,15 +202,29 @@ static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, i
                          (long long)most);
 }
 
-static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+static dt_status read_string(dt__json *j, const dt_key *key, void *out)
 {
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
-        DT__TRY(read_int(j, key, &out->v[out->n]));
+    (void)key;
+    return dt__json_string(j, out);
+}
+
+/* A list of at most `most` elements of `size` bytes. */
+static dt_status read_each(dt__json *j, const dt_key *key, int *n, int most,
+                           dt_status (*read)(dt__json *j, const dt_key *key, void *to), void *to,
+                           size_t size)
+{
+    *n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
+        if (*n == most) return check_length(j, key, most + 1, most);
+        DT__TRY(read(j, key, (char *)to + (size_t)*n * size));
     }
     DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_LIST);
+    return check_length(j, key, *n, most);
+}
+
+static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+{
+    return read_each(j, key, &out->n, DT_MAX_LIST, read_int, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
@@ -221,13 +237,7 @@ static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
     }
     out->n = 1;
     if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_REALS) return check_length(j, key, DT_MAX_REALS + 1, DT_MAX_REALS);
-        DT__TRY(read_real(j, key, &out->v[out->n]));
-    }
-    DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_REALS);
+    return read_each(j, key, &out->n, DT_MAX_REALS, read_real, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
@@ -241,13 +251,7 @@ static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
 
 static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
 {
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
-        DT__TRY(dt__json_string(j, &out->v[out->n]));
-    }
-    DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_LIST);
+    return read_each(j, key, &out->n, DT_MAX_LIST, read_string, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_shapes(dt__json *j, const dt_key *key, dt_shapes *out)
