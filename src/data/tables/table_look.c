@@ -1,6 +1,7 @@
 /* What the columns of a table hold (dt_table_look_at): every text is tried as a number, a word of a
  * boolean, and a time in each form that all texts above it had. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "data/tables/csv_types.h"
 #include "core/text/ending.h"
 #include "core/text/utf8.h"
@@ -141,12 +142,6 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
     return r->status;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of a category among whose texts are numbers: the others. */
 static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
 {
@@ -174,7 +169,7 @@ static void decide(looking *k)
     out->is_integer = out->is_integer && k->numbers;
     out->rises = k->numbers && k->number_fell == 0;
     out->falls = k->number_fell;
-    if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, by_size);
+    if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, dt__by_double);
     if (k->numbers || out->type == DT_COLUMN_TIME)
         out->step = k->steps == 0 ? 0 : k->step[k->steps / 2];
     if (out->step > 0) {

@@ -4,6 +4,7 @@
  * then the data, from a multiple of general.alignment on. Strings have a length of 8 bytes. Every
  * length is checked before it is used; numbers are little-endian. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/byte_order.h"
 #include "core/text/utf8.h"
 #include "io/gguf/gguf_keys.h"
@@ -337,17 +338,11 @@ static dt_status place(const dt__gguf_file *g, dt__gguf_raw *t, uint64_t offset,
     return DT__BIG_ENDIAN ? turn_floats(g, t) : DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    const dt__gguf_raw *a = left, *b = right;
-    return strcmp(a->name, b->name);
-}
-
 dt__gguf_raw *dt__gguf_tensor_of(const dt__gguf_file *g, const char *name)
 {
     const dt__gguf_raw wanted = { .name = name };
     if (g->n_raw == 0) return NULL;
-    return bsearch(&wanted, g->raw, (size_t)g->n_raw, sizeof wanted, by_name);
+    return bsearch(&wanted, g->raw, (size_t)g->n_raw, sizeof wanted, dt__by_text);
 }
 
 /* Where the data begin: a multiple of the alignment. */
@@ -371,7 +366,7 @@ static dt_status place_all(dt__gguf_file *g, const uint64_t *offset)
     char shown[DT__SHOWN];
     DT__TRY(find_data(g, &alignment));
     for (int64_t i = 0; i < g->n_raw; i++) DT__TRY(place(g, &g->raw[i], offset[i], alignment));
-    if (g->n_raw > 0) qsort(g->raw, (size_t)g->n_raw, sizeof *g->raw, by_name);
+    if (g->n_raw > 0) qsort(g->raw, (size_t)g->n_raw, sizeof *g->raw, dt__by_text);
     for (int64_t i = 1; i < g->n_raw; i++) {
         if (strcmp(g->raw[i - 1].name, g->raw[i].name) != 0) continue;
         return dt__gguf_fail(g, "tensor '%s' occurs twice", dt__shown(g->raw[i].name, shown));

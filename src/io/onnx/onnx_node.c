@@ -1,5 +1,6 @@
 /* Questions about the node that is read: inputs, results, attributes. */
 #include "core/text/json.h"
+#include "core/order.h"
 #include "io/onnx/onnx.h"
 
 #include <stdlib.h>
@@ -14,14 +15,9 @@ dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...)
     return s;
 }
 
-static int by_name(const void *key, const void *element)
-{
-    return strcmp(key, ((const dt__onnx_value *)element)->name);
-}
-
 dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name)
 {
-    return bsearch(name, g->value, (size_t)g->n_values, sizeof *g->value, by_name);
+    return bsearch(&name, g->value, (size_t)g->n_values, sizeof *g->value, dt__by_text);
 }
 
 const dt__onnx_value *dt__onnx_in(dt__onnx *g, int i)

@@ -1,5 +1,6 @@
 /* Walks over the nodes of a graph in their order. */
 #include "core/text/row_named.h"
+#include "core/order.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
@@ -64,11 +65,6 @@ static dt_status report(dt__onnx *g)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(((const dt__onnx_value *)left)->name, ((const dt__onnx_value *)right)->name);
-}
-
 static void name_values(dt__onnx *g)
 {
     const DtOnnx__Graph *graph = g->graph;
@@ -92,7 +88,7 @@ static void name_values(dt__onnx *g)
         }
     }
     g->n_values = n;
-    qsort(g->value, (size_t)n, sizeof *g->value, by_name);
+    qsort(g->value, (size_t)n, sizeof *g->value, dt__by_text);
 }
 
 static dt_status list_values(dt__onnx *g)

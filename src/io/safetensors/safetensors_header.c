@@ -6,6 +6,7 @@
  * Further rules: names and keys are unique; end - begin is the size that dtype and shape need; the
  * tensors cover the data from first to last byte without gaps or overlap. */
 #include "core/text/row_named.h"
+#include "core/order.h"
 #include "io/safetensors/safetensors.h"
 
 #include <limits.h>
@@ -16,12 +17,6 @@ int dt__by_entry_name(const void *left, const void *right)
 {
     const dt_file_entry *const *a = left, *const *b = right;
     return strcmp((*a)->name, (*b)->name);
-}
-
-int dt__by_meta_key(const void *left, const void *right)
-{
-    const dt__meta *a = left, *b = right;
-    return strcmp(a->key, b->key);
 }
 
 static const dt__file_dtype dtypes[] = {
@@ -275,7 +270,7 @@ static dt_status index_names(dt_file *file)
         if (strcmp(file->by_name[i - 1]->name, name) == 0) return twice(file, "tensor", name);
     }
     if (file->meta_count > 0) {
-        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_meta_key);
+        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_text);
     }
     for (int64_t i = 1; i < file->meta_count; i++) {
         const char *key = file->meta[i].key;

@@ -2,6 +2,7 @@
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/byte_order.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
@@ -186,18 +187,12 @@ bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const cha
     return true;
 }
 
-static int compare_key(const void *key, const void *element)
-{
-    const dt__meta *meta = element;
-    return strcmp(key, meta->key);
-}
-
 const char *dt_file_meta(const dt_file *file, const char *key)
 {
     if (file == NULL) return NULL;
     if (key == NULL) return NULL;
     if (file->meta_count == 0) return NULL;
     const dt__meta *found =
-        bsearch(key, file->meta, (size_t)file->meta_count, sizeof *file->meta, compare_key);
+        bsearch(&key, file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_text);
     return found == NULL ? NULL : found->value;
 }
