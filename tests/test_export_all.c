@@ -6,7 +6,7 @@
 
 #include "export/exporters.h"
 #include "io/tflite/lite.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "nn/lists/layer_cases.h"
 
 #include <detent/experimental/export.h>

@@ -9,7 +9,7 @@
 #include "core/core.h"
 #include "export/exporters.h"
 #include "export/trace/trace.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "io/onnx/onnx.h"
 
 #include <detent/ops.h>

@@ -5,7 +5,7 @@
 
 #include "core/core.h"
 #include "core/tensor.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "nn/module.h"
 
 #include <detent/export.h>

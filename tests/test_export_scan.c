@@ -3,7 +3,7 @@
  * equal steps stays as it is. */
 #include "testing.h"
 
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "io/onnx/onnx.h"
 
 #include <detent/experimental/export.h>

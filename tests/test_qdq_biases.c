@@ -5,7 +5,7 @@
 
 #include "core/tensor.h"
 #include "export/exporters.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <detent/experimental/nn.h>
 #include <detent/ops.h>

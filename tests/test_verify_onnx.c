@@ -1,8 +1,8 @@
-/* The interpreter that reads exports back (verify_onnx.h): values by hand for every
+/* The interpreter that reads exports back (interpret.h): values by hand for every
  * operator, graphs that are wrong, damaged files, failing allocations. */
 #include "testing.h"
 
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "onnx_damage.h"
 
 #include <math.h>

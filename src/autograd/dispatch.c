@@ -5,7 +5,6 @@
 #include "autograd/segment.h"
 #include "autograd/write.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

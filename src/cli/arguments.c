@@ -168,5 +168,12 @@ int cli_run(const cli_command *c, int argc, char **argv)
     }
     if (status == CLI_DONE) status = cli_check_outputs(&args);
     if (status == CLI_DONE) cli_say_all_replaced(&args);
-    return status == CLI_DONE ? c->run(&args) : status;
+    if (status != CLI_DONE) return status;
+    if (c->alone != NULL) return c->alone(&args);
+    dt_ctx *ctx;
+    status = cli_open(&args, c->threads, &ctx);
+    if (status != CLI_DONE) return status;
+    status = c->run(&args, ctx);
+    dt_ctx_free(ctx);
+    return status;
 }

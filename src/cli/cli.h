@@ -55,8 +55,10 @@ typedef struct cli_command {
     const char *name;
     const char *usage; /* arguments after the name: "RECIPE [key=value ...]" */
     const char *text;  /* one sentence */
-    int (*run)(const cli_args *args);
-    int least_words, most_words; /* most 0: any number */
+    int (*run)(const cli_args *args, dt_ctx *ctx);
+    int (*alone)(const cli_args *args); /* in its place: it opens no context, or its own */
+    int threads;                        /* of the context; 0: all */
+    int least_words, most_words;        /* most 0: any number */
     cli_model model;
     bool hidden; /* for packages and shells: help does not list it */
     cli_option options[CLI_OPTIONS + 1];
@@ -69,27 +71,27 @@ int cli_main(int argc, char **argv);
 const cli_command *cli_command_at(int i);
 const cli_command *cli_command_named(const char *name);
 
-int cli_train(const cli_args *args);
-int cli_config(const cli_args *args);
+int cli_train(const cli_args *args, dt_ctx *ctx);
+int cli_config(const cli_args *args, dt_ctx *ctx);
 int cli_ls(const cli_args *args);
 int cli_cp(const cli_args *args);
-int cli_eval(const cli_args *args);
-int cli_convert(const cli_args *args);
-int cli_quantize(const cli_args *args);
+int cli_eval(const cli_args *args, dt_ctx *ctx);
+int cli_convert(const cli_args *args, dt_ctx *ctx);
+int cli_quantize(const cli_args *args, dt_ctx *ctx);
 int cli_sample(const cli_args *args);
-int cli_inspect(const cli_args *args);
-int cli_check(const cli_args *args);
-int cli_export(const cli_args *args);
-int cli_tokenize(const cli_args *args);
-int cli_merge(const cli_args *args);
-int cli_import(const cli_args *args);
-int cli_predict(const cli_args *args);
+int cli_inspect(const cli_args *args, dt_ctx *ctx);
+int cli_check(const cli_args *args, dt_ctx *ctx);
+int cli_export(const cli_args *args, dt_ctx *ctx);
+int cli_tokenize(const cli_args *args, dt_ctx *ctx);
+int cli_merge(const cli_args *args, dt_ctx *ctx);
+int cli_import(const cli_args *args, dt_ctx *ctx);
+int cli_predict(const cli_args *args, dt_ctx *ctx);
 int cli_new(const cli_args *args);
-int cli_doctor(const cli_args *args);
-int cli_report(const cli_args *args);
-int cli_compare(const cli_args *args);
-int cli_sweep(const cli_args *args);
-int cli_search(const cli_args *args);
+int cli_doctor(const cli_args *args, dt_ctx *ctx);
+int cli_report(const cli_args *args, dt_ctx *ctx);
+int cli_compare(const cli_args *args, dt_ctx *ctx);
+int cli_sweep(const cli_args *args, dt_ctx *ctx);
+int cli_search(const cli_args *args, dt_ctx *ctx);
 int cli_bench(const cli_args *args);
 int cli_pages(const cli_args *args);
 int cli_complete(const cli_args *args);

@@ -465,11 +465,7 @@ double new_data_share(int64_t n, int64_t classes)
 
 static void add_input(cli_text *out, int rank, const int64_t *dims)
 {
-    cli_text_add(out, "  family: layers\n  input: [");
-    for (int i = 0; i < rank; i++) {
-        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims[i]);
-    }
-    cli_text_add(out, "]\n  layers:\n");
+    cli_text_add(out, "  family: layers\n  input: %s\n  layers:\n", cli_dims_of(rank, dims).text);
 }
 
 /* A table of few rows that numbers or few classes are predicted from is fitted too closely with
@@ -523,11 +519,7 @@ static void add_autoencoder(cli_text *out, int rank, const int64_t *dims)
                  "    - {linear: d2, out: %lld}\n",
                  (long long)all);
     if (rank < 2) return;
-    cli_text_add(out, "    - {reshape: back, shape: [");
-    for (int i = 0; i < rank; i++) {
-        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims[i]);
-    }
-    cli_text_add(out, "]}\n");
+    cli_text_add(out, "    - {reshape: back, shape: %s}\n", cli_dims_of(rank, dims).text);
 }
 
 /* Held-back examples may be longer than those of `train`. */

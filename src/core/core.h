@@ -233,6 +233,15 @@ dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item);
 const dt_item_kind *dt__item_kind_named(const dt_ctx *ctx, const dt_key *key, const char *name);
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
+/* In a function with `...` behind `format`: writes the text of both to size bytes, cut if it is
+ * longer. */
+#define DT__FORMAT(text, size, format)                                                             \
+    do {                                                                                           \
+        va_list dt__list;                                                                          \
+        va_start(dt__list, format);                                                                \
+        vsnprintf(text, size, format, dt__list);                                                   \
+        va_end(dt__list);                                                                          \
+    } while (0)
 /* Logs one line. */
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 /* The same, unless the context has said this line: a file may be opened several times. */

@@ -6,7 +6,6 @@
 #include "core/threads.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 dt_status dt_set_products(dt_ctx *ctx, int products)
@@ -233,10 +232,7 @@ void dt__say(dt_ctx *ctx, const char *format, ...)
 {
     if (ctx->log == NULL) return;
     char line[DT__MESSAGE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(line, sizeof line, format);
     ctx->log(ctx->log_user, line);
 }
 
@@ -244,10 +240,7 @@ void dt__say_once(dt_ctx *ctx, const char *format, ...)
 {
     if (ctx->log == NULL) return;
     char line[DT__MESSAGE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(line, sizeof line, format);
     const uint64_t hash = dt__hash_name(line, strlen(line)) | 1; /* never 0 */
     for (int i = 0; i < DT__SAID; i++) {
         if (ctx->said[i] == hash) return;

@@ -8,10 +8,7 @@ void dt__refusals_add(dt__refusals *r, const char *format, ...)
 {
     char line[320] = "\n  ";
     const size_t room = sizeof r->text - r->used;
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(line + 3, sizeof line - 3, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(line + 3, sizeof line - 3, format);
     if (strstr(r->text, line) != NULL) return;
     r->n++;
     if (strlen(line) + 120 > room) r->hidden++;
@@ -39,7 +36,6 @@ void dt__refusals_add_place(dt__refusals *r, const char *where, const char *why)
 dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, dt_status status, const char *head, ...)
 {
     char what[160];
-    va_list arguments;
     for (int i = 0; i < r->n_reasons; i++) {
         char more[40] = "";
         if (r->reason[i].more > 0) {
@@ -52,8 +48,6 @@ dt_status dt__refusals_end(dt_ctx *ctx, dt__refusals *r, dt_status status, const
         snprintf(r->text + r->used, sizeof r->text - r->used, "\n  and %lld more",
                  (long long)r->hidden);
     }
-    va_start(arguments, head);
-    vsnprintf(what, sizeof what, head, arguments);
-    va_end(arguments);
+    DT__FORMAT(what, sizeof what, head);
     return dt_fail(ctx, status, "%s:%s", what, r->text);
 }

@@ -193,30 +193,32 @@ dt_status dt__handle_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t
     return DT_OK;
 }
 
+/* Gives a new handle its storage; NULL: NOMEM, and the handle is freed. */
+static dt_status put_storage(dt_tensor **x, dt__storage *storage)
+{
+    (*x)->storage = storage;
+    if (storage != NULL) return DT_OK;
+    dt_tensor_free(*x);
+    *x = NULL;
+    return DT_ERR_NOMEM;
+}
+
 dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                 dt_tensor **out)
 {
-    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
     size_t bytes = 0;
+    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
     dt__dtype_bytes(dtype, (*out)->count, &bytes);
-    (*out)->storage = dt__storage_create(ctx, bytes);
-    if ((*out)->storage != NULL) return DT_OK;
-    dt_tensor_free(*out);
-    *out = NULL;
-    return DT_ERR_NOMEM;
+    return put_storage(out, dt__storage_create(ctx, bytes));
 }
 
 dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                    dt_tensor **out)
 {
-    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
     size_t bytes = 0;
+    DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
     dt__dtype_bytes(dtype, (*out)->count, &bytes);
-    (*out)->storage = dt__storage_promise(ctx, bytes);
-    if ((*out)->storage != NULL) return DT_OK;
-    dt_tensor_free(*out);
-    *out = NULL;
-    return DT_ERR_NOMEM;
+    return put_storage(out, dt__storage_promise(ctx, bytes));
 }
 
 dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
@@ -224,11 +226,7 @@ dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const i
 {
     if (!dt__is_float(dtype)) return dt_tensor_create(ctx, dtype, rank, dims, out);
     DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
-    (*out)->storage = dt__storage_create(ctx, 0);
-    if ((*out)->storage != NULL) return DT_OK;
-    dt_tensor_free(*out);
-    *out = NULL;
-    return DT_ERR_NOMEM;
+    return put_storage(out, dt__storage_create(ctx, 0));
 }
 
 dt_status dt_tensor_create(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,

@@ -441,11 +441,8 @@ dt_status dt__array_store_fields(dt__array_store *s, const dt_columns *c)
 static dt_status copy_text(dt__array_store *s, const char **text)
 {
     if (*text == NULL) return DT_OK;
-    char *copy = dt__block_list_add(s->ctx, &s->texts, strlen(*text) + 1);
-    if (copy == NULL) return DT_ERR_NOMEM;
-    strcpy(copy, *text);
-    *text = copy;
-    return DT_OK;
+    *text = dt__block_list_text(s->ctx, &s->texts, "%s", *text);
+    return *text != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
 dt_status dt__array_store_series(dt__array_store *s, const dt_series_options *o)

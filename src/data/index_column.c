@@ -1,5 +1,7 @@
 /* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a
  * model that reads one learns the order of the file. */
+#include "core/text/row_named.h"
+#include "core/order.h"
 #include "data/index_column.h"
 
 #include <ctype.h>
@@ -23,16 +25,7 @@ static bool is_index_name(const char *small)
                                          "no.",       "num",      "#",         "row_number",
                                          "rowname",   "rownames", "row_names", "sample_id",
                                          "record_id", "level_0" };
-    for (int i = 0; i < DT__COUNT_OF(names); i++) {
-        if (strcmp(names[i], small) == 0) return true;
-    }
-    return false;
-}
-
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
+    return DT__IS_ONE_OF(small, names);
 }
 
 /* Whether row i is v[0] + i. */
@@ -71,7 +64,7 @@ dt_status dt__is_index_column(dt_ctx *ctx, const char *name, const dt__column *c
     float *sorted = dt__alloc_array(ctx, c->n, sizeof *sorted);
     if (sorted == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < c->n; i++) sorted[i] = c->v[i * c->step];
-    qsort(sorted, (size_t)c->n, sizeof *sorted, by_value);
+    qsort(sorted, (size_t)c->n, sizeof *sorted, dt__by_float);
     *out = sorted[0] >= 0 && are_different(sorted, c->n, !unnamed);
     dt__release(ctx, sorted);
     return DT_OK;

@@ -1,5 +1,7 @@
 /* What the targets of arrays look like: how many different numbers there are, whether rows are in
  * the order of time, and which columns number them. */
+#include "core/text/row_named.h"
+#include "core/order.h"
 #include "data/arrays.h"
 #include "data/index_column.h"
 
@@ -7,12 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static int by_value(const void *a, const void *b)
-{
-    const float x = *(const float *)a, y = *(const float *)b;
-    return (x > y) - (x < y);
-}
 
 /* The names that columns of times have, or parts of them. */
 static bool is_time(const char *name)
@@ -27,10 +23,7 @@ static bool is_time(const char *name)
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         if (strstr(small, parts[i]) != NULL) return true;
     }
-    for (int i = 0; i < DT__COUNT_OF(whole); i++) {
-        if (strcmp(small, whole[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(small, whole);
 }
 
 /* Whether a column rises and never falls. `x` has room for an example. */
@@ -104,7 +97,7 @@ dt_status dt_dataset_look(const dt_dataset *d, dt_target_look *out)
     float *v = dt__alloc_array(d->ctx, n, sizeof *v);
     if (v == NULL) return DT_ERR_NOMEM;
     memcpy(v, dt__array_target(d, 0), (size_t)n * sizeof *v);
-    qsort(v, (size_t)n, sizeof *v, by_value);
+    qsort(v, (size_t)n, sizeof *v, dt__by_float);
     out->columns = d->arrays->outputs;
     out->is_integer = out->is_bits = true;
     out->least = (double)v[0];

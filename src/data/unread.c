@@ -40,10 +40,7 @@ static void put(char *text, size_t size, const char *format, ...) DT_PRINTF(3, 4
 static void put(char *text, size_t size, const char *format, ...)
 {
     const size_t used = strlen(text);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text + used, size - used, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text + used, size - used, format);
 }
 
 void dt__unread_text(const dt__unread *u, char *text, size_t size)

@@ -2,6 +2,7 @@
 #include "io/graph_info.h"
 
 #include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/ending.h"
 #include "core/text/json.h"
 
@@ -10,11 +11,8 @@
 
 const char *dt__look_copy(dt__look *l, const char *text)
 {
-    const size_t n = strlen(text) + 1;
-    char *to = dt__block_list_add(l->ctx, &l->info->memory, n);
-    if (to == NULL) return NULL;
-    memcpy(to, text, n);
-    dt_text_clean(to);
+    char *to = dt__block_list_text(l->ctx, &l->info->memory, "%s", text);
+    if (to != NULL) dt_text_clean(to);
     return to;
 }
 
@@ -47,16 +45,10 @@ dt_status dt__look_refusal(dt__look *l, const char *text)
     return info->refusal[info->n_refusals++] == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(((const dt_graph_operator *)left)->name,
-                  ((const dt_graph_operator *)right)->name);
-}
-
 static int by_count(const void *left, const void *right)
 {
     const dt_graph_operator *a = left, *b = right;
-    return a->count != b->count ? (a->count < b->count ? 1 : -1) : by_name(left, right);
+    return a->count != b->count ? (a->count < b->count ? 1 : -1) : dt__by_text(left, right);
 }
 
 /* One entry for each name, the most frequent first. */
@@ -65,7 +57,7 @@ static void count_operators(dt__look *l)
     dt_graph_operator *o = l->operator_;
     int64_t n = 0;
     if (l->info->n_operators == 0) return;
-    qsort(o, (size_t)l->info->n_operators, sizeof *o, by_name);
+    qsort(o, (size_t)l->info->n_operators, sizeof *o, dt__by_text);
     for (int64_t i = 0; i < l->info->n_operators; i++) {
         if (n > 0 && strcmp(o[n - 1].name, o[i].name) == 0) o[n - 1].count++;
         else o[n++] = o[i];

@@ -4,6 +4,7 @@
  * Tensors share the text of their path as their name, for messages; the text is reference-counted,
  * so it outlives the module while a tape uses it. A tied parameter is named by the first of its
  * paths in the order of visiting. */
+#include "core/text/row_named.h"
 #include "nn/module.h"
 
 #include <string.h>
@@ -17,10 +18,7 @@ void dt__module_changed(dt_module *m)
 
 dt__entry *dt__entry_find(const dt_module *m, const char *name)
 {
-    for (int64_t i = 0; i < m->n_entries; i++) {
-        if (strcmp(m->entries[i].name, name) == 0) return &m->entries[i];
-    }
-    return NULL;
+    return dt__row_named(m->entries, m->n_entries, sizeof *m->entries, name);
 }
 
 static bool has_child(const dt_module *m, const char *name)

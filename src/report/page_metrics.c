@@ -1,4 +1,5 @@
 /* Metrics by their names in files (docs/run.md has their formulas). */
+#include "core/text/row_named.h"
 #include "report/parts.h"
 
 #include <math.h>
@@ -27,10 +28,7 @@ static const dt__page_metric metrics[] = {
 static const dt__page_metric *find(const char *name)
 {
     const char *dot = strrchr(name, '.'), *measure = dot == NULL ? name : dot + 1;
-    for (int i = 0; i < DT__COUNT_OF(metrics); i++) {
-        if (strcmp(metrics[i].name, measure) == 0) return &metrics[i];
-    }
-    return NULL;
+    return DT__ROW_NAMED(metrics, measure);
 }
 
 bool dt__page_metric_is_known(const char *name) { return find(name) != NULL; }

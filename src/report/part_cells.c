@@ -1,8 +1,6 @@
 /* Many runs as cells: a row for each recipe, mean and deviation, and what is left out. */
 #include "report/run_cells.h"
 
-#include <math.h>
-
 /* The result is beside the name, where a narrow screen shows it. */
 static void put_heads(dt__chars *t, const dt__cells *c)
 {

@@ -1,4 +1,5 @@
 /* The first screen: what was trained, how good its integer form is, how much smaller. */
+#include "core/text/row_named.h"
 #include "report/parts.h"
 
 #include <math.h>
@@ -115,10 +116,7 @@ static bool is_size(const char *name)
 {
     static const char *const sizes[] = { "bytes", "bits_per_weight", "samples_per_s",
                                          "tokens_per_s" };
-    for (int i = 0; i < DT__COUNT_OF(sizes); i++) {
-        if (strcmp(name, sizes[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(name, sizes);
 }
 
 /* Columns are the metrics of the first row that there is. */

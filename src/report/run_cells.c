@@ -1,4 +1,5 @@
 /* Groups runs by recipe (run_cells.h). A hash of keys and values tells recipes apart first. */
+#include "core/text/row_named.h"
 #include "report/run_cells.h"
 
 #include <detent/experimental/report.h>
@@ -12,10 +13,7 @@ static bool is_free(const char *path)
 {
     static const char *const paths[] = { "run.dir", "run.seed", "run.threads", "data.split.fold",
                                          "run.report" };
-    for (int i = 0; i < DT__COUNT_OF(paths); i++) {
-        if (strcmp(path, paths[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(path, paths);
 }
 
 static uint64_t hash_text(uint64_t hash, const char *text) /* FNV-1a, with the NUL */
@@ -144,10 +142,7 @@ static void find_best(dt__cells *c)
 
 static bool is_listed(const dt__cells *c, const char *path)
 {
-    for (int64_t k = 0; k < c->n_keys; k++) {
-        if (strcmp(c->key[k], path) == 0) return true;
-    }
-    return false;
+    return dt__row_named(c->key, c->n_keys, sizeof *c->key, path) != NULL;
 }
 
 static bool differs(const dt__cells *c, const char *path)

@@ -4,6 +4,7 @@
  *     SWEEP/NAME/         a run of it: has recipe.yaml
  *     SWEEP/NAME.failed   why a run failed;  NAME.refused: why a recipe cannot be */
 #include "report/run_list.h"
+#include "core/order.h"
 
 #include "core/system/atomic_file.h"
 #include "core/system/system_calls.h"
@@ -106,16 +107,6 @@ static dt_status read_plan(dt__run_list *l, const char *path)
     return s;
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-static int by_left_name(const void *a, const void *b)
-{
-    return strcmp(((const dt__left_out *)a)->dir, ((const dt__left_out *)b)->dir);
-}
-
 static dt_status add_sweep(dt__run_list *l, const char *dir)
 {
     const int64_t first = l->n, first_left = l->n_left;
@@ -131,10 +122,9 @@ static dt_status add_sweep(dt__run_list *l, const char *dir)
     if (l->n == first && l->n_left == first_left) {
         return dt_fail(l->ctx, DT_ERR_IO, "the sweep '%s' has no run yet", dir);
     }
-    if (l->n > first) qsort(l->dir + first, (size_t)(l->n - first), sizeof *l->dir, by_name);
+    if (l->n > first) qsort(l->dir + first, (size_t)(l->n - first), sizeof *l->dir, dt__by_text);
     if (l->n_left > first_left) {
-        qsort(l->left + first_left, (size_t)(l->n_left - first_left), sizeof *l->left,
-              by_left_name);
+        qsort(l->left + first_left, (size_t)(l->n_left - first_left), sizeof *l->left, dt__by_text);
     }
     return DT_OK;
 }

@@ -22,10 +22,7 @@ void dt__out_text(dt__out *o, const char *text) { dt__out_bytes(o, text, strlen(
 void dt__out_format(dt__out *o, const char *format, ...)
 {
     char text[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     dt__out_text(o, text);
 }
 

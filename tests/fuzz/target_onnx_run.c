@@ -1,7 +1,7 @@
 /* An ONNX file, run by the interpreter of --verify on inputs of zeros. */
 #include "fuzz.h"
 
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 #include "onnx_graph.h"
 #include "saved.h"
 

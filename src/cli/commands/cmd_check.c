@@ -10,17 +10,13 @@ static void report(const dt_file *file, const char *path)
             hashed ? "hash and values verified" : "structure verified; it has no hash of detent");
 }
 
-int cli_check(const cli_args *args)
+int cli_check(const cli_args *args, dt_ctx *ctx)
 {
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     dt_file *file = NULL;
     dt_status s = dt_file_open(ctx, args->words[0], &file);
     if (s == DT_OK) s = dt_model_check(file);
     if (s == DT_OK) report(file, args->words[0]);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
     dt_file_close(file);
-    dt_ctx_free(ctx);
     return status;
 }

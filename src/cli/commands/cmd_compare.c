@@ -25,20 +25,15 @@ static int read_form(const cli_args *args, int *form)
     return cli_fail(args, CLI_USAGE, "--seeds, --csv, --latex and --markdown exclude each other");
 }
 
-int cli_compare(const cli_args *args)
+int cli_compare(const cli_args *args, dt_ctx *ctx)
 {
     dt_compare_options o = { .columns = screen_width(stdout) };
     int status = cli_read_count(args, SEEDS, INT_MAX, &o.seeds);
     if (status == CLI_DONE) status = read_form(args, &o.form);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 1, &ctx);
-    if (opened != CLI_DONE) return opened;
     const dt_status s = dt_report_compare(ctx, args->words, args->n_words, &o, cli_stdout, NULL);
     const bool wrong = s == DT_ERR_ARG;
-    status = s == DT_OK ? cli_written(s)
-             : wrong    ? cli_fail(args, CLI_USAGE, "%s", dt_error(ctx))
-                        : cli_fail_file(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return s == DT_OK ? cli_written(s)
+           : wrong    ? cli_fail(args, CLI_USAGE, "%s", dt_error(ctx))
+                      : cli_fail_file(args, ctx);
 }

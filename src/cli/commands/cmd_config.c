@@ -136,7 +136,7 @@ static int keys(const cli_args *args, dt_ctx *ctx)
     return cli_written(dt_recipe_markdown(ctx, cli_stdout, NULL));
 }
 
-int cli_config(const cli_args *args)
+int cli_config(const cli_args *args, dt_ctx *ctx)
 {
     static const struct {
         const char *name;
@@ -163,10 +163,5 @@ int cli_config(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "usage: detent config %s%s", verb,
                         verbs[i].wants_recipe ? " RECIPE [key=value ...]" : "");
     }
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 1, &ctx);
-    if (opened != CLI_DONE) return opened;
-    const int status = verbs[i].run(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return verbs[i].run(args, ctx);
 }

@@ -134,15 +134,10 @@ static int run(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-int cli_convert(const cli_args *args)
+int cli_convert(const cli_args *args, dt_ctx *ctx)
 {
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the converted model");
     }
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
-    const int status = run(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return run(args, ctx);
 }

@@ -219,15 +219,11 @@ static void print_json(const doctor *d)
     puts("]}");
 }
 
-int cli_doctor(const cli_args *args)
+int cli_doctor(const cli_args *args, dt_ctx *ctx)
 {
     doctor d = { .n_advice = 0 };
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     const dt_status s = examine(ctx, &d);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
-    dt_ctx_free(ctx);
     if (status != CLI_DONE) return status;
     advise_about_processor(&d);
     advise_about_threads(&d);

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
 
@@ -212,14 +211,9 @@ static int run(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-int cli_eval(const cli_args *args)
+int cli_eval(const cli_args *args, dt_ctx *ctx)
 {
     const int apart = cli_check_apart(args, args->option[OUTPUTS]);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
-    const int status = run(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return run(args, ctx);
 }

@@ -317,7 +317,7 @@ static int load_and_write(const cli_args *args, dt_ctx *ctx, const dt_exporter *
     return status;
 }
 
-int cli_export(const cli_args *args)
+int cli_export(const cli_args *args, dt_ctx *ctx)
 {
     dt_export_options options = dt_export_defaults();
     const char *name = args->option[FORMAT];
@@ -337,10 +337,5 @@ int cli_export(const cli_args *args)
         cli_say_replaced(args, bad.text);
     }
     if (args->option[QUIET] == NULL) options.note = print_note;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
-    status = load_and_write(args, ctx, e, &options);
-    dt_ctx_free(ctx);
-    return status;
+    return load_and_write(args, ctx, e, &options);
 }

@@ -314,7 +314,7 @@ static int import_graph(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-int cli_import(const cli_args *args)
+int cli_import(const cli_args *args, dt_ctx *ctx)
 {
     const bool weights = args->option[NETWORK] != NULL;
     int status = weights ? check_weights(args) : check_graph(args);
@@ -322,10 +322,5 @@ int cli_import(const cli_args *args)
         status = cli_check_apart(args, args->option[OUTPUT]);
     }
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    status = cli_open(args, 0, &ctx);
-    if (status != CLI_DONE) return status;
-    status = weights ? import_weights_of(args, ctx) : import_graph(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return weights ? import_weights_of(args, ctx) : import_graph(args, ctx);
 }

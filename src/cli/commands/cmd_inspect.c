@@ -435,9 +435,8 @@ static void print_json_row(look *l, const row *r)
     if (*r->state != 0) printf(", \"state\": \"%s\"", r->state);
     if (r->g_idx) fputs(", \"g_idx\": true", stdout);
     if (r->experts > 0) printf(", \"experts\": %lld", (long long)r->experts);
-    fputs(", \"shape\": [", stdout);
-    for (int i = 0; i < r->rank; i++) printf(i == 0 ? "%lld" : ", %lld", (long long)r->dims[i]);
-    printf("], \"count\": %lld, \"bytes\": %zu, \"bits\": ", (long long)r->count, r->bytes);
+    printf(", \"shape\": %s, \"count\": %lld, \"bytes\": %zu, \"bits\": ",
+           cli_dims_of(r->rank, r->dims).text, (long long)r->count, r->bytes);
     cli_json_number(bits_of(r->bytes, r->count));
     fputs("}", stdout);
 }
@@ -550,9 +549,8 @@ static int print_file(const cli_args *args, dt_ctx *ctx)
 /* A folder of C files has a page that says what it is. */
 static bool is_c_folder(const char *path) { return !is_graph(path) && dt_export_is_file(path); }
 
-int cli_inspect(const cli_args *args)
+int cli_inspect(const cli_args *args, dt_ctx *ctx)
 {
-    dt_ctx *ctx;
     if (is_c_folder(args->words[0])) {
         return cli_fail(args, CLI_BAD_FILE,
                         "%s: an export of format c; its README.md says what it holds, and 'detent "
@@ -567,11 +565,7 @@ int cli_inspect(const cli_args *args)
                         "--layers, --graph and --device are of a model of detent; 'detent import' "
                         "makes one");
     }
-    int status = cli_open(args, 1, &ctx);
-    if (status != CLI_DONE) return status;
-    status = graph      ? print_graph_file(args, ctx)
-             : of_model ? print_model(args, ctx)
-                        : print_file(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return graph      ? print_graph_file(args, ctx)
+           : of_model ? print_model(args, ctx)
+                      : print_file(args, ctx);
 }

@@ -46,7 +46,7 @@ static int merge(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-int cli_merge(const cli_args *args)
+int cli_merge(const cli_args *args, dt_ctx *ctx)
 {
     const char *to = args->option[OUTPUT];
     if (to == NULL) {
@@ -54,10 +54,5 @@ int cli_merge(const cli_args *args)
     }
     const int apart = cli_check_apart(args, to);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
-    const int status = merge(args, ctx);
-    dt_ctx_free(ctx);
-    return status;
+    return merge(args, ctx);
 }

@@ -307,15 +307,6 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
 
 /* ---- models without detent.data ------------------------------------------------------------- */
 
-static void put_dims(cli_text *out, const dt_ints *dims)
-{
-    cli_text_add(out, "\"input\": [");
-    for (int i = 0; i < dims->n; i++) {
-        cli_text_add(out, i == 0 ? "%lld" : ", %lld", (long long)dims->v[i]);
-    }
-    cli_text_add(out, "]");
-}
-
 /* What is known of a model that was imported, or written in C: a list of layers has the shapes of
  * its inputs. Numbers come in as they are, and go out. */
 static bool describe(const dt_model_info *info, cli_text *out)
@@ -330,11 +321,13 @@ static bool describe(const dt_model_info *info, cli_text *out)
         all.v[0] += count;
     }
     cli_text_add(out, "{\"target\": \"values\", ");
-    put_dims(out, o->input.n == 1 ? &o->input.shape[0] : &all);
+    const dt_ints *dims = o->input.n == 1 ? &o->input.shape[0] : &all;
+    cli_text_add(out, "\"input\": %s", cli_dims_of(dims->n, dims->v).text);
     for (int i = 0; i < o->input.n && o->input.n > 1; i++) {
         cli_text_add(out, i == 0 ? ", \"inputs\": [{\"name\": \"%s\", " : ", {\"name\": \"%s\", ",
                      o->input.name[i]);
-        put_dims(out, &o->input.shape[i]);
+        cli_text_add(out, "\"input\": %s",
+                     cli_dims_of(o->input.shape[i].n, o->input.shape[i].v).text);
         cli_text_add(out, i + 1 < o->input.n ? "}" : "}]");
     }
     cli_text_add(out, "}");
@@ -368,13 +361,10 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     return status;
 }
 
-int cli_predict(const cli_args *args)
+int cli_predict(const cli_args *args, dt_ctx *ctx)
 {
     int top = 0, status = read_top(args, &top);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     dt_module *m = NULL;
     dt_model_info info;
     if (dt_model_load(ctx, args->words[0], &m, &info) != DT_OK) {
@@ -385,6 +375,5 @@ int cli_predict(const cli_args *args)
         dt_model_info_free(ctx, &info);
         dt_module_free(m);
     }
-    dt_ctx_free(ctx);
     return status;
 }

@@ -142,17 +142,13 @@ static int is_model(const cli_args *args, dt_ctx *ctx, bool *out)
     return CLI_DONE;
 }
 
-int cli_quantize(const cli_args *args)
+int cli_quantize(const cli_args *args, dt_ctx *ctx)
 {
     bool model = false;
     if (args->option[OUTPUT] == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the codes");
     }
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     int status = is_model(args, ctx, &model);
     if (status == CLI_DONE) status = (model ? quantize_model : quantize_tensors)(args, ctx);
-    dt_ctx_free(ctx);
     return status;
 }

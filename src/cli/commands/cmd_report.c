@@ -91,20 +91,16 @@ static int check_output(const cli_args *args, const char *path)
                     path);
 }
 
-int cli_report(const cli_args *args)
+int cli_report(const cli_args *args, dt_ctx *ctx)
 {
     dt_report_options o = { .output = args->option[OUTPUT] };
     const int apart = check_output(args, o.output);
     if (apart != CLI_DONE) return apart;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 1, &ctx);
-    if (opened != CLI_DONE) return opened;
     const bool live = args->option[LIVE] != NULL;
     const dt_status s =
         live ? write_live(args, ctx, &o) : dt_report_write(ctx, args->words, args->n_words, &o);
     const int status = s == DT_OK ? CLI_DONE : cli_fail_file(args, ctx);
     if (s == DT_OK && o.output != NULL) printf("%s\n", o.output);
     else if (s == DT_OK) printf("%s/report.html\n", args->words[0]);
-    dt_ctx_free(ctx);
     return status;
 }

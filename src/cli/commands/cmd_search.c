@@ -120,20 +120,16 @@ static int search(const cli_args *args, dt_ctx *ctx, int64_t budget, int seeds)
     return result;
 }
 
-int cli_search(const cli_args *args)
+int cli_search(const cli_args *args, dt_ctx *ctx)
 {
     int seeds = 1;
     int64_t budget = 0;
     int status = read_budget(args, &budget);
     if (status == CLI_DONE) status = cli_read_count(args, SEEDS, 100, &seeds);
     if (status != CLI_DONE) return status;
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
     dt_recipe *recipe = NULL; /* read once by itself, so that all of its errors are shown */
     status = cli_read_recipe(args, ctx, 0, false, &recipe);
     dt_recipe_free(recipe);
     if (status == CLI_DONE) status = search(args, ctx, budget, seeds);
-    dt_ctx_free(ctx);
     return status;
 }

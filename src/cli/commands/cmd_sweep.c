@@ -173,7 +173,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
     return CLI_DONE;
 }
 
-int cli_sweep(const cli_args *args)
+int cli_sweep(const cli_args *args, dt_ctx *ctx)
 {
     int seeds = 0, folds = 0;
     int status = cli_read_count(args, SEEDS, 100, &seeds);
@@ -187,8 +187,6 @@ int cli_sweep(const cli_args *args)
         return cli_fail(args, CLI_USAGE, "expected FILE, which names keys and values, or --folds");
     }
     const int words = described ? 2 : 1;
-    dt_ctx *ctx = NULL;
-    if (status == CLI_DONE) status = cli_open(args, 0, &ctx);
     if (status != CLI_DONE) return status;
     const dt_sweep_source source = { .recipe = { .path = args->words[0],
                                                  .overrides = args->words + words,
@@ -210,6 +208,5 @@ int cli_sweep(const cli_args *args)
         status = cli_fail_source(args, ctx, args->words[0]);
     }
     dt_sweep_free(s);
-    dt_ctx_free(ctx);
     return status;
 }

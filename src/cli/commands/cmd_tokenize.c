@@ -199,15 +199,11 @@ static int decode(const cli_args *args, dt_ctx *ctx, const dt_tokenizer *k)
     return status;
 }
 
-int cli_tokenize(const cli_args *args)
+int cli_tokenize(const cli_args *args, dt_ctx *ctx)
 {
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 1, &ctx);
-    if (opened != CLI_DONE) return opened;
     dt_tokenizer *k = NULL;
     int status = make_tokenizer(args, ctx, &k);
     if (status == CLI_DONE) status = (args->option[DECODE] != NULL ? decode : encode)(args, ctx, k);
     dt_tokenizer_free(k);
-    dt_ctx_free(ctx);
     return status;
 }

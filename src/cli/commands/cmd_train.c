@@ -166,7 +166,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
 }
 
 /* The runs of a sweep of the recipe as it is: options of both commands have the same places. */
-static int train_folds(const cli_args *args, const char *name)
+static int train_folds(const cli_args *args, dt_ctx *ctx, const char *name)
 {
     if (args->option[RESUME] != NULL) {
         return cli_fail(args, CLI_USAGE,
@@ -178,33 +178,29 @@ static int train_folds(const cli_args *args, const char *name)
         return cli_fail(args, CLI_USAGE, "'%s': expected key=value, or ~key, behind the recipe",
                         args->words[1]);
     }
-    return cli_sweep(args);
+    return cli_sweep(args, ctx);
 }
 
 /* run.folds, as --folds. */
-static int train_folds_of(const cli_args *args, int64_t folds)
+static int train_folds_of(const cli_args *args, dt_ctx *ctx, int64_t folds)
 {
     char text[24];
     cli_args changed = *args;
     snprintf(text, sizeof text, "%lld", (long long)folds);
     changed.option[FOLDS] = text;
-    return train_folds(&changed, "run.folds");
+    return train_folds(&changed, ctx, "run.folds");
 }
 
-int cli_train(const cli_args *args)
+int cli_train(const cli_args *args, dt_ctx *ctx)
 {
     if (args->option[RESUME] != NULL && args->option[DRY_RUN] != NULL) {
         return cli_fail(args, CLI_USAGE, "--resume and --dry-run exclude each other");
     }
-    if (args->option[FOLDS] != NULL) return train_folds(args, "--folds");
-    dt_ctx *ctx;
-    const int opened = cli_open(args, 0, &ctx);
-    if (opened != CLI_DONE) return opened;
+    if (args->option[FOLDS] != NULL) return train_folds(args, ctx, "--folds");
     dt_recipe *recipe = NULL;
     int status = read_recipe(args, ctx, &recipe);
     const int64_t folds = status == CLI_DONE ? dt_recipe_get(recipe)->run.folds : 0;
     if (status == CLI_DONE && folds == 0) status = run(args, ctx, recipe);
     dt_recipe_free(recipe);
-    dt_ctx_free(ctx);
-    return folds > 0 ? train_folds_of(args, folds) : status;
+    return folds > 0 ? train_folds_of(args, ctx, folds) : status;
 }

@@ -15,16 +15,6 @@ typedef struct table {
     char peak[160]; /* the layer with the most RAM */
 } table;
 
-static void shape_text(const dt_shape *s, char text[160])
-{
-    size_t used = (size_t)snprintf(text, 160, "[");
-    for (int i = 0; i < s->rank && used < 130; i++) {
-        used += (size_t)snprintf(text + used, 160 - used, i == 0 ? "%lld" : ", %lld",
-                                 (long long)s->dims[i]);
-    }
-    snprintf(text + used, 160 - used, "]");
-}
-
 static const char *path_of(const dt_cost_row *row)
 {
     return row->module[0] != 0 ? row->module : "the model";
@@ -42,12 +32,10 @@ static void add(table *t, const dt_cost_row *row)
 static void put_row(void *user, const dt_cost_row *row)
 {
     table *t = user;
-    char shape[160];
     add(t, row);
-    shape_text(&row->output, shape);
     cli_table_put(&t->text, path_of(row));
     cli_table_put(&t->text, row->op);
-    cli_table_put(&t->text, shape);
+    cli_table_put(&t->text, cli_dims_of(row->output.rank, row->output.dims).text);
     cli_table_format(&t->text, "%lld", (long long)row->multiply_adds);
     if (t->clock > 0) cli_table_format(&t->text, "%.0f", row->instructions);
     cli_table_format(&t->text, "%zu", row->flash);
@@ -81,12 +69,11 @@ static void print_json_row(void *user, const dt_cost_row *row)
     fputs(t->rows == 0 ? "{\n  \"layers\": [\n    {\"layer\": " : ",\n    {\"layer\": ", stdout);
     add(t, row);
     cli_json_string(row->module);
-    printf(", \"op\": \"%s\", \"output\": [", row->op);
-    for (int i = 0; i < row->output.rank; i++) {
-        printf(i == 0 ? "%lld" : ", %lld", (long long)row->output.dims[i]);
-    }
-    printf("], \"multiply_adds\": %lld, \"flash\": %zu, \"ram\": %zu, \"peak\": %s",
-           (long long)row->multiply_adds, row->flash, row->ram, row->peak ? "true" : "false");
+    printf(
+        ", \"op\": \"%s\", \"output\": %s, \"multiply_adds\": %lld, \"flash\": %zu, \"ram\": %zu, "
+        "\"peak\": %s",
+        row->op, cli_dims_of(row->output.rank, row->output.dims).text,
+        (long long)row->multiply_adds, row->flash, row->ram, row->peak ? "true" : "false");
     if (t->clock > 0) printf(", \"instructions\": %.0f", row->instructions);
     fputs("}", stdout);
 }

@@ -10,17 +10,6 @@ typedef struct table {
     int64_t rows, parameters, multiply_adds, bytes;
 } table;
 
-static const char *shape_of(const dt_layer_row *row, char text[160])
-{
-    size_t used = (size_t)snprintf(text, 160, "[");
-    for (int i = 0; i < row->output.rank && used < 130; i++) {
-        used += (size_t)snprintf(text + used, 160 - used, i == 0 ? "%lld" : ", %lld",
-                                 (long long)row->output.dims[i]);
-    }
-    snprintf(text + used, 160 - used, "]");
-    return text;
-}
-
 static void add(table *t, const dt_layer_row *row)
 {
     t->rows++;
@@ -47,11 +36,10 @@ static void put_sizes(table *t, int64_t parameters, int64_t multiply_adds, int64
 static void put_row(void *user, const dt_layer_row *row)
 {
     table *t = user;
-    char text[160];
     add(t, row);
     cli_table_put(&t->text, row->path);
     cli_table_put(&t->text, row->type);
-    cli_table_put(&t->text, shape_of(row, text));
+    cli_table_put(&t->text, cli_dims_of(row->output.rank, row->output.dims).text);
     put_sizes(t, row->parameters, row->multiply_adds, row->bytes);
 }
 
@@ -68,11 +56,9 @@ static void print_json_row(void *user, const dt_layer_row *row)
     fputs(t->rows == 0 ? "\n  {\"layer\": " : ",\n  {\"layer\": ", stdout);
     add(t, row);
     cli_json_string(row->path);
-    printf(", \"type\": \"%s\", \"output\": [", row->type);
-    for (int i = 0; i < row->output.rank; i++) {
-        printf(i == 0 ? "%lld" : ", %lld", (long long)row->output.dims[i]);
-    }
-    printf("], \"parameters\": %lld, \"multiply_adds\": %lld, \"bytes\": %lld}",
+    printf(", \"type\": \"%s\", \"output\": %s, \"parameters\": %lld, \"multiply_adds\": %lld, "
+           "\"bytes\": %lld}",
+           row->type, cli_dims_of(row->output.rank, row->output.dims).text,
            (long long)row->parameters, (long long)row->multiply_adds, (long long)row->bytes);
 }
 

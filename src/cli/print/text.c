@@ -88,6 +88,18 @@ void cli_text_add(cli_text *t, const char *format, ...)
     if (t->used >= sizeof t->text) t->used = sizeof t->text - 1;
 }
 
+cli_dims cli_dims_of(int rank, const int64_t *dims)
+{
+    cli_dims of = { "[" };
+    size_t used = 1;
+    for (int i = 0; i < rank; i++) {
+        used += (size_t)snprintf(of.text + used, sizeof of.text - used, i == 0 ? "%lld" : ", %lld",
+                                 (long long)dims[i]);
+    }
+    snprintf(of.text + used, sizeof of.text - used, "]");
+    return of;
+}
+
 void cli_text_add_name(cli_text *t, const char *name)
 {
     const size_t first = t->used;

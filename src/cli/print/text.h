@@ -31,6 +31,11 @@ typedef struct cli_text {
 } cli_text;
 
 void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
+/* Extents: "[3, 28, 28]". */
+typedef struct cli_dims {
+    char text[192];
+} cli_dims;
+cli_dims cli_dims_of(int rank, const int64_t *dims);
 /* A name from a file, cleaned (dt_text_clean). */
 void cli_text_add_name(cli_text *t, const char *name);
 

@@ -5,6 +5,9 @@
 
 #include "core/core.h"
 
+#include <pthread.h>
+#include <stddef.h>
+
 typedef struct dt__function {
     const char *name;
     size_t offset; /* of its pointer in the library's table */
@@ -14,5 +17,20 @@ typedef struct dt__function {
  * stays for ever, or NULL, with the reason in `why`. */
 void *dt__library_load(const char *file, const dt__function *functions, int n, void *table,
                        char why[256]);
+
+/* Defines `const char *loader(void)`, which loads `file` once into `table` by the list `functions`
+ * of the file: NULL, or why that is not possible. */
+#define DT__LIBRARY_LOADER(loader, file, table)                                                    \
+    static char why[256];                                                                          \
+    static void load(void)                                                                         \
+    {                                                                                              \
+        dt__library_load(file, functions, DT__COUNT_OF(functions), &table, why);                   \
+    }                                                                                              \
+    const char *loader(void)                                                                       \
+    {                                                                                              \
+        static pthread_once_t once = PTHREAD_ONCE_INIT;                                            \
+        pthread_once(&once, load);                                                                 \
+        return why[0] == 0 ? NULL : why;                                                           \
+    }
 
 #endif

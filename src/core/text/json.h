@@ -65,6 +65,8 @@ typedef struct dt__chars {
     char *bytes; /* to be freed with dt__release */
     size_t used, capacity;
     bool failed;
+    /* how dt__put_value writes texts, with blanks behind `,` and `:`; NULL: JSON without blanks */
+    void (*word)(struct dt__chars *t, const char *text);
 } dt__chars;
 
 void dt__put(dt__chars *t, const char *bytes, size_t n);
@@ -132,6 +134,8 @@ const char *dt__chars_text(dt__chars *t);
 /* Writes the options as one object: all keys of the table, except those whose `given` flag is
  * false. */
 void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
+/* The value of one key of options. */
+void dt__put_value(dt__chars *t, const dt_key *key, const void *options);
 /* Reads it. FORMAT if a key is unknown, missing or repeated, or a value has the wrong type or
  * range. Strings live as long as j->strings, items as long as *j->blocks. In items, keys with a
  * default may be missing. */

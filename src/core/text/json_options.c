@@ -15,7 +15,10 @@ static bool *given_of(const dt_key *key, void *options)
 
 /* ---- writing ------------------------------------------------------------------------------ */
 
-static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count);
+static void put_word(dt__chars *t, const char *text)
+{
+    (t->word == NULL ? dt__put_quoted : t->word)(t, text == NULL ? "" : text);
+}
 
 static void put_list(dt__chars *t, const dt_key *key, const char *elements, int64_t count)
 {
@@ -33,24 +36,26 @@ static void put_ints(dt__chars *t, const dt_ints *list)
     dt__put_text(t, "]");
 }
 
-/* A list of one is a number, as in recipes; a length below 0 stands for choice -1 - n. */
+/* A list of one is a number, as in recipes, unless there are choices in its place; a length below 0
+ * stands for choice -1 - n. */
 static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
 {
+    const bool is_list = list->n != 1 || key->choices != NULL;
     if (list->n < 0) {
-        dt__put_quoted(t, key->choices == NULL ? "" : key->choices[-1 - list->n]);
+        put_word(t, key->choices == NULL ? "" : key->choices[-1 - list->n]);
         return;
     }
-    if (list->n != 1) dt__put_text(t, "[");
+    if (is_list) dt__put_text(t, "[");
     for (int i = 0; dt__put_each(t, i, dt__min_i64(list->n, DT_MAX_REALS)); i++)
         dt__put_real(t, list->v[i]);
-    if (list->n != 1) dt__put_text(t, "]");
+    if (is_list) dt__put_text(t, "]");
 }
 
 static void put_strings(dt__chars *t, const dt_strings *list)
 {
     dt__put_text(t, "[");
     for (int i = 0; dt__put_each(t, i, dt__min_i64(list->n, DT_MAX_LIST)); i++)
-        dt__put_quoted(t, list->v[i]);
+        put_word(t, list->v[i]);
     dt__put_text(t, "]");
 }
 
@@ -62,7 +67,8 @@ static void put_shapes(dt__chars *t, const dt_shapes *shapes)
     }
     dt__put_text(t, "{");
     for (int i = 0; dt__put_each(t, i, dt__min_i64(shapes->n, DT_MAX_SHAPES)); i++) {
-        DT__PUT_ALL(t, DT__QUOTED(shapes->name[i] == NULL ? "" : shapes->name[i]), ":");
+        put_word(t, shapes->name[i]);
+        dt__put_text(t, t->word == NULL ? ":" : ": ");
         put_ints(t, &shapes->shape[i]);
     }
     dt__put_text(t, "}");
@@ -83,27 +89,26 @@ static void put_choice(dt__chars *t, const char *const *choices, int index)
 {
     int n = 0;
     while (choices[n] != NULL) n++;
-    dt__put_quoted(t, index >= 0 && index < n ? choices[index] : "");
+    put_word(t, index >= 0 && index < n ? choices[index] : "");
 }
 
-static void put_string(dt__chars *t, const char *text)
+void dt__put_value(dt__chars *t, const dt_key *key, const void *options)
 {
-    dt__put_quoted(t, text == NULL ? "" : text);
-}
-
-static void put_value(dt__chars *t, const dt_key *key, const void *field, int64_t count)
-{
+    const char *base = options;
+    const void *field = base + key->offset;
     switch (key->type) {
     case DT_KEY_BOOL: dt__put_text(t, *(const bool *)field ? "true" : "false"); break;
     case DT_KEY_INT: dt__put_integer(t, *(const int64_t *)field); break;
     case DT_KEY_REAL: dt__put_real(t, *(const double *)field); break;
     case DT_KEY_STRING:
-    case DT_KEY_PATH: put_string(t, *(const char *const *)field); break;
+    case DT_KEY_PATH: put_word(t, *(const char *const *)field); break;
     case DT_KEY_CHOICE: put_choice(t, key->choices, *(const int *)field); break;
     case DT_KEY_INTS: put_ints(t, field); break;
     case DT_KEY_STRINGS: put_strings(t, field); break;
     case DT_KEY_MAP: dt__put_options(t, key->keys, field); break;
-    case DT_KEY_LIST: put_list(t, key, field, count); break;
+    case DT_KEY_LIST:
+        put_list(t, key, field, *(const int64_t *)(const void *)(base + key->count));
+        break;
     case DT_KEY_SHAPES: put_shapes(t, field); break;
     case DT_KEY_ITEMS: put_items(t, field); break;
     case DT_KEY_REALS: put_reals(t, key, field); break;
@@ -118,11 +123,9 @@ void dt__put_options(dt__chars *t, const dt_key *keys, const void *options)
     dt__put_text(t, "{");
     for (const dt_key *key = keys; key->name != NULL; key++) {
         if (key->given != 0 && !*(const bool *)(base + key->given)) continue;
-        const int64_t count =
-            key->type == DT_KEY_LIST ? *(const int64_t *)(const void *)(base + key->count) : 0;
         dt__put_comma(t, &first);
         DT__PUT_ALL(t, DT__QUOTED(key->name), ":");
-        put_value(t, key, base + key->offset, count);
+        dt__put_value(t, key, options);
     }
     dt__put_text(t, "}");
 }
@@ -140,8 +143,9 @@ static dt_status check_range(const dt__json *j, const dt_key *key, double value)
     return dt__json_fail(j, "'%s' must be from %s to %s, not %s", key->name, least, most, text);
 }
 
-static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
+static dt_status read_int(dt__json *j, const dt_key *key, void *to)
 {
+    int64_t *out = to;
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_int(text, out) != DT__NUMBER) {
@@ -154,8 +158,9 @@ static dt_status read_int(dt__json *j, const dt_key *key, int64_t *out)
     return check_range(j, key, (double)*out);
 }
 
-static dt_status read_real(dt__json *j, const dt_key *key, double *out)
+static dt_status read_real(dt__json *j, const dt_key *key, void *to)
 {
+    double *out = to;
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_real(text, out) != DT__NUMBER) {
@@ -197,15 +202,29 @@ static dt_status check_length(const dt__json *j, const dt_key *key, int64_t n, i
                          (long long)most);
 }
 
-static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+static dt_status read_string(dt__json *j, const dt_key *key, void *out)
 {
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
-        DT__TRY(read_int(j, key, &out->v[out->n]));
+    (void)key;
+    return dt__json_string(j, out);
+}
+
+/* A list of at most `most` elements of `size` bytes. */
+static dt_status read_each(dt__json *j, const dt_key *key, int *n, int most,
+                           dt_status (*read)(dt__json *j, const dt_key *key, void *to), void *to,
+                           size_t size)
+{
+    *n = 0;
+    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), ++*n) {
+        if (*n == most) return check_length(j, key, most + 1, most);
+        DT__TRY(read(j, key, (char *)to + (size_t)*n * size));
     }
     DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_LIST);
+    return check_length(j, key, *n, most);
+}
+
+static dt_status read_ints(dt__json *j, const dt_key *key, dt_ints *out)
+{
+    return read_each(j, key, &out->n, DT_MAX_LIST, read_int, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
@@ -218,13 +237,7 @@ static dt_status read_reals(dt__json *j, const dt_key *key, dt_reals *out)
     }
     out->n = 1;
     if (dt__json_peek(j) != '[') return read_real(j, key, &out->v[0]);
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_REALS) return check_length(j, key, DT_MAX_REALS + 1, DT_MAX_REALS);
-        DT__TRY(read_real(j, key, &out->v[out->n]));
-    }
-    DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_REALS);
+    return read_each(j, key, &out->n, DT_MAX_REALS, read_real, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
@@ -238,13 +251,7 @@ static dt_status read_pair(dt__json *j, const dt_key *key, int64_t out[2])
 
 static dt_status read_strings(dt__json *j, const dt_key *key, dt_strings *out)
 {
-    out->n = 0;
-    for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']'), out->n++) {
-        if (out->n == DT_MAX_LIST) return check_length(j, key, DT_MAX_LIST + 1, DT_MAX_LIST);
-        DT__TRY(dt__json_string(j, &out->v[out->n]));
-    }
-    DT__TRY(j->status);
-    return check_length(j, key, out->n, DT_MAX_LIST);
+    return read_each(j, key, &out->n, DT_MAX_LIST, read_string, out->v, sizeof out->v[0]);
 }
 
 static dt_status read_shapes(dt__json *j, const dt_key *key, dt_shapes *out)

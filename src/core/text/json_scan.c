@@ -28,10 +28,7 @@ static void put_place(const dt__json *j, char *out, size_t size)
 dt_status dt__json_fail(const dt__json *j, const char *format, ...)
 {
     char rule[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(rule, sizeof rule, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(rule, sizeof rule, format);
     char place[64], text[DT__SHOWN];
     put_place(j, place, sizeof place);
     if (j->within == NULL) {

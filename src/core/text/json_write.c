@@ -75,7 +75,7 @@ void dt__put_comma(dt__chars *t, bool *first)
 
 bool dt__put_each(dt__chars *t, int64_t i, int64_t n)
 {
-    if (i > 0 && i < n) dt__put_text(t, ",");
+    if (i > 0 && i < n) dt__put_text(t, t->word == NULL ? "," : ", ");
     return i < n;
 }
 

@@ -8,11 +8,8 @@
 
 static void add(char text[DT_COLUMN_TEXT], const char *format, ...)
 {
-    va_list arguments;
     const size_t used = strlen(text);
-    va_start(arguments, format);
-    vsnprintf(text + used, DT_COLUMN_TEXT - used, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text + used, DT_COLUMN_TEXT - used, format);
 }
 
 static void add_number(const dt_column *c, char text[DT_COLUMN_TEXT])

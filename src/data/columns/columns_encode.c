@@ -13,7 +13,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 #define MOST_NUMBERS 12 /* of a field that is not one-hot: all parts of a time */
 #define DAY 86400.0

@@ -9,7 +9,6 @@
 #include "data/columns/columns.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 const char *const dt__column_types[] = { "number", "category", "boolean", "time", "ignore", NULL };

@@ -60,10 +60,7 @@ size_t dt__array_file_length(const char *name)
 dt_status dt__array_fail(const dt__array_file *a, dt_status status, const char *format, ...)
 {
     char text[DT__MESSAGE_SIZE];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(a->ctx, status, "'%s': %s", a->name, text);
 }
 

@@ -3,6 +3,7 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/system/atomic_file.h"
+#include "core/order.h"
 #include "core/text/ending.h"
 #include "core/pace.h"
 #include "core/system/system_calls.h"
@@ -41,11 +42,6 @@ static dt_status names_add(dt_ctx *ctx, names *list, const char *name)
     if (list->v[list->n] == NULL) return DT_ERR_NOMEM;
     list->n++;
     return DT_OK;
-}
-
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 typedef enum sought { FOLDERS, PNG_FILES, IMAGES } sought;
@@ -115,7 +111,7 @@ static dt_status list_folder(dt_ctx *ctx, const listing *l)
     const dt_status status = list_entries(ctx, open, l);
     closedir(open);
     names *out = l->out;
-    if (out->n > 0) qsort(out->v, (size_t)out->n, sizeof *out->v, by_bytes);
+    if (out->n > 0) qsort(out->v, (size_t)out->n, sizeof *out->v, dt__by_text);
     return status;
 }
 
@@ -151,7 +147,7 @@ static dt_status list_classes(dt_ctx *ctx, const char *folder, names *out, dt__u
 
 static dt_status list_class(reading *r, const names *classes, const char *name)
 {
-    char **found = bsearch(&name, classes->v, (size_t)classes->n, sizeof *classes->v, by_bytes);
+    char **found = bsearch(&name, classes->v, (size_t)classes->n, sizeof *classes->v, dt__by_text);
     if (found == NULL) {
         return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s' is a class of '%s', but not of '%s'", name,
                        r->folder, r->options->classes);

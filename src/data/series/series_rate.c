@@ -7,6 +7,7 @@
  * in f64. A row at most SAME steps behind u is at u. Targets and keys are the last ones. Moments
  * that lack a value which nothing fills in are no rows, so that they end windows. */
 #include "data/series/series.h"
+#include "core/order.h"
 
 #include "data/tables/csv_types.h"
 #include "data/tables/table_cache.h"
@@ -80,12 +81,6 @@ static column input_of(const sampling *a, int64_t k)
 
 /* ---- the usual step ------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Adds the steps between the values of a column. */
 static int64_t add_steps(const sampling *a, const column *c, double *step, int64_t n)
 {
@@ -123,7 +118,7 @@ static dt_status find_step(const dt__series *s, const dt__series_rows *r, double
             n = add_steps(&a, &c, step, n);
         }
         if (n == 0) continue;
-        qsort(step, (size_t)n, sizeof *step, by_size);
+        qsort(step, (size_t)n, sizeof *step, dt__by_double);
         if (step[n / 2] > *out) *out = step[n / 2];
     }
     dt__release(s->ctx, step);

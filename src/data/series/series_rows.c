@@ -1,5 +1,6 @@
 /* Series and times of the rows of tables, and their order. */
 #include "data/series/series.h"
+#include "core/order.h"
 
 #include "core/text/json.h"
 #include "data/tables/table_join.h"
@@ -161,12 +162,6 @@ void dt__series_rows_free(dt_ctx *ctx, dt__series_rows *r)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of the steps of time inside of series, the upper one of two; 0: there is none. */
 static dt_status find_step(const dt__series *s, const dt__series_rows *r, double *out)
 {
@@ -179,7 +174,7 @@ static dt_status find_step(const dt__series *s, const dt__series_rows *r, double
             if (row[i].series == row[i - 1].series) step[n++] = row[i].time - row[i - 1].time;
         }
     }
-    if (n > 0) qsort(step, (size_t)n, sizeof *step, by_size);
+    if (n > 0) qsort(step, (size_t)n, sizeof *step, dt__by_double);
     *out = n == 0 ? 0 : step[n / 2];
     dt__release(s->ctx, step);
     return DT_OK;

@@ -4,12 +4,7 @@
 
 #include "core/system/library.h"
 
-#include <pthread.h>
-#include <stddef.h>
-
 dt__sndfile_library dt__sndfile;
-
-static char why[256]; /* it could not be loaded; "": it is */
 
 static const dt__function functions[] = {
 #define FUNCTION(name) { "sf_" #name, offsetof(dt__sndfile_library, name) },
@@ -17,17 +12,7 @@ static const dt__function functions[] = {
 #undef FUNCTION
 };
 
-static void load(void)
-{
-    dt__library_load("libsndfile.so.1", functions, DT__COUNT_OF(functions), &dt__sndfile, why);
-}
-
-const char *dt__sndfile_load(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, load);
-    return why[0] == 0 ? NULL : why;
-}
+DT__LIBRARY_LOADER(dt__sndfile_load, "libsndfile.so.1", dt__sndfile)
 #else
 typedef int dt__no_sound_library; /* ISO C wants a declaration */
 #endif

@@ -12,7 +12,6 @@
 #include "core/shuffle.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct group {
     int64_t size, place; /* place in the shuffled order */

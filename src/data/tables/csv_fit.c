@@ -6,6 +6,7 @@
  * Categories are the `most` most frequent words, the first in byte order of equally frequent ones;
  * they are in the order of their numbers if all are numbers, else of their bytes. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "data/tables/csv_types.h"
 #include "data/tables/table_cache.h"
 #include "data/value_text.h"
@@ -50,12 +51,6 @@ static void gather(fitting *f, int64_t k)
     }
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double quantile(const fitting *f, double q)
 {
     const double p = q * (double)(f->n - 1);
@@ -88,11 +83,6 @@ static int by_count(const void *a, const void *b)
     return strcmp(x->word, y->word);
 }
 
-static int by_word(const void *a, const void *b)
-{
-    return strcmp(((const word_count *)a)->word, ((const word_count *)b)->word);
-}
-
 static int by_number(const void *a, const void *b)
 {
     char x[DT__VALUE_TEXT], y[DT__VALUE_TEXT];
@@ -122,7 +112,7 @@ static dt_status fit_words(fitting *f, int64_t k)
     for (int64_t i = 0; i < kept; i++) {
         numbers = numbers && dt__value_text(all[i].word, strlen(all[i].word), value);
     }
-    qsort(all, (size_t)kept, sizeof *all, numbers ? by_number : by_word);
+    qsort(all, (size_t)kept, sizeof *all, numbers ? by_number : dt__by_text);
     const char **names =
         dt__block_list_add(t->ctx, (void **)&f->t->blocks, (size_t)kept * sizeof *names);
     for (int64_t i = 0; names != NULL && i < kept; i++) {
@@ -181,7 +171,7 @@ static dt_status fit_values(const fitting *f, dt_column *c)
     for (int64_t i = 0; i < f->n; i++) sum += f->v[i];
     if (c->missing == DT_MISSING_MEAN) c->fill = sum / (double)f->n;
     if (!needs_order(c)) return DT_OK;
-    qsort(f->v, (size_t)f->n, sizeof *f->v, by_value);
+    qsort(f->v, (size_t)f->n, sizeof *f->v, dt__by_double);
     const bool usual = c->missing == DT_MISSING_FREQUENT || c->type == DT_COLUMN_BOOLEAN;
     if (usual) c->fill = frequent(f);
     else if (c->missing != DT_MISSING_MEAN) c->fill = quantile(f, 0.5);

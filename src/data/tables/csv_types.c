@@ -2,7 +2,6 @@
 #include "data/tables/csv_types.h"
 
 #include "core/block_list.h"
-#include "core/text/glob.h"
 #include "core/text/utf8.h"
 #include "data/tables/decimal.h"
 

@@ -1,5 +1,6 @@
 /* Words with numbers: a hash table with linear probing, at most half full. */
 #include "data/labels.h"
+#include "core/order.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,18 +51,13 @@ int64_t dt__words_add(dt_ctx *ctx, dt__words *w, const char *word, size_t bytes)
     return w->n++;
 }
 
-static int by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 dt_status dt__words_sort(dt_ctx *ctx, dt__words *w, dt__word_order *order, int64_t *to)
 {
     if (w->n == 0) return DT_OK;
     char **before = dt__alloc_array(ctx, w->n, sizeof *before);
     if (before == NULL) return DT_ERR_NOMEM;
     memcpy(before, w->word, (size_t)w->n * sizeof *before);
-    qsort(w->word, (size_t)w->n, sizeof *w->word, order == NULL ? by_bytes : order);
+    qsort(w->word, (size_t)w->n, sizeof *w->word, order == NULL ? dt__by_text : order);
     dt_status status = rehash(ctx, w, w->slots);
     for (int64_t i = 0; status == DT_OK && i < w->n; i++) {
         to[i] = dt__words_find(w, before[i], strlen(before[i]));

@@ -8,7 +8,6 @@
 
 #include <detent/experimental/tables.h>
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct sensor {

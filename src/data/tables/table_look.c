@@ -1,6 +1,7 @@
 /* What the columns of a table hold (dt_table_look_at): every text is tried as a number, a word of a
  * boolean, and a time in each form that all texts above it had. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "data/tables/csv_types.h"
 #include "core/text/ending.h"
 #include "core/text/utf8.h"
@@ -141,21 +142,14 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
     return r->status;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Of a category among whose texts are numbers: the others. */
 static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
 {
     const bool mixed = k->out->type == DT_COLUMN_CATEGORY && k->out->numbers > 0;
     for (int i = 0; mixed && i < k->n_odd; i++) {
         const char *word = k->words.word[k->odd[i]];
-        char *copy = dt__block_list_add(ctx, &out->memory, strlen(word) + 1);
-        if (copy == NULL) return DT_ERR_NOMEM;
-        k->out->odd[i] = strcpy(copy, word);
+        k->out->odd[i] = dt__block_list_text(ctx, &out->memory, "%s", word);
+        if (k->out->odd[i] == NULL) return DT_ERR_NOMEM;
     }
     return DT_OK;
 }
@@ -175,7 +169,7 @@ static void decide(looking *k)
     out->is_integer = out->is_integer && k->numbers;
     out->rises = k->numbers && k->number_fell == 0;
     out->falls = k->number_fell;
-    if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, by_size);
+    if (k->steps > 0) qsort(k->step, (size_t)k->steps, sizeof *k->step, dt__by_double);
     if (k->numbers || out->type == DT_COLUMN_TIME)
         out->step = k->steps == 0 ? 0 : k->step[k->steps / 2];
     if (out->step > 0) {
@@ -200,9 +194,8 @@ static dt_status look(dt__csv_reader *r, dt_table_look *out)
     looking *all = dt__alloc_zero(ctx, n * sizeof *all);
     dt_status s = columns == NULL || all == NULL ? DT_ERR_NOMEM : DT_OK;
     for (int64_t i = 0; s == DT_OK && i < r->n; i++) {
-        char *name = dt__block_list_add(ctx, &out->memory, strlen(r->name[i]) + 1);
+        char *name = dt__block_list_text(ctx, &out->memory, "%s", r->name[i]);
         if (name == NULL) s = DT_ERR_NOMEM;
-        else strcpy(name, r->name[i]);
         columns[i] = (dt_column_look){ .name = name, .is_integer = true };
         all[i] = (looking){ &columns[i], .numbers = true, .booleans = true,
                             .times = (1U << FORMS) - 1, .word = -1 };

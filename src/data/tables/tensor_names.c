@@ -1,6 +1,7 @@
 /* Names of files with arrays: wildcards are expanded by glob(3), and sorted by bytes, as its own
  * order depends on the locale. */
 #include "data/tables/tensor_names.h"
+#include "core/order.h"
 
 #include "core/system/atomic_file.h"
 #include "core/text/ending.h"
@@ -30,12 +31,6 @@ static dt_status add(dt_ctx *ctx, dt__tensor_names *names, const char *path, con
     if (copy == NULL) return DT_ERR_NOMEM;
     names->v[names->n++] = (dt__tensor_name){ .path = copy };
     return DT_OK;
-}
-
-static int by_path(const void *a, const void *b)
-{
-    const dt__tensor_name *left = a, *right = b;
-    return strcmp(left->path, right->path);
 }
 
 /* Where the ending of a name begins, .csv.gz as a whole; n: it has none. */
@@ -93,7 +88,7 @@ static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__
     }
     globfree(&found);
     if (names->n > first) {
-        qsort(names->v + first, (size_t)(names->n - first), sizeof *names->v, by_path);
+        qsort(names->v + first, (size_t)(names->n - first), sizeof *names->v, dt__by_text);
     }
     return status;
 }

@@ -7,7 +7,6 @@
 #include "data/text/chats.h"
 
 #include <detent/experimental/text.h>
-#include <string.h>
 
 /* As a string of Jinja, in quotes. */
 static void put_string(dt__chars *t, const char *text)

@@ -6,6 +6,7 @@
  *
  * with the bits of dt_decoder_feed. Positions 0 ... length-1 of the trace are the
  * variable `position`. */
+#include "core/text/row_named.h"
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
@@ -58,13 +59,7 @@ static const char *const by_token[] = {
     "greater",
 };
 
-static bool is_by_token(const char *op)
-{
-    for (int i = 0; i < DT__COUNT_OF(by_token); i++) {
-        if (strcmp(by_token[i], op) == 0) return true;
-    }
-    return false;
-}
+static bool is_by_token(const char *op) { return DT__IS_ONE_OF(op, by_token); }
 
 /* Whether the dimension that an op runs along is the length. */
 static bool runs_along_length(const dt_trace *t, const dt_trace_call *c)

@@ -3,20 +3,11 @@
 #include "export/c/c_views.h"
 
 #include "kernels/kernels.h"
+#include "kernels/loops.h"
+#include "export/trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static bool takes_one(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    (void)t;
-    for (int i = 1; i < c->n_out; i++) {
-        if (c->out[i] < 0) continue;
-        snprintf(why, size, "the positions of its maxima are read");
-        return false;
-    }
-    return true;
-}
 
 typedef struct windows {
     int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
@@ -97,46 +88,15 @@ static void emit_adaptive(dt__c_program *p, const dt_trace_call *c)
     dt__c_resize(p, c, "adaptive_pool");
 }
 
-typedef struct reduction {
-    int kept, over; /* numbers of dimensions */
-    int64_t kept_dims[DT_MAX_RANK], kept_strides[DT_MAX_RANK];
-    int64_t over_dims[DT_MAX_RANK], over_strides[DT_MAX_RANK];
-    int64_t line, step, count; /* of the innermost sum; elements of a sum */
-} reduction;
-
-/* As dt__reduction_of: neighbouring dimensions of a kind are one. */
-static reduction reduction_of(const dt__c_program *p, const dt_trace_call *c, const bool *over)
+/* Dimensions, the innermost first; in front of them that of `line` elements, unless it is 1. */
+static dt__axes inwards(const dt__axes *of, int64_t line)
 {
-    const int64_t x = c->in[0].value;
-    int64_t dims[DT_MAX_RANK], step = 1;
-    bool is_over[DT_MAX_RANK];
-    int rank = 0;
-    for (int d = 0; d < dt__c_rank(p, x); d++) {
-        const int64_t n = dt__c_dim(p, x, d);
-        if (n == 1) continue;
-        if (rank > 0 && is_over[rank - 1] == over[d]) {
-            dims[rank - 1] *= n;
-            continue;
-        }
-        dims[rank] = n;
-        is_over[rank++] = over[d];
+    dt__axes a = { .dims = { line }, .strides = { 1 }, .rank = line != 1 };
+    for (int d = of->rank - 1; d >= 0; d--) {
+        a.dims[a.rank] = of->dims[d];
+        a.strides[a.rank++] = of->strides[d];
     }
-    reduction r = { .line = 1, .step = 0, .count = 1 };
-    for (int d = rank - 1; d >= 0; d--) {
-        if (is_over[d]) r.count *= dims[d];
-        if (is_over[d] && d == rank - 1) {
-            r.line = dims[d];
-            r.step = 1;
-        } else if (is_over[d]) {
-            r.over_dims[r.over] = dims[d];
-            r.over_strides[r.over++] = step;
-        } else {
-            r.kept_dims[r.kept] = dims[d];
-            r.kept_strides[r.kept++] = step;
-        }
-        step *= dims[d];
-    }
-    return r;
+    return a;
 }
 
 /* Loops over dimensions, the outermost first; they were found from the innermost on. */
@@ -160,34 +120,39 @@ static size_t add_offsets(char *to, size_t used, size_t size, char index, int n,
 
 static void put_sum(dt__c_program *p, const dt_trace_call *c, const bool *over, bool mean)
 {
-    const reduction r = reduction_of(p, c, over);
+    dt__reduce all = { .rank = dt__c_rank(p, c->in[0].value) };
+    for (int d = 0; d < all.rank; d++) all.dims[d] = dt__c_dim(p, c->in[0].value, d);
+    memcpy(all.over, over, (size_t)all.rank * sizeof *over);
+    const dt__reduction r = dt__reduction_of(&all);
+    const dt__axes kept = inwards(&r.kept, r.over_last ? 1 : r.line), sum = inwards(&r.over, 1);
+    const int64_t count = r.over.count * (r.over_last ? r.line : 1);
     const dt__c_name x = dt__c_in(p, c, 0), y = dt__c_out(p, c, 0);
     char at[192], to[192];
     int64_t strides[DT_MAX_RANK], step = 1;
-    for (int d = 0; d < r.kept; d++) {
+    for (int d = 0; d < kept.rank; d++) {
         strides[d] = step;
-        step *= r.kept_dims[d];
+        step *= kept.dims[d];
     }
     size_t used = (size_t)snprintf(at, sizeof at, "%s", x.text);
-    used = add_offsets(at, used, sizeof at, 'i', r.kept, r.kept_strides);
-    add_offsets(at, used, sizeof at, 'j', r.over, r.over_strides);
+    used = add_offsets(at, used, sizeof at, 'i', kept.rank, kept.strides);
+    add_offsets(at, used, sizeof at, 'j', sum.rank, sum.strides);
     used = (size_t)snprintf(to, sizeof to, "%s", y.text);
-    add_offsets(to, used, sizeof to, 'i', r.kept, strides);
-    open_loops(p, 'i', r.kept, r.kept_dims);
+    add_offsets(to, used, sizeof to, 'i', kept.rank, strides);
+    open_loops(p, 'i', kept.rank, kept.dims);
     dt__c_line(p, "{");
     dt__c_line(p, "double total = 0;");
-    open_loops(p, 'j', r.over, r.over_dims);
-    if (r.step == 1) {
-        const char *sum = r.line > DT__CHUNK ? "sum_long" : "sum_lanes";
-        dt__c_want(p, sum);
-        dt__c_line(p, "total += %s(%s, %lld);", sum, at, (long long)r.line);
+    open_loops(p, 'j', sum.rank, sum.dims);
+    if (r.over_last) {
+        const char *function = r.line > DT__CHUNK ? "sum_long" : "sum_lanes";
+        dt__c_want(p, function);
+        dt__c_line(p, "total += %s(%s, %lld);", function, at, (long long)r.line);
     } else {
         dt__c_line(p, "total += (double)(%s)[0];", at);
     }
-    for (int d = 0; d < r.over; d++) dt__c_line(p, "}");
-    dt__c_line(p, "(%s)[0] = (float)(total / %lld);", to, (long long)(mean ? r.count : 1));
+    for (int d = 0; d < sum.rank; d++) dt__c_line(p, "}");
+    dt__c_line(p, "(%s)[0] = (float)(total / %lld);", to, (long long)(mean ? count : 1));
     dt__c_line(p, "}");
-    for (int d = 0; d < r.kept; d++) dt__c_line(p, "}");
+    for (int d = 0; d < kept.rank; d++) dt__c_line(p, "}");
 }
 
 static void reduced(const dt__c_program *p, const dt_trace_call *c, bool *over)
@@ -229,8 +194,8 @@ static void emit_max(dt__c_program *p, const dt_trace_call *c)
 }
 
 const dt__c_emitter dt__c_emit_pools[] = {
-    { "max_pool2d", NULL, takes_one, emit_max_pool },
-    { "max_pool1d", NULL, takes_one, emit_max_pool },
+    { "max_pool2d", NULL, dt__trace_takes_values, emit_max_pool },
+    { "max_pool1d", NULL, dt__trace_takes_values, emit_max_pool },
     { "avg_pool2d", NULL, NULL, emit_avg_pool },
     { "avg_pool1d", NULL, NULL, emit_avg_pool },
     { "adaptive_avg_pool2d", NULL, NULL, emit_adaptive },
@@ -239,6 +204,6 @@ const dt__c_emitter dt__c_emit_pools[] = {
     { "global_avg_pool1d", NULL, NULL, emit_global },
     { "sum", NULL, NULL, emit_sum },
     { "mean", NULL, NULL, emit_sum },
-    { "max", NULL, takes_one, emit_max },
+    { "max", NULL, dt__trace_takes_values, emit_max },
     { 0 },
 };

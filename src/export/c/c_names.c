@@ -1,4 +1,5 @@
 /* Names of a stranger's model in C text: identifiers and comments. */
+#include "core/text/row_named.h"
 #include "export/c/c_program.h"
 #include "export/c/c_texts.h"
 
@@ -18,20 +19,14 @@ static bool is_reserved(const char *name)
         "sizeof", "static",   "struct",  "switch",  "template", "this",     "try",      "typedef",
         "union",  "unsigned", "using",   "virtual", "void",     "volatile", "while",
     };
-    for (int i = 0; i < DT__COUNT_OF(words); i++) {
-        if (strcmp(words[i], name) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(name, words);
 }
 
 /* Headers that an export includes: a file of that name in its folder may hide them. */
 static bool is_header(const char *name)
 {
     static const char *const words[] = { "stddef", "stdint", "stdio", "stdlib", "string" };
-    for (int i = 0; i < DT__COUNT_OF(words); i++) {
-        if (strcmp(words[i], name) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(name, words);
 }
 
 /* Whether a function of the texts begins with this name: NAME_next may be one of them. */

@@ -1,6 +1,7 @@
 /* Exporter gguf: a file that llama.cpp runs [ggml, docs/gguf.md]. "GGUF", version 3, the numbers of
  * tensors and of metadata pairs, the pairs, for each tensor its name, extents (fastest first), type
  * and offset, and from a multiple of 32 on the data, each tensor from a multiple of 32 on. */
+#include "core/block_list.h"
 #include "core/system/atomic_file.h"
 #include "export/exporters.h"
 #include "export/gguf/gguf_put.h"
@@ -111,7 +112,7 @@ static dt_status write(const dt_export_call *call)
         s = dt__note_floats(call, "the model's codes of activations are left out");
     }
     DT__RELEASE(p.ctx, p.keys.bytes, p.tensor);
-    dt__kept_free(p.ctx, &p.kept);
+    dt__block_list_free(p.ctx, &p.kept);
     return s;
 }
 

@@ -5,7 +5,6 @@
 #include "core/text/json.h"
 #include "core/refusals.h"
 #include "io/gguf/gguf.h"
-#include "io/kept.h"
 
 #include <detent/experimental/export.h>
 
@@ -27,7 +26,7 @@ typedef struct dt__gguf_put {
     int64_t n_keys;
     dt__gguf_tensor *tensor;
     int64_t n_tensors, room;
-    dt__kept *kept; /* names and data of the tensors */
+    void *kept; /* names and data of the tensors */
     dt__refusals refused;
 } dt__gguf_put;
 

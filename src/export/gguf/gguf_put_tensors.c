@@ -2,6 +2,7 @@
  * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many; where --type
  * says so of 256, 64 or 128, TQ1_0, TQ2_0, Q2_0 and Q1_0. Groups that are multiples of a block, and
  * whole rows, repeat their scale. */
+#include "core/block_list.h"
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"
@@ -253,7 +254,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
     dt__gguf_put *p = k->p;
     const size_t row = (size_t)(k->columns / k->type->elements) * (size_t)k->type->bytes;
     t->bytes = (size_t)k->rows * row;
-    t->data = dt__keep(p->ctx, &p->kept, t->bytes);
+    t->data = dt__block_list_add(p->ctx, &p->kept, t->bytes);
     if (t->data == NULL) return DT_ERR_NOMEM;
     memset(t->data, 0, t->bytes);
     unsigned char *to = t->data;
@@ -264,7 +265,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
         to += (size_t)(x->count / k->columns) * row;
     }
     if (!p->g.arch->pairs || k->name->heads == DT__GGUF_NO_HEADS) return DT_OK;
-    unsigned char *ordered = dt__keep(p->ctx, &p->kept, t->bytes);
+    unsigned char *ordered = dt__block_list_add(p->ctx, &p->kept, t->bytes);
     if (ordered == NULL) return DT_ERR_NOMEM;
     order_rows(k, t->data, ordered, row);
     t->data = ordered;
@@ -274,9 +275,8 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
 static dt_status add_tensor(dt__gguf_put *p, const char *label, dt__gguf_tensor **out)
 {
     DT__TRY(DT__RESERVE(p->ctx, p->tensor, p->n_tensors, p->room));
-    char *name = dt__keep(p->ctx, &p->kept, strlen(label) + 1);
+    char *name = dt__block_list_text(p->ctx, &p->kept, "%s", label);
     if (name == NULL) return DT_ERR_NOMEM;
-    strcpy(name, label);
     *out = &p->tensor[p->n_tensors++];
     **out = (dt__gguf_tensor){ .name = name };
     return DT_OK;
@@ -331,7 +331,7 @@ static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_real
     t->rank = 1;
     t->dims[0] = n;
     t->bytes = (size_t)n * sizeof(float);
-    t->data = dt__keep(p->ctx, &p->kept, t->bytes);
+    t->data = dt__block_list_add(p->ctx, &p->kept, t->bytes);
     if (t->data == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
         const double of = given != NULL ? given->v[i] : dt__gguf_rope_factor(&p->g, i);

@@ -49,27 +49,13 @@
 
 /* ---- emitters -------------------------------------------------------------------------------- */
 
-static const dt__put_emitter *const lists[] = { dt__put_maps,     dt__put_shapes,  dt__put_sums,
-                                                dt__put_products, dt__put_pools,   dt__put_norms,
-                                                dt__put_language, dt__put_experts, dt__put_cells };
+static const void *const lists[] = { dt__put_maps,     dt__put_shapes,  dt__put_sums,
+                                     dt__put_products, dt__put_pools,   dt__put_norms,
+                                     dt__put_language, dt__put_experts, dt__put_cells };
 
-/* The i-th emitter; NULL past the last. */
-static const dt__put_emitter *put_emitter_at(int i)
-{
-    for (int k = 0; k < DT__COUNT_OF(lists); k++) {
-        for (const dt__put_emitter *e = lists[k]; e->op != NULL; e++) {
-            if (i-- == 0) return e;
-        }
-    }
-    return NULL;
-}
-
-/* The emitter of an op; NULL: there is none. */
 static const dt__put_emitter *put_emitter_of(const char *op)
 {
-    const dt__put_emitter *e = put_emitter_at(0);
-    for (int i = 0; e != NULL && strcmp(e->op, op) != 0;) e = put_emitter_at(++i);
-    return e;
+    return dt__row_of_op(lists, DT__COUNT_OF(lists), sizeof(dt__put_emitter), op);
 }
 
 static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,

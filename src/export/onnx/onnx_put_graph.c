@@ -25,10 +25,8 @@ dt_status dt__put_status(const dt__put *p) { return p->failed ? DT_ERR_NOMEM : D
 
 void *dt__put_memory(dt__put *p, int64_t count, size_t size)
 {
-    size_t bytes;
     if (p->failed) return NULL;
-    if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
-    void *memory = dt__block_list_add(p->ctx, &p->blocks, bytes);
+    void *memory = dt__block_list_array(p->ctx, &p->blocks, count, size);
     p->failed = memory == NULL;
     return memory;
 }

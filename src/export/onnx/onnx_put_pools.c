@@ -2,9 +2,9 @@
  * that the bits are the same. Rows and columns of padding are those that windows reach, which
  * replaces ceil_mode. */
 #include "export/onnx/onnx_put_model.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Windows of 1 or 2 dimensions. */
 typedef struct windows {
@@ -43,17 +43,6 @@ static dt__value padded(dt__put *p, dt__value x, const windows *w, float value)
     }
     if (!any) return x;
     return DT__PUT(p, "Pad", x, dt__put_i64s(p, 2 * (2 + w->n), pads), dt__put_f32(p, value));
-}
-
-static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    (void)t;
-    for (int i = 1; i < c->n_out; i++) {
-        if (c->out[i] < 0) continue;
-        snprintf(why, size, "the positions of maxima are read");
-        return false;
-    }
-    return true;
 }
 
 static void put_max_pool(dt__put_model *m, const dt_trace_call *c)
@@ -123,8 +112,8 @@ static void put_avg_pool(dt__put_model *m, const dt_trace_call *c)
 }
 
 const dt__put_emitter dt__put_pools[] = {
-    { "max_pool2d", "Pad, MaxPool", takes_max, put_max_pool },
-    { "max_pool1d", "Pad, MaxPool", takes_max, put_max_pool },
+    { "max_pool2d", "Pad, MaxPool", dt__trace_takes_values, put_max_pool },
+    { "max_pool1d", "Pad, MaxPool", dt__trace_takes_values, put_max_pool },
     { "avg_pool2d", "Pad, Slice, Add, Div", NULL, put_avg_pool },
     { "avg_pool1d", "Pad, Slice, Add, Div", NULL, put_avg_pool },
     { NULL, NULL, NULL, NULL },

@@ -12,25 +12,18 @@
 
 /* ---- emitters -------------------------------------------------------------------------------- */
 
-static const dt__lite_emitter *const lists[] = { dt__lite_maps,   dt__lite_moves, dt__lite_sums,
-                                                 dt__lite_linear, dt__lite_convs, dt__lite_pools,
-                                                 dt__lite_norms,  dt__lite_cells, dt__lite_device };
+static const void *const lists[] = { dt__lite_maps,   dt__lite_moves, dt__lite_sums,
+                                     dt__lite_linear, dt__lite_convs, dt__lite_pools,
+                                     dt__lite_norms,  dt__lite_cells, dt__lite_device };
 
 const dt__lite_emitter *dt__lite_emitter_at(int i)
 {
-    for (int k = 0; k < DT__COUNT_OF(lists); k++) {
-        for (const dt__lite_emitter *e = lists[k]; e->op != NULL; e++) {
-            if (i-- == 0) return e;
-        }
-    }
-    return NULL;
+    return dt__row_at(lists, DT__COUNT_OF(lists), sizeof(dt__lite_emitter), i);
 }
 
 const dt__lite_emitter *dt__lite_emitter_of(const char *op)
 {
-    const dt__lite_emitter *e = dt__lite_emitter_at(0);
-    for (int i = 0; e != NULL && strcmp(e->op, op) != 0;) e = dt__lite_emitter_at(++i);
-    return e;
+    return dt__row_of_op(lists, DT__COUNT_OF(lists), sizeof(dt__lite_emitter), op);
 }
 
 #define MOST_RANK 5 /* of an operator of LiteRT */

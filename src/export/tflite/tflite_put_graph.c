@@ -47,10 +47,8 @@ dt_status dt__lite_status(const dt__lite *p) { return p->failed ? DT_ERR_NOMEM :
 
 void *dt__lite_memory(dt__lite *p, int64_t count, size_t size)
 {
-    size_t bytes;
     if (p->failed) return NULL;
-    if (!dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
-    void *memory = dt__block_list_add(p->ctx, &p->blocks, bytes);
+    void *memory = dt__block_list_array(p->ctx, &p->blocks, count, size);
     p->failed = memory == NULL;
     return memory;
 }

@@ -4,7 +4,6 @@
 #include "autograd/op.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { X, WEIGHT, BIAS, RESIDUAL };
 enum { F_ACTIVATION, F_KEEP_DIMS = 2, F_ASYMMETRIC };

@@ -2,7 +2,6 @@
 #include "export/tflite/tflite_put_model.h"
 #include "ops/device/device_layer.h"
 
-#include <float.h>
 #include <string.h>
 
 /* Operators with a fused activation in option 0. */

@@ -6,10 +6,9 @@
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Windows of an image; of one dimension it has one row. */
 typedef struct windows {
@@ -95,17 +94,6 @@ static int max_of_slices(dt__lite_model *m, const windows *w, int x)
         x = y;
     }
     return x;
-}
-
-static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    (void)t;
-    for (int i = 1; i < c->n_out; i++) {
-        if (c->out[i] < 0) continue;
-        snprintf(why, size, "the positions of maxima are read");
-        return false;
-    }
-    return true;
 }
 
 static void put_max_pool(dt__lite_model *m, const dt_trace_call *c)
@@ -295,8 +283,8 @@ static void put_upsample(dt__lite_model *m, const dt_trace_call *c)
 }
 
 const dt__lite_emitter dt__lite_pools[] = {
-    { "max_pool2d", "MAX_POOL_2D, PADV2", true, takes_max, put_max_pool },
-    { "max_pool1d", "MAX_POOL_2D, PADV2", true, takes_max, put_max_pool },
+    { "max_pool2d", "MAX_POOL_2D, PADV2", true, dt__trace_takes_values, put_max_pool },
+    { "max_pool1d", "MAX_POOL_2D, PADV2", true, dt__trace_takes_values, put_max_pool },
     { "avg_pool2d", "AVERAGE_POOL_2D, PAD, MUL", true, NULL, put_avg_pool },
     { "avg_pool1d", "AVERAGE_POOL_2D, PAD, MUL", true, NULL, put_avg_pool },
     { "global_avg_pool2d", "MEAN", true, NULL, put_global_avg },

@@ -2,8 +2,8 @@
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
+#include "export/trace/trace.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
@@ -48,14 +48,6 @@ static void put_sum(dt__lite_model *m, const dt_trace_call *c)
     reduce(m, c, mean ? DT__LITE_MEAN : DT__LITE_SUM, &axes, keep);
 }
 
-static bool takes_max(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
-{
-    (void)t;
-    if (c->n_out < 2 || c->out[1] < 0) return true;
-    snprintf(why, size, "the positions of maxima are read");
-    return false;
-}
-
 static void put_max(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
@@ -86,7 +78,7 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 const dt__lite_emitter dt__lite_sums[] = {
     { "sum", "SUM", false, NULL, put_sum },
     { "mean", "MEAN", false, NULL, put_sum },
-    { "max", "REDUCE_MAX", false, takes_max, put_max },
+    { "max", "REDUCE_MAX", false, dt__trace_takes_values, put_max },
     { "softmax", "SOFTMAX", false, NULL, put_softmax },
     { "log_softmax", "LOG_SOFTMAX", false, NULL, put_softmax },
     { NULL, NULL, false, NULL, NULL },

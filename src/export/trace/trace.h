@@ -95,6 +95,12 @@ int64_t dt__trace_integer(const dt_trace_call *c, const char *name);
 double dt__trace_number(const dt_trace_call *c, const char *name);
 const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name);
 
+/* The row of an op in n lists of a format, each with rows of `size` bytes that begin with the op's
+ * name, and an empty row at its end; NULL: there is none. And the i-th row; NULL past the last. */
+const void *dt__row_of_op(const void *const *lists, int n, size_t size, const char *op);
+const void *dt__row_at(const void *const *lists, int n, size_t size, int i);
+/* For rows of formats (`takes`) of maxima, whose positions nothing may read. */
+bool dt__trace_takes_values(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 /* For rows of formats (`takes`) that read all operands as floats. */
 bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 

@@ -353,6 +353,36 @@ const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name)
     return field(c, name, &type);
 }
 
+const void *dt__row_at(const void *const *lists, int n, size_t size, int i)
+{
+    for (int k = 0; k < n; k++) {
+        for (const char *e = lists[k]; *(const char *const *)(const void *)e != NULL; e += size) {
+            if (i-- == 0) return e;
+        }
+    }
+    return NULL;
+}
+
+const void *dt__row_of_op(const void *const *lists, int n, size_t size, const char *op)
+{
+    const void *e = dt__row_at(lists, n, size, 0);
+    for (int i = 0; e != NULL && strcmp(*(const char *const *)e, op) != 0;) {
+        e = dt__row_at(lists, n, size, ++i);
+    }
+    return e;
+}
+
+bool dt__trace_takes_values(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
+{
+    (void)t;
+    for (int i = 1; i < c->n_out; i++) {
+        if (c->out[i] < 0) continue;
+        snprintf(why, size, "the positions of maxima are read");
+        return false;
+    }
+    return true;
+}
+
 bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     for (int i = 0; i < c->n_in; i++) {

@@ -7,7 +7,6 @@
 #include "core/tensor.h"
 #include "nn/module.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>

@@ -7,7 +7,7 @@
 #include "core/tensor.h"
 #include "export/trace/random_inputs.h"
 #include "export/trace/trace.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 #include "export/verify/tflite/verify_tflite.h"
 #include "nn/lists/graph.h"
 #include "nn/module.h"
@@ -16,7 +16,6 @@
 #include <detent/experimental/ops.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

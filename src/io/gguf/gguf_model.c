@@ -20,10 +20,7 @@ typedef struct reading {
 dt_status dt__gguf_refuse(const dt__gguf_file *raw, const char *format, ...)
 {
     char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(raw->ctx, DT_ERR_UNSUPPORTED, "%s: %s", raw->file->path, text);
 }
 

@@ -3,6 +3,8 @@
  *     tensor  name, rank, extents (fastest first), type, offset in the data
  * then the data, from a multiple of general.alignment on. Strings have a length of 8 bytes. Every
  * length is checked before it is used; numbers are little-endian. */
+#include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/byte_order.h"
 #include "core/text/utf8.h"
 #include "io/gguf/gguf_keys.h"
@@ -19,10 +21,7 @@
 dt_status dt__gguf_fail(const dt__gguf_file *g, const char *format, ...)
 {
     char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: %s", g->file->path, text);
 }
 
@@ -89,7 +88,7 @@ static bool is_name(const char *text, size_t n)
 
 static dt_status keep_name(dt__gguf_file *g, const char *text, size_t n, const char **out)
 {
-    char *copy = dt__keep(g->ctx, &g->file->kept, n + 1);
+    char *copy = dt__block_list_add(g->ctx, &g->file->kept, n + 1);
     if (copy == NULL) return DT_ERR_NOMEM;
     memcpy(copy, text, n);
     copy[n] = 0;
@@ -316,7 +315,7 @@ static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset
 static dt_status turn_floats(const dt__gguf_file *g, dt__gguf_raw *t)
 {
     if (t->type->elements > 1 || t->bytes == 0) return DT_OK;
-    unsigned char *turned = dt__keep(g->ctx, &g->file->kept, t->bytes);
+    unsigned char *turned = dt__block_list_add(g->ctx, &g->file->kept, t->bytes);
     if (turned == NULL) return DT_ERR_NOMEM;
     dt__reverse_elements(turned, t->data, t->bytes, (size_t)t->type->bytes);
     t->data = turned;
@@ -339,17 +338,11 @@ static dt_status place(const dt__gguf_file *g, dt__gguf_raw *t, uint64_t offset,
     return DT__BIG_ENDIAN ? turn_floats(g, t) : DT_OK;
 }
 
-static int by_name(const void *left, const void *right)
-{
-    const dt__gguf_raw *a = left, *b = right;
-    return strcmp(a->name, b->name);
-}
-
 dt__gguf_raw *dt__gguf_tensor_of(const dt__gguf_file *g, const char *name)
 {
     const dt__gguf_raw wanted = { .name = name };
     if (g->n_raw == 0) return NULL;
-    return bsearch(&wanted, g->raw, (size_t)g->n_raw, sizeof wanted, by_name);
+    return bsearch(&wanted, g->raw, (size_t)g->n_raw, sizeof wanted, dt__by_text);
 }
 
 /* Where the data begin: a multiple of the alignment. */
@@ -373,7 +366,7 @@ static dt_status place_all(dt__gguf_file *g, const uint64_t *offset)
     char shown[DT__SHOWN];
     DT__TRY(find_data(g, &alignment));
     for (int64_t i = 0; i < g->n_raw; i++) DT__TRY(place(g, &g->raw[i], offset[i], alignment));
-    if (g->n_raw > 0) qsort(g->raw, (size_t)g->n_raw, sizeof *g->raw, by_name);
+    if (g->n_raw > 0) qsort(g->raw, (size_t)g->n_raw, sizeof *g->raw, dt__by_text);
     for (int64_t i = 1; i < g->n_raw; i++) {
         if (strcmp(g->raw[i - 1].name, g->raw[i].name) != 0) continue;
         return dt__gguf_fail(g, "tensor '%s' occurs twice", dt__shown(g->raw[i].name, shown));

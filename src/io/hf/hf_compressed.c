@@ -7,6 +7,7 @@
  *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
+#include "core/block_list.h"
 #include "core/text/half.h"
 #include "io/model/code_rows.h"
 #include "io/hf/hf_compressed.h"
@@ -35,10 +36,7 @@ static dt_status refuse(const layer *l, const char *format, ...) DT_PRINTF(2, 3)
 static dt_status refuse(const layer *l, const char *format, ...)
 {
     char text[400], shown[DT__SHOWN];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(l->folder->ctx, DT_ERR_FORMAT, "%s: weight of '%s': %s", l->part->path,
                    dt__shown(l->path, shown), text);
 }
@@ -337,11 +335,11 @@ static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64
     dt_file *to = l->folder;
     const dt__file_dtype *d = dt__file_dtype_of(dtype);
     const size_t n = strlen(l->path) + strlen(suffix) + 1;
-    char *name = dt__keep(to->ctx, &to->kept, n);
-    int64_t *dims = dt__keep(to->ctx, &to->kept, 2 * sizeof *dims);
+    char *name = dt__block_list_add(to->ctx, &to->kept, n);
+    int64_t *dims = dt__block_list_add(to->ctx, &to->kept, 2 * sizeof *dims);
     dt_file_entry e = { .dtype = d->name, .rank = 2, .count = l->rows * columns };
     if (name == NULL || dims == NULL || !dt__file_bytes(d, e.count, &e.bytes)) return DT_ERR_NOMEM;
-    *data = dt__keep(to->ctx, &to->kept, e.bytes);
+    *data = dt__block_list_add(to->ctx, &to->kept, e.bytes);
     if (*data == NULL) return DT_ERR_NOMEM;
     snprintf(name, n, "%s%s", l->path, suffix);
     dims[0] = l->rows;
@@ -439,7 +437,7 @@ dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_fi
     layer l = { .folder = folder, .part = part };
     *taken = g->n > 0 && is_part(e, &n);
     if (!*taken) return DT_OK;
-    char *path = dt__keep(folder->ctx, &folder->kept, n + 1);
+    char *path = dt__block_list_add(folder->ctx, &folder->kept, n + 1);
     if (path == NULL) return DT_ERR_NOMEM;
     memcpy(path, e->name, n);
     path[n] = 0;

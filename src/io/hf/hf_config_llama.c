@@ -1,6 +1,7 @@
 /* config.json of a Llama and of classes like it as options of family llama. Defaults are those of
  * LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config, SmolLM3Config and
  * Gemma3TextConfig (transformers 4.57 and 5.23). */
+#include "core/text/row_named.h"
 #include "io/hf/hf_config.h"
 #include "nn/families/family.h"
 
@@ -300,13 +301,7 @@ static dt_status translate(dt__hf_config *c, dt_llama_options *out)
     return dt__hf_set_rotation(c, out);
 }
 
-static const dt__hf_class *class_of(const char *name)
-{
-    for (int i = 0; i < DT__COUNT_OF(classes); i++) {
-        if (strcmp(classes[i].name, name) == 0) return &classes[i];
-    }
-    return NULL;
-}
+static const dt__hf_class *class_of(const char *name) { return DT__ROW_NAMED(classes, name); }
 
 dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_options *out,
                                    bool *found)

@@ -67,9 +67,6 @@ dt_status dt__hf_read_method(dt__json *j, bool *quantized)
 dt_status dt__hf_refuse(const dt__hf_config *c, const char *format, ...)
 {
     char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(c->ctx, DT_ERR_UNSUPPORTED, "%s: %s", c->path, text);
 }

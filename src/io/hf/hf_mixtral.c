@@ -13,6 +13,8 @@
  * The second form is split into the first when the folder is opened; the gates are the first
  * halves. Family llama has model.layers.L.moe.router.weight and grouped .moe.w_gate.weight,
  * .w_up.weight, .w_down.weight. */
+#include "core/text/row_named.h"
+#include "core/block_list.h"
 #include "io/hf/hf.h"
 
 #include <stdio.h>
@@ -109,10 +111,7 @@ static const stack stacks[] = {
 static const stack *stack_of(const char *name, int *layer)
 {
     const char *rest = in_block(name, ".mlp.", layer);
-    for (int i = 0; rest != NULL && i < DT__COUNT_OF(stacks); i++) {
-        if (strcmp(rest, stacks[i].name) == 0) return &stacks[i];
-    }
-    return NULL;
+    return rest != NULL ? DT__ROW_NAMED(stacks, rest) : NULL;
 }
 
 /* A tensor without elements would allow any number of experts. */
@@ -135,9 +134,8 @@ int64_t dt__hf_tensors(const dt_file *part, int64_t experts)
 
 static dt_status add(dt_file *folder, const dt_file_entry *e, const char *name)
 {
-    char *copy = dt__keep(folder->ctx, &folder->kept, strlen(name) + 1);
+    char *copy = dt__block_list_text(folder->ctx, &folder->kept, "%s", name);
     if (copy == NULL) return DT_ERR_NOMEM;
-    strcpy(copy, name);
     dt_file_entry *to = &folder->entry[folder->count++];
     *to = *e;
     to->name = copy;
@@ -163,7 +161,7 @@ static dt_status check_stack(const dt_file *part, const dt_file_entry *e, const 
 static dt_status cut(dt_file *folder, const dt_file_entry *e, const stack *s, int layer)
 {
     const int64_t n = s->n * e->dims[0];
-    int64_t *dims = dt__keep(folder->ctx, &folder->kept, 2 * sizeof *dims);
+    int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, 2 * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = e->dims[1] / s->n;
     dims[1] = e->dims[2];

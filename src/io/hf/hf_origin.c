@@ -4,6 +4,7 @@
  *     { "config.json": text, "tied_head": false, "dtype": "BF16", "dtypes": { tensor: dtype, ... },
  *       "files": { "generation_config.json": text, ... } } */
 #include "core/text/utf8.h"
+#include "core/order.h"
 #include "io/hf/hf.h"
 #include "io/model/model.h"
 
@@ -98,11 +99,6 @@ dt_status dt__hf_origin_put(dt_file *file, const char *folder, const dt__hf_text
     return DT_OK;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    return strcmp(((const dt__hf_pair *)a)->key, ((const dt__hf_pair *)b)->key);
-}
-
 static dt_status check_once(dt__json *j, const dt__hf_pairs *pairs)
 {
     char shown[DT__SHOWN];
@@ -129,7 +125,7 @@ static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *al
         to->at[to->n++] = p;
     }
     DT__TRY(j->status);
-    if (to->n > 0) qsort(to->at, (size_t)to->n, sizeof *to->at, by_key);
+    if (to->n > 0) qsort(to->at, (size_t)to->n, sizeof *to->at, dt__by_text);
     return check_once(j, to);
 }
 

@@ -1,6 +1,7 @@
 /* A folder of checkpoints, step-<10 digits>.safetensors: finds the newest good one, deletes old
  * ones. */
 #include "core/system/system_calls.h"
+#include "core/order.h"
 #include "io/safetensors/safetensors.h"
 
 #include <detent/experimental/io.h>
@@ -17,7 +18,7 @@
 
 typedef struct steps {
     dt_ctx *ctx;
-    int64_t *at; /* ascending */
+    int64_t *at; /* dt__by_int64 */
     int64_t n, room;
 } steps;
 
@@ -31,12 +32,6 @@ static int64_t step_of(const char *name)
     return strtoll(name + begin, NULL, 10);
 }
 
-static int ascending(const void *left, const void *right)
-{
-    const int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 static dt_status read_names(steps *s, DIR *dir, const char *folder)
 {
     for (const struct dirent *e; (e = dt__sys_next_entry(dir)) != NULL;) {
@@ -46,7 +41,7 @@ static dt_status read_names(steps *s, DIR *dir, const char *folder)
         s->at[s->n++] = step;
     }
     if (errno != 0) return dt__file_fail(s->ctx, "read the folder", folder, errno);
-    if (s->n > 0) qsort(s->at, (size_t)s->n, sizeof s->at[0], ascending);
+    if (s->n > 0) qsort(s->at, (size_t)s->n, sizeof s->at[0], dt__by_int64);
     return DT_OK;
 }
 

@@ -165,10 +165,7 @@ typedef struct reading {
 dt_status dt__rows_refuse(const dt_file *file, const char *name, const char *format, ...)
 {
     char rule[256], shown[DT__SHOWN];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(rule, sizeof rule, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(rule, sizeof rule, format);
     return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: weight '%s': %s", file->path,
                    dt__shown(name, shown), rule);
 }

@@ -1,6 +1,7 @@
 /* A view of a file in the model's names and forms: tensors of experts are stacked if the model has
  * a grouped parameter, a stacked tensor is cut if the model has separate experts, and names of
  * other programs are translated. All readers use this view, so none handles these differences. */
+#include "core/block_list.h"
 #include "io/model/grouped_files.h"
 #include "core/tensor.h"
 #include "io/differences.h"
@@ -30,14 +31,10 @@ typedef struct work {
 
 static char *keep_name(work *w, const dt__place *p, int64_t expert)
 {
-    char number[32] = "", *to;
+    char number[32] = "";
     if (expert >= 0) snprintf(number, sizeof number, ".%lld", (long long)expert);
-    const size_t size = (size_t)p->slot_n + (size_t)p->path_n + strlen(number) + strlen(p->suffix);
-    to = dt__keep(w->file->ctx, &w->fit->kept, size + 1);
-    if (to == NULL) return NULL;
-    snprintf(to, size + 1, "%.*s%.*s%s%s", p->slot_n, p->slot, p->path_n, p->path, number,
-             p->suffix);
-    return to;
+    return dt__block_list_text(w->file->ctx, &w->fit->kept, "%.*s%.*s%s%s", p->slot_n, p->slot,
+                               p->path_n, p->path, number, p->suffix);
 }
 
 static dt_status add(work *w, const dt_file_entry *e)
@@ -173,7 +170,7 @@ static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
 {
     size_t bytes;
     if (!dt__mul_size(e->bytes, (uint64_t)n, &bytes)) return DT_ERR_NOMEM;
-    char *to = dt__keep(w->file->ctx, &w->fit->kept, bytes);
+    char *to = dt__block_list_add(w->file->ctx, &w->fit->kept, bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n && e->bytes > 0; i++) {
         memcpy(to + (size_t)i * e->bytes, p[i].from->data, e->bytes);
@@ -191,7 +188,8 @@ static dt_status join(work *w, const part *p, int64_t n)
     e.name = p->name;
     w->fit->joined++;
     if (e.rank == 0 || p->form == DT__AS_REPEATED) return add(w, &e);
-    int64_t *dims = dt__keep(w->file->ctx, &w->fit->kept, ((size_t)e.rank + 1) * sizeof *dims);
+    int64_t *dims =
+        dt__block_list_add(w->file->ctx, &w->fit->kept, ((size_t)e.rank + 1) * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = n;
     memcpy(dims + 1, e.dims, (size_t)e.rank * sizeof *dims);
@@ -342,6 +340,6 @@ void dt__fit_free(dt__fit *fit)
     dt_ctx *ctx = fit->view.ctx;
     if (ctx == NULL) return;
     DT__RELEASE(ctx, fit->view.entry, (void *)fit->view.by_name);
-    dt__kept_free(ctx, &fit->kept);
+    dt__block_list_free(ctx, &fit->kept);
     *fit = (dt__fit){ .view.ctx = NULL };
 }

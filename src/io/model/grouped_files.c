@@ -1,5 +1,6 @@
 /* Names of experts in files, the grouped parameters of a module, and writing one tensor per
  * expert. */
+#include "core/block_list.h"
 #include "io/model/grouped_files.h"
 #include "autograd/spread.h"
 #include "core/tensor.h"
@@ -115,7 +116,7 @@ void dt__groups_sort(dt__groups *g)
 void dt__groups_free(dt__groups *g)
 {
     dt__release(g->ctx, g->at);
-    dt__kept_free(g->ctx, &g->kept);
+    dt__block_list_free(g->ctx, &g->kept);
     *g = (dt__groups){ .ctx = g->ctx };
 }
 

@@ -5,7 +5,6 @@
 #ifndef DT__IO_GROUPED_FILES_H
 #define DT__IO_GROUPED_FILES_H
 
-#include "io/kept.h"
 #include "io/safetensors/safetensors.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -62,7 +61,7 @@ typedef struct dt__groups {
     dt_ctx *ctx;
     dt__group *at; /* sorted by path */
     int64_t n, room;
-    dt__kept *kept; /* memory of generated paths */
+    void *kept; /* memory of generated paths */
 } dt__groups;
 
 dt_status dt__groups_of(dt_module *m, dt__groups *out);
@@ -77,7 +76,7 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 
 typedef struct dt__fit {
     dt_file view; /* a view whose unchanged entries are lent by the file */
-    dt__kept *kept;
+    void *kept;
     int64_t joined; /* number of tensors that were stacked from experts */
 } dt__fit;
 

@@ -19,7 +19,6 @@
  * where a model has several: `input` and `output` are then those of packed examples and answers,
  * in this order. */
 #include "core/block_list.h"
-#include "core/text/number.h"
 #include "data/columns/columns.h"
 #include "data/data_options.h"
 #include "data/joined.h"

@@ -10,6 +10,7 @@
  *     detent.tied  = { path: first path, ... }
  *     detent.lora = { "train_rest": false, "layers": { module: { "rank": 8, "alpha": 16 }, ... }
  *     } */
+#include "core/block_list.h"
 #include "io/model/model.h"
 #include "qat/schemes/scheme.h"
 
@@ -400,11 +401,8 @@ void dt__model_meta_free(dt__model_meta *meta)
 
 static dt_status add_group(const dt__module_quant *q, dt__groups *to)
 {
-    char *name = dt__weight_name(to->ctx, q->path);
-    if (name == NULL) return DT_ERR_NOMEM;
-    char *path = dt__keep(to->ctx, &to->kept, strlen(name) + 1);
-    if (path != NULL) strcpy(path, name);
-    dt__release(to->ctx, name);
+    const char *path =
+        dt__block_list_text(to->ctx, &to->kept, "%s%sweight", q->path, *q->path == 0 ? "" : ".");
     if (path == NULL) return DT_ERR_NOMEM;
     return dt__groups_add(
         to, &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = q->weight.experts });

@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-void *dt__saving_keep(dt__saving *s, size_t bytes) { return dt__keep(s->ctx, &s->kept, bytes); }
+void *dt__saving_keep(dt__saving *s, size_t bytes) { return dt__block_list_add(s->ctx, &s->kept, bytes); }
 
 void dt__saving_end(dt__saving *s)
 {
     dt_writer_free(s->writer);
-    dt__kept_free(s->ctx, &s->kept);
+    dt__block_list_free(s->ctx, &s->kept);
     dt__groups_free(&s->groups);
     *s = (dt__saving){ .ctx = s->ctx };
 }

@@ -1,5 +1,6 @@
 /* Weights of a file whose tensors have other names than the model's. The first rule that matches a
  * whole name renames the tensor, or leaves it out. */
+#include "core/block_list.h"
 #include "io/model/renamed_file.h"
 #include "nn/module.h"
 
@@ -53,7 +54,7 @@ static const char *replaced(renaming *r, const dt_name_rule *rule, const char *n
         n += p == NULL ? 1 : p->rm_so < 0 ? 0 : (size_t)(p->rm_eo - p->rm_so);
         at += *at == '\\';
     }
-    char *text = dt__keep(r->file->ctx, &r->out->view.kept, n), *to = text;
+    char *text = dt__block_list_add(r->file->ctx, &r->out->view.kept, n), *to = text;
     for (const char *at = rule->to; text != NULL && *at != 0; at++) {
         const bool group = *at == '\\' && at[1] != '\\';
         const regmatch_t *p = group ? &part[at[1] - '0'] : NULL;
@@ -144,7 +145,7 @@ void dt__renamed_close(dt__renamed *r)
 {
     dt_ctx *ctx = r->view.ctx;
     DT__RELEASE(ctx, r->view.entry, (void *)r->view.by_name, r->by, r->from);
-    dt__kept_free(ctx, &r->view.kept);
+    dt__block_list_free(ctx, &r->view.kept);
 }
 
 bool dt__renamed_uses(const dt__renamed *r, const dt_file *file, int64_t rule)

@@ -1,3 +1,4 @@
+#include "core/block_list.h"
 #include "io/numpy/numpy_file.h"
 
 #include "core/text/byte_order.h"
@@ -56,9 +57,9 @@ static dt_status add(void *user, const char *name, size_t n, const dt__array_fil
     DT__TRY(DT__RESERVE(file->ctx, file->entry, file->count, file->capacity));
     dt_file_entry *e = &file->entry[file->count];
     if (!dt__array_bytes(a, &bytes)) return DT_ERR_NOMEM;
-    char *text = dt__keep(file->ctx, &file->kept, n + 1);
-    int64_t *dims = dt__keep(file->ctx, &file->kept, sizeof a->dims);
-    void *data = dt__keep(file->ctx, &file->kept, bytes);
+    char *text = dt__block_list_add(file->ctx, &file->kept, n + 1);
+    int64_t *dims = dt__block_list_add(file->ctx, &file->kept, sizeof a->dims);
+    void *data = dt__block_list_add(file->ctx, &file->kept, bytes);
     if (text == NULL || dims == NULL || data == NULL) return DT_ERR_NOMEM;
     memcpy(text, name, n);
     text[n] = 0;

@@ -229,10 +229,21 @@ typedef struct dt__onnx {
 
 /* Memory that lives as long as the reading; NULL: NOMEM. */
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size);
-/* A text in the memory of options; NULL: NOMEM. */
-const char *dt__onnx_text(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
 /* UNSUPPORTED with a message about the node that is read; returns the status. */
 dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...) DT_PRINTF(2, 3);
+
+/* ---- tensors of the file (onnx_tensor.c) ----------------------------------------------------- */
+
+/* Whether elements of a type are read; the others want a tensor of such a type. */
+bool dt__onnx_is_known(int type);
+/* Bytes of raw_data for as many elements; SIZE_MAX: too many to count. */
+size_t dt__onnx_tensor_bytes(const dt__onnx_tensor *t, int64_t count);
+/* Elements in the field of its type, or pairs of those with 4 bits. */
+size_t dt__onnx_typed_count(const dt__onnx_tensor *t);
+/* Whether its data are those of `count` elements; how many they are of, or pairs. */
+bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, size_t *held);
+/* Bits of element i, the lowest ones of the result; the sign may be repeated above them. */
+uint64_t dt__onnx_tensor_bits(const dt__onnx_tensor *t, int64_t i);
 
 /* ---- constants (onnx_constant.c) ------------------------------------------------------------- */
 
@@ -243,7 +254,15 @@ bool dt__onnx_round(int type, double *value);
 /* A new constant, for the caller to fill: *f or *n, the other is NULL. Its type is FLOAT or I64. */
 dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
                             float **f, dt__onnx_number **n);
+/* One of floats that live as long as the reading. */
+void dt__onnx_lend_floats(dt__onnx_value *v, int rank, const int64_t *dims, int64_t count,
+                          const float *f);
 dt__onnx_number dt__onnx_number_at(const dt__onnx_value *v, int64_t i);
+/* As an integer; what is beyond 2^62 is the end of all dimensions. */
+static inline int64_t dt__onnx_whole(double value)
+{
+    return value >= 0x1p62 ? INT64_MAX : value <= -0x1p62 ? -INT64_MAX : (int64_t)value;
+}
 /* A constant of whole numbers without the batch size. `what` is for messages. */
 dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *what, dt_ints *out);
 /* One real number. */
@@ -254,13 +273,6 @@ dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *w
 /* A constant with dimensions in another order. */
 dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *order,
                               dt__onnx_value *out);
-
-/* Arithmetic of numbers (onnx_calculate.c): a letter for an operator of two constants; *truth:
- * whether results are 0 or 1. */
-char dt__onnx_code_of(const char *op, bool *truth);
-/* Its result in the type of `like`. False: arithmetic here has no such number. */
-bool dt__onnx_calculate(char op, const dt__onnx_value *like, dt__onnx_number a, dt__onnx_number b,
-                        dt__onnx_number *y);
 
 /* ---- nodes (onnx_node.c) --------------------------------------------------------------------- */
 
@@ -274,9 +286,10 @@ void dt__onnx_same(dt__onnx *g, int i, const dt__onnx_value *v);
 void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l);
 dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name);
 
-const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name);
-int64_t dt__onnx_int(const dt__onnx *g, const char *name, int64_t fallback);
-double dt__onnx_real(const dt__onnx *g, const char *name, double fallback);
+/* Attributes of a node; NULL, or the fallback: it has none of this name. */
+const DtOnnx__Attribute *dt__onnx_attribute_of(const dt__onnx_node *n, const char *name);
+int64_t dt__onnx_int_of(const dt__onnx_node *n, const char *name, int64_t fallback);
+double dt__onnx_real_attribute(const dt__onnx_node *n, const char *name, double fallback);
 /* Whether the text of an attribute is this one; `fallback` is what it is where it is absent. */
 bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const char *fallback);
 /* A list of integers, empty where it is absent. */
@@ -298,6 +311,11 @@ dt_status dt__onnx_ranges(dt__onnx *g, int rank, int *n, dt__onnx_range to[DT_MA
 /* Counts a range's ends from the front and clamps them to a dimension of n elements; how many of
  * these it takes. */
 int64_t dt__onnx_clamp(dt__onnx_range *r, int64_t n);
+
+/* The node as operator `name` on constants, by the interpreter (onnx_fold.c): in[i], or, where that
+ * is NULL, its own input, which is constant. *out is its one result. */
+dt_status dt__onnx_run_on(dt__onnx *g, const char *name, const dt__onnx_value *const *in, int n,
+                          dt__onnx_value *out);
 
 /* ---- making layers (onnx_layer.c) ------------------------------------------------------------ */
 

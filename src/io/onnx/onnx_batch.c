@@ -271,7 +271,7 @@ static dt_status misfit(dt__onnx *g, const halves *h)
 static dt_status resolve(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *to, target *t)
 {
     const halves h = halves_of(g, v);
-    const bool zeros = dt__onnx_int(g, "allowzero", 0) != 0;
+    const bool zeros = dt__onnx_int_of(g->node, "allowzero", 0) != 0;
     const int64_t count = h.before * h.behind, batch = g->batch > 0 ? g->batch : 1;
     int64_t known = 1;
     int open = -1, at = -1;

@@ -8,40 +8,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Bytes of an element in raw_data; 0: not read. */
-static const size_t sizes[] = {
-    [DT__ONNX_FLOAT] = 4, [DT__ONNX_U8] = 1,  [DT__ONNX_I8] = 1,     [DT__ONNX_U16] = 2,
-    [DT__ONNX_I16] = 2,   [DT__ONNX_I32] = 4, [DT__ONNX_I64] = 8,    [DT__ONNX_BOOL] = 1,
-    [DT__ONNX_F16] = 2,   [DT__ONNX_U32] = 4, [DT__ONNX_DOUBLE] = 8, [DT__ONNX_U64] = 8,
-    [DT__ONNX_BF16] = 2,  [DT__ONNX_U4] = 1,  [DT__ONNX_I4] = 1,
-};
-
-/* Whether a byte holds two elements, the first in its low bits. */
-static bool is_nibble(int type) { return type == DT__ONNX_U4 || type == DT__ONNX_I4; }
-
 void *dt__onnx_memory(dt__onnx *g, int64_t count, size_t size)
 {
-    size_t bytes;
-    if (count < 0 || !dt__mul_size((uint64_t)count, size, &bytes)) bytes = SIZE_MAX;
-    return dt__block_list_add(g->ctx, &g->blocks, bytes);
+    return dt__block_list_array(g->ctx, &g->blocks, count, size);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-/* Little-endian bytes as an unsigned number. */
-static uint64_t bits_of(const uint8_t *raw, size_t n)
-{
-    uint64_t bits = 0;
-    for (size_t i = n; i-- > 0;) bits = bits << 8 | raw[i];
-    return bits;
-}
-
-/* One of the two elements of a byte. */
-static double nibble(int type, int64_t byte, bool high)
-{
-    const int x = (int)(byte >> (high ? 4 : 0) & 15);
-    return type == DT__ONNX_I4 && x > 7 ? x - 16 : x;
-}
 
 static double of_bits(int type, uint64_t bits)
 {
@@ -57,32 +29,8 @@ static double of_bits(int type, uint64_t bits)
     case DT__ONNX_I16: return (int16_t)bits;
     case DT__ONNX_I32: return (int32_t)low;
     case DT__ONNX_I64: return (double)(int64_t)bits;
+    case DT__ONNX_I4: return (double)((int)(bits ^ 8) - 8);
     default: return (double)bits;
-    }
-}
-
-/* How many elements the typed fields hold for a type, if raw_data is absent. */
-static size_t typed_count(const dt__onnx_tensor *t)
-{
-    switch (t->data_type) {
-    case DT__ONNX_FLOAT: return t->n_float_data;
-    case DT__ONNX_DOUBLE: return t->n_double_data;
-    case DT__ONNX_I64: return t->n_int64_data;
-    case DT__ONNX_U32:
-    case DT__ONNX_U64: return t->n_uint64_data;
-    default: return t->n_int32_data;
-    }
-}
-
-static double typed_at(const dt__onnx_tensor *t, int64_t i)
-{
-    switch (t->data_type) {
-    case DT__ONNX_FLOAT: return (double)t->float_data[i];
-    case DT__ONNX_DOUBLE: return t->double_data[i];
-    case DT__ONNX_I64: return (double)t->int64_data[i];
-    case DT__ONNX_U32:
-    case DT__ONNX_U64: return (double)t->uint64_data[i];
-    default: return of_bits(t->data_type, (uint64_t)(int64_t)t->int32_data[i]);
     }
 }
 
@@ -126,9 +74,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
     char shown[DT__SHOWN];
     int64_t count;
     dt__shown(t->name, shown);
-    const bool known = t->data_type > 0 && t->data_type < DT__COUNT_OF(sizes);
-    const size_t size = known ? sizes[t->data_type] : 0;
-    if (size == 0) {
+    if (!dt__onnx_is_known(t->data_type)) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the tensor '%s' has the data type %d; floats and integers are read",
                        g->file->path, shown, t->data_type);
@@ -139,21 +85,19 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
                        "the most",
                        g->file->path, shown, t->n_dims, DT_MAX_RANK);
     }
-    const int64_t stored = is_nibble(t->data_type) ? dt__ceil_div(count, 2) : count;
-    const int forms = (t->raw_data.len > 0) + (typed_count(t) > 0) + (t->data_location != 0);
+    const int forms =
+        (t->raw_data.len > 0) + (dt__onnx_typed_count(t) > 0) + (t->data_location != 0);
     if (t->segment.len > 0 || forms > 1 || t->data_location < 0 || t->data_location > 1) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED,
                        "%s: the tensor '%s' is a segment, or has its data in two places",
                        g->file->path, shown);
     }
     if (t->data_location != 0) {
-        size_t bytes;
-        if (!dt__mul_size((uint64_t)stored, size, &bytes)) bytes = SIZE_MAX;
+        const size_t bytes = dt__onnx_tensor_bytes(t, count);
         DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
     }
-    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / size : typed_count(t);
-    const bool whole = t->raw_data.len % size == 0;
-    if (whole && (uint64_t)stored == held) return DT_OK;
+    size_t held;
+    if (dt__onnx_tensor_holds(t, count, &held)) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_FORMAT,
                    "%s: the tensor '%s' has %lld elements by its shape, but data of %zu",
                    g->file->path, shown, (long long)count, held);
@@ -168,31 +112,22 @@ static bool are_floats(const dt__onnx_tensor *t)
 
 dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_value *out)
 {
-    static const int64_t none[DT_MAX_RANK] = { 0 };
     dt__onnx_tensor own = *from, *t = &own;
     float *f = NULL;
     dt__onnx_number *n = NULL;
     DT__TRY(check(g, t));
     if (are_floats(t)) { /* they live as long as the reading: no copy */
-        DT__TRY(dt__onnx_constant(g, out, 1, none, &f, NULL));
-        out->rank = (int)t->n_dims;
-        out->count = (int64_t)(t->raw_data.len / sizeof(float));
-        for (int i = 0; i < out->rank; i++) out->dims[i] = t->dims[i];
-        out->f = (const float *)(const void *)t->raw_data.data;
+        dt__onnx_lend_floats(out, (int)t->n_dims, t->dims, (int64_t)(t->raw_data.len / sizeof *f),
+                             (const float *)(const void *)t->raw_data.data);
         out->initializer = *t->name == 0 ? NULL : t->name;
         return DT_OK;
     }
     const bool floats = dt__onnx_is_real(t->data_type) && t->data_type != DT__ONNX_DOUBLE;
-    const size_t size = sizes[t->data_type];
     DT__TRY(dt__onnx_constant(g, out, (int)t->n_dims, t->dims, floats ? &f : NULL, &n));
     out->type = t->data_type;
     out->initializer = *t->name == 0 ? NULL : t->name;
     for (int64_t i = 0; i < out->count; i++) {
-        const int64_t at = is_nibble(t->data_type) ? i / 2 : i;
-        double x = t->raw_data.len == 0
-                       ? typed_at(t, at)
-                       : of_bits(t->data_type, bits_of(t->raw_data.data + (size_t)at * size, size));
-        if (is_nibble(t->data_type)) x = nibble(t->data_type, (int64_t)x, i % 2 != 0);
+        const double x = of_bits(t->data_type, dt__onnx_tensor_bits(t, i));
         if (f != NULL) f[i] = (float)x;
         else n[i] = (dt__onnx_number){ x, false };
     }
@@ -201,24 +136,33 @@ dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_val
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
-                            float **f, dt__onnx_number **n)
+void dt__onnx_lend_floats(dt__onnx_value *v, int rank, const int64_t *dims, int64_t count,
+                          const float *f)
 {
-    if (!dt__product(rank, dims, &v->count)) return dt__onnx_refuse(g, "a constant is too large");
     v->kind = DT__ONNX_CONSTANT;
     v->rank = rank;
-    v->type = f == NULL ? DT__ONNX_I64 : DT__ONNX_FLOAT;
+    v->count = count;
+    v->type = DT__ONNX_FLOAT;
     v->initializer = NULL;
-    v->f = NULL;
+    v->f = f;
     v->n = NULL;
     v->codes = NULL;
     v->turned = NULL;
     v->spread = 0;
     for (int i = 0; i < rank; i++) v->dims[i] = dims[i];
-    void *data = dt__onnx_memory(g, v->count, f != NULL ? sizeof **f : sizeof **n);
+}
+
+dt_status dt__onnx_constant(dt__onnx *g, dt__onnx_value *v, int rank, const int64_t *dims,
+                            float **f, dt__onnx_number **n)
+{
+    int64_t count;
+    if (!dt__product(rank, dims, &count)) return dt__onnx_refuse(g, "a constant is too large");
+    dt__onnx_lend_floats(v, rank, dims, count, NULL);
+    void *data = dt__onnx_memory(g, count, f != NULL ? sizeof **f : sizeof **n);
     if (data == NULL) return DT_ERR_NOMEM;
     if (f != NULL) v->f = *f = data;
     else v->n = *n = data;
+    if (f == NULL) v->type = DT__ONNX_I64;
     return DT_OK;
 }
 
@@ -244,8 +188,7 @@ dt_status dt__onnx_ints_of(dt__onnx *g, const dt__onnx_value *v, const char *wha
             return dt__onnx_refuse(g, "%s must have whole numbers that do not depend on the batch",
                                    what);
         }
-        const bool most = x.value >= 0x1p62, least = x.value <= -0x1p62;
-        out->v[out->n++] = most ? INT64_MAX : least ? -INT64_MAX : (int64_t)x.value;
+        out->v[out->n++] = dt__onnx_whole(x.value);
     }
     return DT_OK;
 }

@@ -321,7 +321,7 @@ static dt_status take_own(const known *k, const char *text, const char **out)
         say_left_out(k, "detent.data", "they do not fit the model");
         return DT_OK;
     }
-    *out = dt__onnx_text(k->g, "%s", text);
+    *out = dt__block_list_text(k->g->ctx, k->g->kept, "%s", text);
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
@@ -351,7 +351,7 @@ dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_la
     dt__chars t = { .ctx = g->ctx };
     put(&t, &k);
     const char *text = dt__chars_text(&t);
-    if (text != NULL) *out = dt__onnx_text(g, "%s", text);
+    if (text != NULL) *out = dt__block_list_text(g->ctx, g->kept, "%s", text);
     dt__release(g->ctx, t.bytes);
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }

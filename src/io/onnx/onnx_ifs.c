@@ -68,11 +68,11 @@ static dt_status branch_of(dt__onnx *g, const dt__onnx_node *n, bool taken, DtOn
     const char *name = taken ? "then_branch" : "else_branch";
     char shown[DT__SHOWN];
     *out = NULL;
-    for (size_t i = 0; i < n->n_attribute; i++) {
-        if (strcmp(n->attribute[i]->name, name) != 0) continue;
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(n, name);
+    if (a != NULL) {
         dt__onnx_file own = *g->file;
         own.blocks = g->blocks; /* the branch lives as long as the reading */
-        const dt_status s = dt__onnx_unpack_graph(&own, &n->attribute[i]->g, out);
+        const dt_status s = dt__onnx_unpack_graph(&own, &a->g, out);
         g->blocks = own.blocks;
         DT__TRY(s);
     }

@@ -6,23 +6,9 @@
 
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_LAYERS 16384
-
-const char *dt__onnx_text(dt__onnx *g, const char *format, ...)
-{
-    va_list arguments, again;
-    va_start(arguments, format);
-    va_copy(again, arguments);
-    const int length = vsnprintf(NULL, 0, format, arguments);
-    char *text = length < 0 ? NULL : dt__block_list_add(g->ctx, g->kept, (size_t)length + 1);
-    if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    va_end(arguments);
-    return text;
-}
 
 dt__onnx_layer *dt__onnx_maker(const dt__onnx *g, const dt__onnx_value *v)
 {
@@ -104,7 +90,7 @@ dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer,
     if (dot == NULL || dot == initializer) return DT_OK;
     const char *end = whole ? initializer + strlen(initializer) : dot;
     if (end - initializer > INT_MAX) return DT_OK;
-    l->hint = dt__onnx_text(g, "%.*s", (int)(end - initializer), initializer);
+    l->hint = dt__block_list_text(g->ctx, g->kept, "%.*s", (int)(end - initializer), initializer);
     if (l->hint == NULL) return DT_ERR_NOMEM;
     l->hint = dt__onnx_clean(g, l->hint);
     return l->hint == NULL ? DT_ERR_NOMEM : DT_OK;

@@ -2,10 +2,10 @@
  *     features.0.0.weight                       the layer features.0.0
  *     /features/features.0/features.0.2/Relu    the layer features.0.2
  * Other programs name nodes by paths, or not at all. No layer may lie inside of another one. */
+#include "core/block_list.h"
 #include "io/onnx/onnx.h"
 
 #include <ctype.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,7 +25,7 @@ const char *dt__onnx_clean(dt__onnx *g, const char *name)
     while (n > 0 && text[n - 1] == '.') n--;
     text[n] = 0;
     if (strncmp(text, "detent.", 7) == 0) text[6] = '_'; /* files reserve it */
-    return dt__onnx_text(g, "%s", n == 0 ? "layer" : text);
+    return dt__block_list_text(g->ctx, g->kept, "%s", n == 0 ? "layer" : text);
 }
 
 /* The path of a node's module from its name; NULL: it has none. */
@@ -159,7 +159,7 @@ static dt_status give(names *t, dt__onnx_layer *l, const char *wanted)
         else snprintf(name + base, sizeof name - base, "_%lld", (long long)i);
     }
     if (same->text != NULL) same->next = i;
-    l->name = dt__onnx_text(t->g, "%s", name);
+    l->name = dt__block_list_text(t->g->ctx, t->g->kept, "%s", name);
     if (l->name == NULL) return DT_ERR_NOMEM;
     note_around(t, l->name);
     note(t, l->name, strlen(l->name), true);

@@ -1,8 +1,8 @@
 /* Questions about the node that is read: inputs, results, attributes. */
 #include "core/text/json.h"
+#include "core/order.h"
 #include "io/onnx/onnx.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,14 +15,9 @@ dt_status dt__onnx_refuse(dt__onnx *g, const char *format, ...)
     return s;
 }
 
-static int by_name(const void *key, const void *element)
-{
-    return strcmp(key, ((const dt__onnx_value *)element)->name);
-}
-
 dt__onnx_value *dt__onnx_find(dt__onnx *g, const char *name)
 {
-    return bsearch(name, g->value, (size_t)g->n_values, sizeof *g->value, by_name);
+    return bsearch(&name, g->value, (size_t)g->n_values, sizeof *g->value, dt__by_text);
 }
 
 const dt__onnx_value *dt__onnx_in(dt__onnx *g, int i)
@@ -59,36 +54,36 @@ void dt__onnx_result(dt__onnx *g, int i, const dt__onnx_layer *l)
     for (int d = 0; d < out->rank; d++) out->axis[d] = d;
 }
 
-const DtOnnx__Attribute *dt__onnx_attribute(const dt__onnx *g, const char *name)
+const DtOnnx__Attribute *dt__onnx_attribute_of(const dt__onnx_node *n, const char *name)
 {
-    for (size_t i = 0; i < g->node->n_attribute; i++) {
-        if (strcmp(g->node->attribute[i]->name, name) == 0) return g->node->attribute[i];
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        if (strcmp(n->attribute[i]->name, name) == 0) return n->attribute[i];
     }
     return NULL;
 }
 
-int64_t dt__onnx_int(const dt__onnx *g, const char *name, int64_t fallback)
+int64_t dt__onnx_int_of(const dt__onnx_node *n, const char *name, int64_t fallback)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(n, name);
     return a == NULL ? fallback : a->i;
 }
 
-double dt__onnx_real(const dt__onnx *g, const char *name, double fallback)
+double dt__onnx_real_attribute(const dt__onnx_node *n, const char *name, double fallback)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(n, name);
     return a == NULL ? fallback : (double)a->f;
 }
 
 bool dt__onnx_says(const dt__onnx *g, const char *name, const char *text, const char *fallback)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, name);
     if (a == NULL) return strcmp(text, fallback) == 0;
     return a->s.len == strlen(text) && memcmp(a->s.data, text, a->s.len) == 0;
 }
 
 dt_status dt__onnx_list(dt__onnx *g, const char *name, dt_ints *out)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, name);
     out->n = 0;
     if (a == NULL) return DT_OK;
     if (a->n_ints > DT_MAX_LIST) {

@@ -50,218 +50,122 @@ static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
     return dt__onnx_refuse(g, "its places are computed; expected constants");
 }
 
-/* Index k of a constant into an extent, counted from the front. */
-static dt_status index_at(dt__onnx *g, const dt__onnx_value *at, int64_t k, int64_t extent,
-                          int64_t *out)
+/* ---- gathering ------------------------------------------------------------------------------- */
+
+/* n numbers from `first` on as a constant. */
+static dt_status places_from(dt__onnx *g, int64_t first, int rank, const int64_t *dims,
+                             dt__onnx_value *out)
 {
-    const dt__onnx_number n = dt__onnx_number_at(at, k);
-    if (n.batch || !(n.value >= (double)-extent && n.value < (double)extent)) {
-        return dt__onnx_refuse(g, "index %g is not one of %lld elements", n.value,
-                               (long long)extent);
-    }
-    *out = (int64_t)n.value + (n.value < 0 ? extent : 0);
+    dt__onnx_number *n;
+    *out = (dt__onnx_value){ .name = "" };
+    DT__TRY(dt__onnx_constant(g, out, rank, dims, NULL, &n));
+    for (int64_t i = 0; i < out->count; i++) n[i].value = (double)(first + i);
     return DT_OK;
 }
 
-static dt_status axis_of(dt__onnx *g, const row *r, int64_t fallback, int *axis)
+static dt_status as_indices(dt__onnx *g, const dt__onnx_value *v, int64_t **out)
 {
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", fallback), r->rank + 1, axis));
-    --*axis;
+    int64_t *index = *out = dt__onnx_memory(g, v->count, sizeof *index);
+    if (index == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < v->count; i++) index[i] = (int64_t)dt__onnx_number_at(v, i).value;
     return DT_OK;
 }
 
-/* ---- by elements ----------------------------------------------------------------------------- */
-
-/* The places of x that indices of its rank name: their own, but along the axis. */
-static dt_status places_along(dt__onnx *g, const row *r, const dt__onnx_value *at, int axis,
-                              int64_t **out)
-{
-    int64_t *place = *out = dt__onnx_memory(g, at->count, sizeof *place);
-    if (place == NULL) return DT_ERR_NOMEM;
-    bool fits = at->rank == r->rank;
-    for (int i = 0; fits && i < r->rank; i++) fits = i == axis || at->dims[i] <= r->dims[i];
-    if (!fits) return dt__onnx_refuse(g, "its indices do not fit its input");
-    for (int64_t k = 0; k < at->count; k++) {
-        int64_t rest = k, along = 0;
-        DT__TRY(index_at(g, at, k, r->dims[axis], &along));
-        place[k] = along * r->stride[axis];
-        for (int i = r->rank - 1; i >= 0; rest /= at->dims[i--]) {
-            if (i != axis) place[k] += rest % at->dims[i] * r->stride[i];
-        }
-    }
-    return DT_OK;
-}
-
-dt_status dt__onnx_gather_elements(dt__onnx *g)
+/* The places that the operator takes are what it makes of the places themselves. */
+static dt_status gather(dt__onnx *g)
 {
     const dt__onnx_value *at;
+    dt__onnx_value places, taken;
+    int64_t *index = NULL;
     row r;
-    int axis;
-    int64_t *place = NULL;
     DT__TRY(row_of(g, &r));
     DT__TRY(constant_in(g, 1, &at));
-    DT__TRY(axis_of(g, &r, 0, &axis));
-    DT__TRY(places_along(g, &r, at, axis, &place));
-    DT__TRY(dt__onnx_taken(g, r.l, 1, place, at->count, &r.l));
-    return finish(g, r.l, at->rank, at->dims);
+    DT__TRY(places_from(g, 0, r.rank, r.dims, &places));
+    DT__TRY(dt__onnx_run_on(g, g->node->op_type, (const dt__onnx_value *[]){ &places }, 1, &taken));
+    DT__TRY(as_indices(g, &taken, &index));
+    DT__TRY(dt__onnx_taken(g, r.l, 1, index, taken.count, &r.l));
+    return finish(g, r.l, taken.rank, taken.dims);
 }
 
-/* ---- by tuples of indices -------------------------------------------------------------------- */
+dt_status dt__onnx_gather_elements(dt__onnx *g) { return gather(g); }
 
-/* Places of the first elements that tuples name, and how many elements each one has behind it. The
- * first `batch` dimensions of x and of the indices are the same. */
-static dt_status places_of_tuples(dt__onnx *g, const row *r, const dt__onnx_value *at, int batch,
-                                  int64_t **out, int64_t *block)
-{
-    const int64_t width = at->rank > 0 ? at->dims[at->rank - 1] : 0;
-    if (width < 1 || batch < 0 || batch >= at->rank || width > r->rank - batch) {
-        return dt__onnx_refuse(g, "its indices do not fit its input");
-    }
-    const int64_t n = at->count / width;
-    int64_t each = n;
-    int64_t *place = *out = dt__onnx_memory(g, n, sizeof *place);
-    if (place == NULL) return DT_ERR_NOMEM;
-    for (int i = 0; i < batch; i++) {
-        if (at->dims[i] != r->dims[i])
-            return dt__onnx_refuse(g, "the batches of its inputs differ; expected one");
-        each /= at->dims[i];
-    }
-    *block = r->stride[batch + (int)width - 1];
-    for (int64_t k = 0; k < n; k++) {
-        place[k] = batch > 0 ? k / each * r->stride[batch - 1] : 0;
-        for (int i = 0; i < width; i++) {
-            int64_t index = 0;
-            DT__TRY(index_at(g, at, k * width + i, r->dims[batch + i], &index));
-            place[k] += index * r->stride[batch + i];
-        }
-    }
-    return DT_OK;
-}
-
-/* Every element of the blocks behind n places. */
-static dt_status whole_blocks(dt__onnx *g, const int64_t *place, int64_t n, int64_t block,
-                              int64_t **out)
-{
-    int64_t count;
-    if (__builtin_mul_overflow(n, block, &count))
-        return dt__onnx_refuse(g, "it takes too many elements");
-    *out = dt__onnx_memory(g, count, sizeof **out);
-    if (*out == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < count; i++) (*out)[i] = place[i / block] + i % block;
-    return DT_OK;
-}
-
-dt_status dt__onnx_gather_nd(dt__onnx *g)
-{
-    const dt__onnx_value *at;
-    const int64_t batch = dt__onnx_int(g, "batch_dims", 0);
-    row r;
-    int64_t *place = NULL, block = 0, dims[2 * DT_MAX_RANK];
-    int rank = 0;
-    DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
-    DT__TRY(places_of_tuples(g, &r, at, batch < DT_MAX_RANK ? (int)batch : -1, &place, &block));
-    const int64_t width = at->dims[at->rank - 1], n = at->count / width;
-    DT__TRY(whole_blocks(g, place, n, block, &place));
-    DT__TRY(dt__onnx_taken(g, r.l, 1, place, n * block, &r.l));
-    for (int i = 0; i < at->rank - 1; i++) dims[rank++] = at->dims[i];
-    for (int i = (int)(batch + width); i < r.rank; i++) dims[rank++] = r.dims[i];
-    return finish(g, r.l, rank, dims);
-}
+dt_status dt__onnx_gather_nd(dt__onnx *g) { return gather(g); }
 
 /* ---- scattering ------------------------------------------------------------------------------ */
 
-/* A sum or product with a constant that changes some elements of a row. */
-static dt_status change(dt__onnx *g, const row *r, const int64_t *place, int64_t n, bool adds)
+/* A sum or product with a constant that changes some elements of a row: what the operator makes of
+ * zeros, or of ones. */
+static dt_status change(dt__onnx *g, const char *name, const row *r, bool adds)
 {
     dt__onnx_layer *l;
-    const float *updates;
-    float *data = dt__onnx_memory(g, r->count, sizeof *data);
-    if (data == NULL) return DT_ERR_NOMEM;
-    DT__TRY(dt__onnx_floats_of(g, dt__onnx_in(g, 2), "updates", &updates));
+    dt__onnx_value neutral = { .name = "" }, updates = *dt__onnx_in(g, 2), changed = neutral;
+    float *data;
+    const float *from;
+    DT__TRY(dt__onnx_floats_of(g, &updates, "updates", &from));
+    dt__onnx_lend_floats(&updates, updates.rank, updates.dims, updates.count, from);
+    DT__TRY(dt__onnx_constant(g, &neutral, r->rank, r->dims, &data, NULL));
     for (int64_t i = 0; i < r->count; i++) data[i] = adds ? 0 : 1;
-    for (int64_t k = 0; k < n; k++) {
-        data[place[k]] = adds ? data[place[k]] + updates[k] : data[place[k]] * updates[k];
-    }
+    const dt__onnx_value *const in[] = { &neutral, NULL, &updates };
+    DT__TRY(dt__onnx_run_on(g, name, in, 3, &changed));
     DT__TRY(dt__onnx_new(g, "affine", &l));
     dt_affine_options *o = &((dt_affine_layer *)l->options)->affine;
     o->scale = !adds;
     o->bias = adds;
     o->trained = false;
     o->shape = (dt_ints){ 1, { r->count } };
-    DT__TRY(dt__onnx_weigh_floats(g, l, adds ? "bias" : "weight", data, r->count));
+    DT__TRY(dt__onnx_weigh_floats(g, l, adds ? "bias" : "weight", changed.f, r->count));
     DT__TRY(dt__onnx_add_on(g, l, r->l));
     return finish(g, l, r->rank, r->dims);
 }
 
-/* The updates as one row. */
-static dt_status updates_of(dt__onnx *g, const row *r, int64_t n, dt__onnx_layer **out)
+/* The updates as one row, and their places behind those of the row r. */
+static dt_status updates_of(dt__onnx *g, const row *r, dt__onnx_layer **out, dt__onnx_value *places)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 2);
     if (v->kind == DT__ONNX_COMPUTED) DT__TRY(dt__onnx_plain(g, v, out));
     else DT__TRY(dt__onnx_given(g, r->l, v, out));
-    int64_t count = 1;
-    for (int i = 0; i < (*out)->shape.rank; i++) count *= (*out)->shape.dims[i];
-    if (count != n) {
-        return dt__onnx_refuse(g, "%lld updates at %lld places", (long long)count, (long long)n);
-    }
-    return dt__onnx_reshaped(g, *out, &(dt_shape){ 1, { n } }, out);
+    const dt_shape *shape = &(*out)->shape;
+    DT__TRY(places_from(g, r->count, shape->rank, shape->dims, places));
+    if (places->count < 1)
+        return dt__onnx_refuse(g, "it has no updates; expected one for each place");
+    return dt__onnx_reshaped(g, *out, &(dt_shape){ 1, { places->count } }, out);
 }
 
-/* The row with element place[k] from update k: the two behind each other, and a choice of them. */
-static dt_status scatter(dt__onnx *g, const row *r, const int64_t *place, int64_t n)
+/* The row and the updates behind each other, and a choice of them: what the operator makes of their
+ * places. */
+static dt_status scatter(dt__onnx *g, const char *name)
 {
-    dt__onnx_layer *updates, *l;
+    const dt__onnx_value *at;
+    dt__onnx_value places, updates, chosen;
+    dt__onnx_layer *more, *l;
+    int64_t *index = NULL, updated = 0;
+    row r;
+    DT__TRY(row_of(g, &r));
+    DT__TRY(constant_in(g, 1, &at));
     const bool adds = dt__onnx_says(g, "reduction", "add", "none");
-    if (n < 1) return dt__onnx_refuse(g, "it has no updates; expected one for each place");
     if (adds || dt__onnx_says(g, "reduction", "mul", "none")) {
-        if (dt__onnx_in(g, 2)->kind == DT__ONNX_CONSTANT && dt__onnx_in(g, 2)->count == n) {
-            return change(g, r, place, n, adds);
-        }
+        if (dt__onnx_in(g, 2)->kind == DT__ONNX_CONSTANT) return change(g, name, &r, adds);
         return dt__onnx_refuse(g, "its updates are computed and reduced; expected constants");
     }
-    int64_t *index = dt__onnx_memory(g, r->count, sizeof *index);
-    if (index == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < r->count; i++) index[i] = i;
-    for (int64_t k = 0; k < n; k++) {
-        if (index[place[k]] >= r->count)
-            return dt__onnx_refuse(g, "a place is updated twice; expected once");
-        index[place[k]] = r->count + k;
-    }
-    DT__TRY(updates_of(g, r, n, &updates));
+    DT__TRY(updates_of(g, &r, &more, &updates));
+    DT__TRY(places_from(g, 0, r.rank, r.dims, &places));
+    const dt__onnx_value *const in[] = { &places, NULL, &updates };
+    DT__TRY(dt__onnx_run_on(g, name, in, 3, &chosen));
+    DT__TRY(as_indices(g, &chosen, &index));
+    for (int64_t i = 0; i < r.count; i++) updated += index[i] >= r.count;
+    if (updated != updates.count)
+        return dt__onnx_refuse(g, "a place is updated twice; expected once");
     DT__TRY(dt__onnx_new(g, "concat", &l));
     ((dt_concat_layer *)l->options)->dim = 1;
-    dt__onnx_read_from(l, r->l);
-    DT__TRY(dt__onnx_add_on(g, l, updates));
-    DT__TRY(dt__onnx_taken(g, l, 1, index, r->count, &l));
-    return finish(g, l, r->rank, r->dims);
+    dt__onnx_read_from(l, r.l);
+    DT__TRY(dt__onnx_add_on(g, l, more));
+    DT__TRY(dt__onnx_taken(g, l, 1, index, r.count, &l));
+    return finish(g, l, r.rank, r.dims);
 }
 
-dt_status dt__onnx_scatter_elements(dt__onnx *g)
-{
-    const dt__onnx_value *at;
-    row r;
-    int axis;
-    int64_t *place = NULL;
-    DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
-    DT__TRY(axis_of(g, &r, 0, &axis));
-    DT__TRY(places_along(g, &r, at, axis, &place));
-    return scatter(g, &r, place, at->count);
-}
+dt_status dt__onnx_scatter_elements(dt__onnx *g) { return scatter(g, "ScatterElements"); }
 
-dt_status dt__onnx_scatter_nd(dt__onnx *g)
-{
-    const dt__onnx_value *at;
-    row r;
-    int64_t *place = NULL, block = 0;
-    DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
-    DT__TRY(places_of_tuples(g, &r, at, 0, &place, &block));
-    const int64_t n = at->count / at->dims[at->rank - 1];
-    DT__TRY(whole_blocks(g, place, n, block, &place));
-    return scatter(g, &r, place, n * block);
-}
+dt_status dt__onnx_scatter_nd(dt__onnx *g) { return scatter(g, "ScatterND"); }
 
 /* ---- by conditions and lengths --------------------------------------------------------------- */
 
@@ -273,13 +177,13 @@ dt_status dt__onnx_compress(dt__onnx *g)
     row r;
     int axis = 1;
     int64_t n = 0;
-    const bool flat = dt__onnx_attribute(g, "axis") == NULL;
+    const bool flat = dt__onnx_attribute_of(g->node, "axis") == NULL;
     DT__TRY(constant_in(g, 1, &at));
     if (flat) {
         DT__TRY(row_of(g, &r));
         l = r.l;
     } else {
-        DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v->rank, &axis));
+        DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), v->rank, &axis));
         if (v->kind != DT__ONNX_COMPUTED)
             return dt__onnx_refuse(g, "its input is a constant; expected a computed value");
         if (v->axis[axis] == 0)
@@ -303,7 +207,8 @@ dt_status dt__onnx_reverse_sequence(dt__onnx *g)
 {
     const dt__onnx_value *at;
     row r;
-    const int64_t time = dt__onnx_int(g, "time_axis", 0), batch = dt__onnx_int(g, "batch_axis", 1);
+    const int64_t time = dt__onnx_int_of(g->node, "time_axis", 0),
+                  batch = dt__onnx_int_of(g->node, "batch_axis", 1);
     DT__TRY(row_of(g, &r));
     DT__TRY(constant_in(g, 1, &at));
     if (r.rank < 2 || time < 0 || time > 1 || batch != 1 - time || at->count != r.dims[batch]) {

@@ -1,4 +1,6 @@
 /* Walks over the nodes of a graph in their order. */
+#include "core/text/row_named.h"
+#include "core/order.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
@@ -18,10 +20,7 @@ static const dt__onnx_operator operators[] = {
 
 const dt__onnx_operator *dt__onnx_operator_of(const char *name)
 {
-    for (int i = 0; i < DT__COUNT_OF(operators); i++) {
-        if (strcmp(operators[i].name, name) == 0) return &operators[i];
-    }
-    return NULL;
+    return DT__ROW_NAMED(operators, name);
 }
 
 /* ---- faults ---------------------------------------------------------------------------------- */
@@ -66,11 +65,6 @@ static dt_status report(dt__onnx *g)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static int by_name(const void *left, const void *right)
-{
-    return strcmp(((const dt__onnx_value *)left)->name, ((const dt__onnx_value *)right)->name);
-}
-
 static void name_values(dt__onnx *g)
 {
     const DtOnnx__Graph *graph = g->graph;
@@ -94,7 +88,7 @@ static void name_values(dt__onnx *g)
         }
     }
     g->n_values = n;
-    qsort(g->value, (size_t)n, sizeof *g->value, by_name);
+    qsort(g->value, (size_t)n, sizeof *g->value, dt__by_text);
 }
 
 static dt_status list_values(dt__onnx *g)
@@ -357,7 +351,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     dt_status s = DT_ERR_UNSUPPORTED;
     if (!g->refused[i] && check_inputs(g, i, &constant)) {
         bool made = false;
-        const bool product = o->fold == dt__onnx_fold_matmul || o->fold == dt__onnx_fold_gemm;
+        const bool product = o->fold == dt__onnx_fold_product;
         if (constant && (o->fold == NULL || product) && o->compute != NULL) {
             DT__TRY(dt__onnx_compute_spread(g, &made));
         }

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 /* A linear layer with the matrix w [out, in]. */
 static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onnx_layer **out)
@@ -111,14 +110,14 @@ dt_status dt__onnx_gemm(dt__onnx *g)
     dt__onnx_layer *l;
     const dt__onnx_value *c = dt__onnx_in(g, 2), *x = dt__onnx_in(g, 0);
     float *bias;
-    DT__TRY(matrix_of(g, dt__onnx_int(g, "transB", 0) != 0, &w));
-    DT__TRY(scale(g, &w, dt__onnx_real(g, "alpha", 1)));
+    DT__TRY(matrix_of(g, dt__onnx_int_of(g->node, "transB", 0) != 0, &w));
+    DT__TRY(scale(g, &w, dt__onnx_real_attribute(g->node, "alpha", 1)));
     if (x->kind != DT__ONNX_COMPUTED || x->rank - g->front != 2) {
         return dt__onnx_refuse(g, "none of its matrices is computed; expected one");
     }
     DT__TRY(linear(g, &w, c != NULL, &l));
     if (c != NULL) {
-        DT__TRY(outputs_of(g, c, w.dims[0], dt__onnx_real(g, "beta", 1), &bias));
+        DT__TRY(outputs_of(g, c, w.dims[0], dt__onnx_real_attribute(g->node, "beta", 1), &bias));
         DT__TRY(dt__onnx_weigh_floats(g, l, "bias", bias, w.dims[0]));
         DT__TRY(dt__onnx_hint(g, l, c->initializer, false));
     }

@@ -4,7 +4,6 @@
 
 #include "core/system/atomic_file.h"
 #include "core/text/json.h"
-#include "io/kept.h"
 
 #include <detent/experimental/io.h>
 
@@ -49,13 +48,12 @@ struct dt_file {
     int64_t n_parts;
     const dt__naming *naming; /* the program whose names the tensors have; NULL: names of the
                                * model */
-    dt__kept *kept;           /* names and shapes of tensors that are parts of others */
+    void *kept;               /* names and shapes of tensors that are parts of others */
     dt__turned *copies;       /* in `kept` */
 };
 
-/* For qsort: of pointers to entries by name, of dt__meta by key. */
+/* For qsort: of pointers to entries, by name. */
 int dt__by_entry_name(const void *left, const void *right);
-int dt__by_meta_key(const void *left, const void *right);
 bool dt__is_folder(const char *path);
 /* dt_file_open for a file, not a folder. */
 dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out);

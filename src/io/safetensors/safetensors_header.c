@@ -5,6 +5,8 @@
  *
  * Further rules: names and keys are unique; end - begin is the size that dtype and shape need; the
  * tensors cover the data from first to last byte without gaps or overlap. */
+#include "core/text/row_named.h"
+#include "core/order.h"
 #include "io/safetensors/safetensors.h"
 
 #include <limits.h>
@@ -17,12 +19,6 @@ int dt__by_entry_name(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-int dt__by_meta_key(const void *left, const void *right)
-{
-    const dt__meta *a = left, *b = right;
-    return strcmp(a->key, b->key);
-}
-
 static const dt__file_dtype dtypes[] = {
     { "F32", 32 },    { "F16", 16 },        { "BF16", 16 },       { "F64", 64 },
     { "I64", 64 },    { "I32", 32 },        { "I16", 16 },        { "I8", 8 },
@@ -32,13 +28,7 @@ static const dt__file_dtype dtypes[] = {
     { "F6_E3M2", 6 }, { "F4", 4 },
 };
 
-const dt__file_dtype *dt__file_dtype_of(const char *name)
-{
-    for (int i = 0; i < DT__COUNT_OF(dtypes); i++) {
-        if (strcmp(dtypes[i].name, name) == 0) return &dtypes[i];
-    }
-    return NULL;
-}
+const dt__file_dtype *dt__file_dtype_of(const char *name) { return DT__ROW_NAMED(dtypes, name); }
 
 bool dt__file_bytes(const dt__file_dtype *dtype, int64_t count, size_t *bytes)
 {
@@ -280,7 +270,7 @@ static dt_status index_names(dt_file *file)
         if (strcmp(file->by_name[i - 1]->name, name) == 0) return twice(file, "tensor", name);
     }
     if (file->meta_count > 0) {
-        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_meta_key);
+        qsort(file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_text);
     }
     for (int64_t i = 1; i < file->meta_count; i++) {
         const char *key = file->meta[i].key;

@@ -1,6 +1,8 @@
 /* Opens a safetensors file (https://github.com/huggingface/safetensors, "Format"): maps it and
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
+#include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/byte_order.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
@@ -159,7 +161,7 @@ void dt_file_close(dt_file *file)
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
     DT__RELEASE(ctx, file->turned, file->path, file->strings, file->dims, file->entry,
                 file->by_name, file->meta);
-    dt__kept_free(ctx, &file->kept);
+    dt__block_list_free(ctx, &file->kept);
     dt__release(ctx, file);
     dt__ctx_release(ctx);
 }
@@ -200,18 +202,12 @@ bool dt_file_meta_at(const dt_file *file, int64_t i, const char **key, const cha
     return true;
 }
 
-static int compare_key(const void *key, const void *element)
-{
-    const dt__meta *meta = element;
-    return strcmp(key, meta->key);
-}
-
 const char *dt_file_meta(const dt_file *file, const char *key)
 {
     if (file == NULL) return NULL;
     if (key == NULL) return NULL;
     if (file->meta_count == 0) return NULL;
     const dt__meta *found =
-        bsearch(key, file->meta, (size_t)file->meta_count, sizeof *file->meta, compare_key);
+        bsearch(&key, file->meta, (size_t)file->meta_count, sizeof *file->meta, dt__by_text);
     return found == NULL ? NULL : found->value;
 }

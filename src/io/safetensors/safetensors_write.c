@@ -4,6 +4,7 @@
  *
  * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
 #include "core/tensor.h"
+#include "core/order.h"
 #include "core/text/utf8.h"
 #include "core/system/atomic_file.h"
 #include "core/text/byte_order.h"
@@ -179,23 +180,17 @@ dt_status dt_writer_add(dt_writer *w, const char *name, const dt_tensor *x)
 
 /* ---- order -------------------------------------------------------------------------------- */
 
-static int compare_names(const void *left, const void *right)
-{
-    const item *a = left, *b = right;
-    return strcmp(a->entry.name, b->entry.name);
-}
-
 static int compare_places(const void *left, const void *right)
 {
     const item *a = left, *b = right;
     if (a->bits != b->bits) return a->bits > b->bits ? -1 : 1;
-    return compare_names(left, right);
+    return dt__by_text(left, right);
 }
 
 static dt_status put_in_order(dt_writer *w)
 {
     if (w->count == 0) return DT_OK;
-    qsort(w->item, (size_t)w->count, sizeof *w->item, compare_names);
+    qsort(w->item, (size_t)w->count, sizeof *w->item, dt__by_text);
     for (int64_t i = 1; i < w->count; i++) {
         const char *name = w->item[i].entry.name;
         char text[DT__SHOWN];
@@ -229,7 +224,7 @@ static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
     if (w->meta_count > 0) memcpy(meta, w->meta, (size_t)w->meta_count * sizeof *meta);
     meta[count - 2] = (dt__meta){ DT__KEY_VERSION, dt_version() };
     meta[count - 1] = (dt__meta){ DT__KEY_HASH, DT__NO_HASH };
-    qsort(meta, (size_t)count, sizeof *meta, dt__by_meta_key);
+    qsort(meta, (size_t)count, sizeof *meta, dt__by_text);
     dt__put_text(t, "\"__metadata__\":{");
     for (int64_t i = 0; dt__put_each(t, i, count); i++) {
         DT__PUT_ALL(t, DT__QUOTED(meta[i].key), ":");

@@ -4,6 +4,7 @@
  *     3],
  *                                "codes": "packed", "rounder": "gptq", "samples": 512 }, ... } */
 #include "io/safetensors/tensors_meta.h"
+#include "core/order.h"
 #include "io/model/model.h"
 #include "qat/schemes/scheme.h"
 
@@ -139,11 +140,6 @@ static dt_status read_weight(dt__json *j, dt__tensors *all)
     return check_weight(j, w);
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static dt_status check_twice(const dt__json *j, const dt__tensors *all)
 {
     char shown[DT__SHOWN];
@@ -151,7 +147,7 @@ static dt_status check_twice(const dt__json *j, const dt__tensors *all)
     const char **names = dt__alloc_array(all->ctx, all->n, sizeof *names);
     if (names == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < all->n; i++) names[i] = all->at[i].name;
-    qsort(names, (size_t)all->n, sizeof *names, by_name);
+    qsort(names, (size_t)all->n, sizeof *names, dt__by_text);
     for (int64_t i = 1; i < all->n; i++) {
         if (strcmp(names[i - 1], names[i]) == 0) twice = names[i];
     }

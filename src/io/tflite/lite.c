@@ -183,10 +183,7 @@ dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i)
 dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...)
 {
     char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
     return dt_fail(c->v->ctx, DT_ERR_FORMAT, "%s: operator %lld (%s): %s", c->v->path,
                    (long long)c->op->place, dt__vlite_operator_of(c->op->code)->name, text);
 }

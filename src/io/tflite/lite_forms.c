@@ -1,8 +1,6 @@
 /* What operators of TFLite become as nodes of ONNX: maps, arrangements, reductions. */
 #include "io/tflite/lite_forms.h"
 
-#include <string.h>
-
 #define LIST (2 * DT__VLITE_RANK)
 
 static int rank_of(dt__lite_nodes *b, int i)

@@ -1,6 +1,7 @@
 /* dt_tflite_import: a TFLite file as a model of family `layers`. A network of int8 alone, of
  * operators that devices have here, is prepared for devices (docs/numerics.md, section 8) with the
  * scales and zero points of the file; any other one is read as a graph of ONNX (lite_nodes.h). */
+#include "core/block_list.h"
 #include "io/tflite/lite_import.h"
 
 #include "core/system/atomic_file.h"
@@ -32,7 +33,7 @@ static dt_status add_input(dt__lite_import *m, int i)
     memcpy(p->axis, image ? image_axes : row_axes, sizeof p->axis);
     l->shape.rank = t->rank - 1;
     for (int d = 1; d < t->rank; d++) l->shape.dims[p->axis[d] - 1] = t->dims[d];
-    l->name = dt__onnx_text(g, i == 0 ? "x" : "x%d", i + 1);
+    l->name = dt__block_list_text(g->ctx, g->kept, i == 0 ? "x" : "x%d", i + 1);
     if (l->name == NULL) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
     l->index = g->n_layers;

@@ -1,4 +1,5 @@
 /* Operators of a TFLite file as layers. */
+#include "core/block_list.h"
 #include "io/tflite/lite_layers.h"
 
 #include <stdio.h>
@@ -227,7 +228,7 @@ dt_status dt__lite_read_ops(dt__lite_import *m)
         const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
         const char *name = kind != NULL ? kind->name : "operator";
         dt_onnx__node__init(&node[i]);
-        node[i].op_type = (char *)(uintptr_t)dt__onnx_text(g, "%s", name);
+        node[i].op_type = (char *)(uintptr_t)dt__block_list_text(g->ctx, g->kept, "%s", name);
         if (node[i].op_type == NULL) return DT_ERR_NOMEM;
         g->node = &node[i];
         const dt_status s = read_op(m, o);

@@ -13,11 +13,8 @@
 
 static void *memory(dt__lite_nodes *b, int64_t n, size_t size)
 {
-    size_t bytes;
     if (b->status != DT_OK) return NULL;
-    void *to = n >= 0 && dt__mul_size((uint64_t)n, size, &bytes)
-                   ? dt__block_list_add(b->ctx, &b->file->blocks, bytes)
-                   : NULL;
+    void *to = dt__block_list_array(b->ctx, &b->file->blocks, n, size);
     if (to == NULL) b->status = DT_ERR_NOMEM;
     return to;
 }
@@ -26,10 +23,7 @@ static char *text(dt__lite_nodes *b, const char *format, ...) DT_PRINTF(2, 3);
 static char *text(dt__lite_nodes *b, const char *format, ...)
 {
     char made[64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(made, sizeof made, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(made, sizeof made, format);
     char *to = memory(b, (int64_t)strlen(made) + 1, 1);
     return to == NULL ? NULL : strcpy(to, made);
 }
@@ -51,10 +45,7 @@ static void add(dt__lite_nodes *b, void ***list, size_t *n, size_t *room, void *
 dt_status dt__form_refuse(dt__lite_nodes *b, const char *format, ...)
 {
     char made[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(made, sizeof made, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(made, sizeof made, format);
     if (b->status == DT_OK) b->status = dt_fail(b->ctx, DT_ERR_UNSUPPORTED, "%s", made);
     return b->status;
 }

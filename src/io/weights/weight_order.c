@@ -1,4 +1,5 @@
 /* The order of a tensor's dimensions in a file, and a copy in the model's order. */
+#include "core/block_list.h"
 #include "core/tensor.h"
 #include "io/weights/weights.h"
 
@@ -76,15 +77,15 @@ static void turn(const dt__weight_order *o, const dt_file_entry *e, const int64_
     }
 }
 
-dt_status dt__weight_turn(dt_ctx *ctx, dt__kept **kept, const dt__weight_order *order,
+dt_status dt__weight_turn(dt_ctx *ctx, void **kept, const dt__weight_order *order,
                           dt_file_entry *e)
 {
     if (!order->turns && order->shape.n == 0) return DT_OK;
-    int64_t *dims = dt__keep(ctx, kept, DT_MAX_RANK * sizeof *dims);
+    int64_t *dims = dt__block_list_add(ctx, kept, DT_MAX_RANK * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < e->rank; i++) dims[i] = e->dims[order->order[i]];
     if (order->turns && e->count > 0) {
-        char *to = dt__keep(ctx, kept, e->bytes);
+        char *to = dt__block_list_add(ctx, kept, e->bytes);
         if (to == NULL) return DT_ERR_NOMEM;
         turn(order, e, dims, to);
         e->data = to;

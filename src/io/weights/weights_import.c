@@ -1,4 +1,5 @@
 /* dt_weights_import: opens and renames, matches, copies, says what was done. */
+#include "core/block_list.h"
 #include "io/weights/weights.h"
 #include "nn/families/family.h"
 #include "nn/module.h"
@@ -60,11 +61,11 @@ static dt_status match_and_copy(dt__weight_match *w, dt_module *m)
 }
 
 /* The rules as rules of names, in memory of the context. */
-static dt_status import(dt__weight_match *w, dt_module *m, dt__kept **kept)
+static dt_status import(dt__weight_match *w, dt_module *m, void **kept)
 {
     dt_ctx *ctx = w->file->ctx;
     dt__renamed names;
-    dt_name_rule *rule = dt__keep(ctx, kept, (size_t)w->map->n * sizeof *rule + 1);
+    dt_name_rule *rule = dt__block_list_add(ctx, kept, (size_t)w->map->n * sizeof *rule + 1);
     if (rule == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < w->map->n; i++) {
         DT__TRY(dt__weight_rule_names(ctx, kept, &w->map->rule[i], &rule[i]));
@@ -116,7 +117,7 @@ dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map 
                        (long long)map->n, map->layout, DT_MAX_WEIGHT_RULES);
     }
     dt_file *file;
-    dt__kept *kept = NULL;
+    void *kept = NULL;
     DT__TRY(dt_file_open(m->ctx, path, &file));
     dt__weight_match w = { .file = file, .map = map, .say = say, .user = user };
     dt_status s = check_file(file);
@@ -124,7 +125,7 @@ dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map 
     dt__pass_work(m->ctx);
     if (s == DT_OK) s = import(&w, m, &kept);
     dt__did_work(m->ctx, DT__READ, (double)file->size);
-    dt__kept_free(m->ctx, &kept);
+    dt__block_list_free(m->ctx, &kept);
     dt_file_close(file);
     return s;
 }

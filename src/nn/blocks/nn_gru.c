@@ -90,26 +90,9 @@ DT__MAKE_OF(make_huge, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = INT
 DT__MAKE_OF(make_idle, dt_gru_create, dt_recurrent_layer, .in = 3, .hidden = 4, .layers = 1,
             .dropout = 0.5)
 
-/* One step after the other, from zeros, by linear and gru_cell; y by joining all steps. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
-    dt_tensor *h, *y = NULL;
-    if (dt_tensor_create(t->ctx, in[0]->dtype, 2, (const int64_t[]){ 2, 4 }, &h) != DT_OK ||
-        dt__tape_adopt(t, dt__tape_lend(t, h)) != DT_OK) {
-        return NULL;
-    }
-    for (int64_t i = 0; i < in[0]->dims[1]; i++) {
-        const dt_slice_options now = { { 1, { 1 } }, { 1, { i } }, { 1, { i + 1 } }, { 0, { 0 } } };
-        dt_tensor *x = dt_reshape(t, dt_slice(t, in[0], &now), 2, (const int64_t[]){ 2, 3 });
-        dt_tensor *gi =
-            dt_linear(t, x, dt_param(m, "layers.0.ih.weight"), dt_param(m, "layers.0.ih.bias"));
-        dt_tensor *gh =
-            dt_linear(t, h, dt_param(m, "layers.0.hh.weight"), dt_param(m, "layers.0.hh.bias"));
-        h = dt_gru_cell(t, gi, gh, h);
-        dt_tensor *one = dt_reshape(t, h, 3, (const int64_t[]){ 2, 1, 4 });
-        y = y == NULL ? one : dt_concat(t, (dt_tensor *[]){ y, one }, 2, 1);
-    }
-    return y;
+    return dt__recurrent_plain(t, m, in[0], 1, dt_gru_cell);
 }
 
 #define OF(layer) layer ".weight " layer ".bias"

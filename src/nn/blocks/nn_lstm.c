@@ -46,27 +46,9 @@ DT__MAKE(make_last_cell,
 DT__MAKE(make_no_inputs,
          dt_lstm_create(ctx, &(dt_recurrent_layer){ .hidden = 4, .layers = 1 }, out))
 
-/* One step after the other, from zeros, by linear and lstm_cell; y by joining all steps. */
 static dt_tensor *plain(dt_tape *t, dt_module *m, dt_tensor *const *in)
 {
-    dt_tensor *state, *y = NULL;
-    if (dt_tensor_create(t->ctx, in[0]->dtype, 2, (const int64_t[]){ 4, 4 }, &state) != DT_OK ||
-        dt__tape_adopt(t, dt__tape_lend(t, state)) != DT_OK) {
-        return NULL;
-    }
-    const dt_slice_options upper = { { 1, { 0 } }, { 1, { 0 } }, { 1, { 2 } }, { 0, { 0 } } };
-    for (int64_t i = 0; i < in[0]->dims[1]; i++) {
-        const dt_slice_options now = { { 1, { 1 } }, { 1, { i } }, { 1, { i + 1 } }, { 0, { 0 } } };
-        dt_tensor *x = dt_reshape(t, dt_slice(t, in[0], &now), 2, (const int64_t[]){ 2, 3 });
-        dt_tensor *gi =
-            dt_linear(t, x, dt_param(m, "layers.0.ih.weight"), dt_param(m, "layers.0.ih.bias"));
-        dt_tensor *gh = dt_linear(t, dt_slice(t, state, &upper), dt_param(m, "layers.0.hh.weight"),
-                                  dt_param(m, "layers.0.hh.bias"));
-        state = dt_lstm_cell(t, gi, gh, state);
-        dt_tensor *one = dt_reshape(t, dt_slice(t, state, &upper), 3, (const int64_t[]){ 2, 1, 4 });
-        y = y == NULL ? one : dt_concat(t, (dt_tensor *[]){ y, one }, 2, 1);
-    }
-    return y;
+    return dt__recurrent_plain(t, m, in[0], 2, dt_lstm_cell);
 }
 
 #define OF(layer) layer ".weight " layer ".bias"

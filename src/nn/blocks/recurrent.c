@@ -464,3 +464,30 @@ dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, con
     o.in = in->dims[1];
     return create(ctx, kind, &o, true, out);
 }
+
+/* ---- cases ----------------------------------------------------------------------------------- */
+
+dt_tensor *dt__recurrent_plain(dt_tape *t, dt_module *m, dt_tensor *in, int states,
+                               dt_tensor *(*cell)(dt_tape *t, dt_tensor *gi, dt_tensor *gh,
+                                                  dt_tensor *state))
+{
+    dt_tensor *state, *y = NULL;
+    const int64_t dims[] = { 2 * states, 4 };
+    if (dt_tensor_create(t->ctx, in->dtype, 2, dims, &state) != DT_OK ||
+        dt__tape_adopt(t, dt__tape_lend(t, state)) != DT_OK) {
+        return NULL;
+    }
+    const dt_slice_options upper = { { 1, { 0 } }, { 1, { 0 } }, { 1, { 2 } }, { 0, { 0 } } };
+    for (int64_t i = 0; i < in->dims[1]; i++) {
+        const dt_slice_options now = { { 1, { 1 } }, { 1, { i } }, { 1, { i + 1 } }, { 0, { 0 } } };
+        dt_tensor *x = dt_reshape(t, dt_slice(t, in, &now), 2, (const int64_t[]){ 2, 3 });
+        dt_tensor *gi =
+            dt_linear(t, x, dt_param(m, "layers.0.ih.weight"), dt_param(m, "layers.0.ih.bias"));
+        dt_tensor *gh = dt_linear(t, dt_slice(t, state, &upper), dt_param(m, "layers.0.hh.weight"),
+                                  dt_param(m, "layers.0.hh.bias"));
+        state = cell(t, gi, gh, state);
+        dt_tensor *one = dt_reshape(t, dt_slice(t, state, &upper), 3, (const int64_t[]){ 2, 1, 4 });
+        y = y == NULL ? one : dt_concat(t, (dt_tensor *[]){ y, one }, 2, 1);
+    }
+    return y;
+}

@@ -62,4 +62,10 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
 dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
                                      const dt_shape *in, dt_module **out);
 
+/* For cases: one step of the example [2, time, 3] after the other, from zeros, by linear and a cell
+ * with a state [2 states, 4]; y by joining the first states of all steps. */
+dt_tensor *dt__recurrent_plain(dt_tape *t, dt_module *m, dt_tensor *in, int states,
+                               dt_tensor *(*cell)(dt_tape *t, dt_tensor *gi, dt_tensor *gh,
+                                                  dt_tensor *state));
+
 #endif

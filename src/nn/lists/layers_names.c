@@ -6,22 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *text_v(dt__layers_build *b, const char *format, va_list arguments)
-{
-    va_list again;
-    va_copy(again, arguments);
-    const int length = vsnprintf(NULL, 0, format, arguments);
-    char *text = length < 0 ? NULL : dt__block_list_add(b->ctx, &b->blocks, (size_t)length + 1);
-    if (text != NULL) vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    return text;
-}
-
 const char *dt__layers_text(dt__layers_build *b, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    const char *text = text_v(b, format, arguments);
+    const char *text = dt__block_list_text_v(b->ctx, &b->blocks, format, arguments);
     va_end(arguments);
     return text;
 }
@@ -30,7 +19,7 @@ dt_status dt__layers_fault_at(dt__layers_build *b, const char *path, const char 
 {
     va_list arguments;
     va_start(arguments, format);
-    const char *text = text_v(b, format, arguments);
+    const char *text = dt__block_list_text_v(b->ctx, &b->blocks, format, arguments);
     va_end(arguments);
     if (text == NULL || path == NULL) return DT_ERR_NOMEM;
     b->faults++;

@@ -1,6 +1,5 @@
 /* 2d convolution.      y[n,o,i,j] = b[o] + sum of x[n, c, i s - p + k d, ...] w[o,c,k,l] */
 #include "ops/convolution/conv_codes.h"
-#include "ops/ops_list.h"
 
 static const dt_key keys[] = {
     DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),

@@ -1,7 +1,6 @@
 /* 2d transposed convolution: the adjoint of conv2d.
  *     y[n, o, i s - p + k d, ...] += x[n,c,i,j] w[c,o,k,l], and b[o] */
 #include "ops/convolution/conv_codes.h"
-#include "ops/ops_list.h"
 
 static const dt_key keys[] = {
     DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),

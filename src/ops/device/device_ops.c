@@ -197,6 +197,11 @@ static dt_status check_zeros(const dt_call *c)
     return DT_OK;
 }
 
+dt__coding_range dt__device_range_of_x(const dt_call *c)
+{
+    return c->coded ? dt__range_of_codes(c->codes[0]) : (dt__coding_range){ 1, 0 };
+}
+
 dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_range r)
 {
     if (c->coded) DT__TRY(check_zeros(c));
@@ -253,4 +258,52 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
 void dt__device_through(const dt_call *c, const dt_op *base)
 {
     dt__device_through_scaled(c, base, 1);
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+dt_status dt__device_view_shape(dt_call *c, dt__part_of *of)
+{
+    const dt_tensor *x = c->in[0];
+    dt__borrowed own;
+    dt__part y;
+    DT__TRY(dt__want_float(c, 0));
+    DT__TRY(of(c, dt__borrow(&own, x, NULL), &y));
+    if (!c->coded) return dt_result(c, 0, x->dtype, x->rank, y.dims);
+    return dt__result_coded(c, 0, x->rank, y.dims, dt__range_of_codes(c->codes[0]));
+}
+
+/* Copies elements of `size` bytes from a tensor like x to its view, or back. */
+static void copy_view(const dt_call *c, dt__part_of *of, const dt_tensor *x, size_t size, bool back,
+                      const char *from, char *to)
+{
+    dt__borrowed own;
+    dt__part y;
+    if (of(c, dt__borrow(&own, x, NULL), &y) != DT_OK) return;
+    dt__copy copy = { .rank = x->rank, .x = from, .y = to };
+    memcpy(copy.dims, y.dims, sizeof copy.dims);
+    memcpy(back ? copy.y_strides : copy.x_strides, y.strides, sizeof y.strides);
+    dt__contiguous_strides(x->rank, y.dims, back ? copy.x_strides : copy.y_strides);
+    if (back) copy.y = to + (size_t)y.offset * size;
+    else copy.x = from + (size_t)y.offset * size;
+    dt__copy_bytes(&copy, size);
+}
+
+void dt__device_view_forward(const dt_call *c, dt__part_of *of)
+{
+    const dt_tensor *x = c->arg[0];
+    copy_view(c, of, x, dt_dtype_size(x->dtype), false, dt__data(x), dt__data_mut(c->y));
+}
+
+void dt__device_view_codes(const dt_call *c, dt__part_of *of)
+{
+    copy_view(c, of, c->in[0], 1, false, (const char *)c->codes[0]->u,
+              (char *)dt__coded_codes(c->y)->u);
+}
+
+void dt__device_view_backward(const dt_call *c, dt__part_of *of, const dt_tensor *dy, dt_tensor *dx)
+{
+    const size_t size = dt_dtype_size(dy->dtype);
+    memset(dt__data_mut(dx), 0, (size_t)dx->count * size);
+    copy_view(c, of, dx, size, true, dt__data(dy), dt__data_mut(dx));
 }

@@ -8,6 +8,7 @@
 
 #include "autograd/op.h"
 #include "ops/device/device_layer.h"
+#include "ops/shape/view.h"
 
 #include <detent/experimental/device.h>
 
@@ -28,6 +29,11 @@ enum { DT__DEVICE_RESIDUAL = 1 };
 /* A call's state: outputs whose scale is larger than the weight's; whether the result's scale is
  * larger than the operand `scale`. */
 enum { DT__DEVICE_WIDENED = 2, DT__DEVICE_COARSER };
+
+/* The fields of a dt_op that computes codes: its functions, by the names of a file's own. */
+#define DT__DEVICE_FUNCTIONS                                                                       \
+    .takes_codes = dt__device_takes_codes, .shape = shape, .forward = forward,                     \
+    .forward_codes = forward_codes, .backward = backward
 
 extern const char *const dt__device_activation_names[]; /* up to relu6, by DT_ACT_... */
 /* ARG for other activations than none, relu and relu6. */
@@ -57,10 +63,41 @@ dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data);
 /* Ops that copy codes, or choose among them, by the functions of an op of floats, `base`: it gets
  * the differences of codes and zero point as floats, which are exact. Its options are those of the
  * call. The result has the range `r`; all operands have the zero point of operand 0. */
+dt__coding_range dt__device_range_of_x(const dt_call *c); /* of operand 0, if it is coded */
 dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_range r);
 void dt__device_through(const dt_call *c, const dt_op *base);
 /* The same where base's results are codes divided by `scale`: they are multiplied by it again. */
 void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale);
+
+/* Defines the functions of such an op: those of floats are base's; or all of them. */
+#define DT__DEVICE_FLOATS(base)                                                                    \
+    static void forward(const dt_call *c) { base.forward(c); }                                     \
+    static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
+    {                                                                                              \
+        base.backward(c, dy, dx);                                                                  \
+    }
+#define DT__DEVICE_THROUGH(base)                                                                   \
+    static dt_status shape(dt_call *c)                                                             \
+    {                                                                                              \
+        return dt__device_through_shape(c, &base, dt__device_range_of_x(c));                       \
+    }                                                                                              \
+    DT__DEVICE_FLOATS(base)                                                                        \
+    static void forward_codes(const dt_call *c) { dt__device_through(c, &base); }
+
+/* Ops that copy a view of operand 0, of its floats or its codes, and their functions. */
+dt_status dt__device_view_shape(dt_call *c, dt__part_of *of);
+void dt__device_view_forward(const dt_call *c, dt__part_of *of);
+void dt__device_view_codes(const dt_call *c, dt__part_of *of);
+void dt__device_view_backward(const dt_call *c, dt__part_of *of, const dt_tensor *dy,
+                              dt_tensor *dx);
+#define DT__DEVICE_VIEW(of)                                                                        \
+    static dt_status shape(dt_call *c) { return dt__device_view_shape(c, of); }                    \
+    static void forward(const dt_call *c) { dt__device_view_forward(c, of); }                      \
+    static void forward_codes(const dt_call *c) { dt__device_view_codes(c, of); }                  \
+    static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
+    {                                                                                              \
+        dt__device_view_backward(c, of, dy, dx[0]);                                                \
+    }
 
 /* Operands of cases: the scale 1, the zero point 0, and the ends of int8. */
 #define DT__CASE_SCALE DT__GIVEN(DT__LIST(1), 1)

@@ -7,8 +7,6 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-#include <string.h>
-
 enum { A, B, SCALE, ZERO, ENDS };
 
 const dt_device_zip_options dt__device_zip_defaults = { DT_ACT_NONE };

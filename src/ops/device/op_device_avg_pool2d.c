@@ -14,7 +14,7 @@ static dt_status shape(dt_call *c)
     return c->coded ? dt__result_to_coded(c, 0, dt__range_of_codes(c->codes[0])) : DT_OK;
 }
 
-static void forward(const dt_call *c) { dt__op_avg_pool2d.forward(c); }
+DT__DEVICE_FLOATS(dt__op_avg_pool2d)
 
 static void forward_codes(const dt_call *c)
 {
@@ -25,11 +25,6 @@ static void forward_codes(const dt_call *c)
     dt__drop_storage(c->y);
 }
 
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_avg_pool2d.backward(c, dy, dx);
-}
-
 const dt_op dt__op_device_avg_pool2d = {
     .name = "device_avg_pool2d",
     .text = "the mean of the codes of each window",
@@ -38,11 +33,7 @@ const dt_op dt__op_device_avg_pool2d = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(dt_pool_options, dt__pool_defaults, keys),
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options)

@@ -4,21 +4,7 @@
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
 
-static dt_status shape(dt_call *c)
-{
-    const dt__coding_range none = { 1, 0 };
-    return dt__device_through_shape(c, &dt__op_concat,
-                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
-}
-
-static void forward(const dt_call *c) { dt__op_concat.forward(c); }
-
-static void forward_codes(const dt_call *c) { dt__device_through(c, &dt__op_concat); }
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_concat.backward(c, dy, dx);
-}
+DT__DEVICE_THROUGH(dt__op_concat)
 
 const dt_op dt__op_device_concat = {
     .name = "device_concat",
@@ -30,11 +16,7 @@ const dt_op dt__op_device_concat = {
               DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES, DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(dt__dim_options, dt__dim_defaults, dt__dim_keys),
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)

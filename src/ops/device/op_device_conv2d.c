@@ -1,6 +1,5 @@
 /* 2d convolution of codes, as a device computes it: numerics §8, device_products.c. */
 #include "ops/device/device_products.h"
-#include "ops/ops_list.h"
 
 DT__DEVICE_CONV_OP(conv2d, "conv2d of int8 codes, requantized",
                    DT__DEVICE_ACTIVATION_KEY(dt_device_conv_options))

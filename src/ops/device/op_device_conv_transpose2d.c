@@ -1,6 +1,5 @@
 /* 2d transposed convolution of codes, as a device computes it: numerics §8, device_products.c. */
 #include "ops/device/device_products.h"
-#include "ops/ops_list.h"
 
 DT__DEVICE_CONV_OP(conv_transpose2d, "conv_transpose2d of int8 codes, requantized",
                    DT__CONV_OUTPUT_PADDING(DT_KEY_PAIR, "0, 0"),

@@ -32,11 +32,7 @@ const dt_op dt__op_device_dequantize = {
     .out_name = { "y" },
     .role = { DT_CODES },
     .ungrouped = true,
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_dequantize(dt_tape *t, dt_tensor *x)

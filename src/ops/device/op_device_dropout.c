@@ -15,23 +15,17 @@ static dt_status shape(dt_call *c)
 {
     const double p = *(const double *)c->options;
     if (!(p >= 0 && p < 1)) return dt_refuse(c, DT_ERR_ARG, "p is %g; at least 0 and below 1", p);
-    dt__coding_range r = { 1, 0 };
-    if (c->coded) r = dt__range_of_codes(c->codes[0]);
+    dt__coding_range r = dt__device_range_of_x(c);
     r.scale = (float)((double)r.scale / (1 - p));
     return dt__device_through_shape(c, &dt__op_dropout, r);
 }
 
-static void forward(const dt_call *c) { dt__op_dropout.forward(c); }
+DT__DEVICE_FLOATS(dt__op_dropout)
 
 /* Elements that stay come back divided by 1 - p; those are rounded to the codes they were. */
 static void forward_codes(const dt_call *c)
 {
     dt__device_through_scaled(c, &dt__op_dropout, 1 - *(const double *)c->options);
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_dropout.backward(c, dy, dx);
 }
 
 const dt_op dt__op_device_dropout = {
@@ -43,11 +37,7 @@ const dt_op dt__op_device_dropout = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(double, half, keys),
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_dropout(dt_tape *t, dt_tensor *x, double p)

@@ -5,21 +5,7 @@
 
 static const dt_key keys[] = { DT__POOL_KEYS(DT_KEY_PAIR, "2, 2", "0, 0", "1, 1"), { 0 } };
 
-static dt_status shape(dt_call *c)
-{
-    const dt__coding_range none = { 1, 0 };
-    return dt__device_through_shape(c, &dt__op_max_pool2d,
-                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
-}
-
-static void forward(const dt_call *c) { dt__op_max_pool2d.forward(c); }
-
-static void forward_codes(const dt_call *c) { dt__device_through(c, &dt__op_max_pool2d); }
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_max_pool2d.backward(c, dy, dx);
-}
+DT__DEVICE_THROUGH(dt__op_max_pool2d)
 
 const dt_op dt__op_device_max_pool2d = {
     .name = "device_max_pool2d",
@@ -29,13 +15,9 @@ const dt_op dt__op_device_max_pool2d = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(dt__max_pool_options, dt__max_pool_defaults, keys),
-    .takes_codes = dt__device_takes_codes,
     .saves = { .out = { DT_NOTHING, DT_VALUE } },
     .saves_coded = { .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options)

@@ -114,12 +114,8 @@ const dt_op dt__op_device_mean = {
     .undifferentiable = { [SCALE] = true, [ZERO] = true },
     .ungrouped = true,
     DT__OP_OPTIONS(dt_reduce_options, dt__reduce_defaults, dt__reduce_keys),
-    .takes_codes = dt__device_takes_codes,
     .saves_coded = { .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
     .scratch = dt__device_mask_bytes,
 };
 

@@ -1,6 +1,5 @@
 /* y = a * b of coded tensors, which broadcast: numerics §8, device_zip.c. */
 #include "ops/device/device_zip.h"
-#include "ops/ops_list.h"
 
 DT__DEVICE_ZIP_OP(device_mul, "a * b of int8 codes, requantized", DT__LIST(2, -2),
                   .saves = { .arg = { DT_VALUE, DT_VALUE }, .y = DT_VALUE },

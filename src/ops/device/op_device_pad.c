@@ -18,17 +18,15 @@ static const dt_key keys[] = {
 static dt_status shape(dt_call *c)
 {
     const dt_pad_options *o = c->options;
-    const dt__coding_range none = { 1, 0 };
     if (o->mode != DT_PAD_CONSTANT || isnan(o->value)) {
         return dt_refuse(
             c, DT_ERR_ARG,
             "codes are padded with a number alone: expected mode DT_PAD_CONSTANT and a value");
     }
-    return dt__device_through_shape(c, &dt__op_pad,
-                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
+    return dt__device_through_shape(c, &dt__op_pad, dt__device_range_of_x(c));
 }
 
-static void forward(const dt_call *c) { dt__op_pad.forward(c); }
+DT__DEVICE_FLOATS(dt__op_pad)
 
 /* The op of floats pads differences from the zero point. */
 static void forward_codes(const dt_call *c)
@@ -41,11 +39,6 @@ static void forward_codes(const dt_call *c)
     dt__device_through(&inner, &dt__op_pad);
 }
 
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_pad.backward(c, dy, dx);
-}
-
 const dt_op dt__op_device_pad = {
     .name = "device_pad",
     .text = "the codes, and that of a value around them",
@@ -54,11 +47,7 @@ const dt_op dt__op_device_pad = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(dt_pad_options, defaults, keys),
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options)

@@ -56,12 +56,8 @@ const dt_op dt__op_device_reshape = {
     .out_name = { "y" },
     .role = { DT_CODES },
     .ungrouped = true,
-    .takes_codes = dt__device_takes_codes,
     DT__OP_OPTIONS(options, defaults, keys),
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)

@@ -56,13 +56,9 @@ const dt_op dt__op_device_softmax = {
     .out_name = { "y", "value" },
     .role = { DT_CODES },
     .ungrouped = true,
-    .takes_codes = dt__device_takes_codes,
     .saves = { .y = DT_VALUE },
     .saves_coded = { .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x)

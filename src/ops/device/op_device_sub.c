@@ -1,6 +1,5 @@
 /* y = a - b of coded tensors, which broadcast: numerics §8, device_zip.c. */
 #include "ops/device/device_zip.h"
-#include "ops/ops_list.h"
 
 DT__DEVICE_ZIP_OP(device_sub, "a - b of int8 codes, requantized", DT__LIST(-1, 3),
                   .saves = { .y = DT_VALUE }, .saves_coded = { .out = { DT_NOTHING, DT_VALUE } })

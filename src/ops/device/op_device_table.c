@@ -184,13 +184,9 @@ const dt_op dt__op_device_table = {
     .undifferentiable = { [SCALE] = true, [ZERO] = true },
     .ungrouped = true,
     DT__OP_OPTIONS(dt_device_table_options, defaults, keys),
-    .takes_codes = dt__device_takes_codes,
     .saves = { .arg = { DT_VALUE } },
     .saves_coded = { .arg = { DT_SAVE_CODES }, .out = { DT_NOTHING, DT_VALUE } },
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
     .scratch = scratch,
 };
 

@@ -3,21 +3,7 @@
 #include "ops/ops_list.h"
 #include "ops/pool/resize_ops.h"
 
-static dt_status shape(dt_call *c)
-{
-    const dt__coding_range none = { 1, 0 };
-    return dt__device_through_shape(c, &dt__op_upsample_nearest,
-                                    c->coded ? dt__range_of_codes(c->codes[0]) : none);
-}
-
-static void forward(const dt_call *c) { dt__op_upsample_nearest.forward(c); }
-
-static void forward_codes(const dt_call *c) { dt__device_through(c, &dt__op_upsample_nearest); }
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    dt__op_upsample_nearest.backward(c, dy, dx);
-}
+DT__DEVICE_THROUGH(dt__op_upsample_nearest)
 
 const dt_op dt__op_device_upsample_nearest = {
     .name = "device_upsample_nearest",
@@ -27,11 +13,7 @@ const dt_op dt__op_device_upsample_nearest = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(dt__size_options, dt__size_defaults, dt__size_keys2d),
-    .takes_codes = dt__device_takes_codes,
-    .shape = shape,
-    .forward = forward,
-    .forward_codes = forward_codes,
-    .backward = backward,
+    DT__DEVICE_FUNCTIONS,
 };
 
 dt_tensor *dt_device_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height, int64_t width)

@@ -36,6 +36,28 @@ static inline void dt__binary_finish(const dt_call *c, const dt_tensor *dy, dt_t
     if (!dt__same_dims(dy, dx)) dt__sum_to(c, c->scratch, dy, 1, dx);
 }
 
+/* Defines op `op_name` of a and b, whose value is the kernel of this name, and its public function;
+ * `backward` stands before it. Behind the formula more fields of dt_op may follow. */
+#define DT__BINARY(op_name, ...)                                                                   \
+    static void forward(const dt_call *c)                                                          \
+    {                                                                                              \
+        dt__zip_run(c->kernels->op_name, c->arg[0], c->arg[1], c->y, dt__data_mut(c->y));          \
+    }                                                                                              \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .in_name = { "a", "b" },                                                                   \
+        .out_name = { "y" },                                                                       \
+        .strided = true,                                                                           \
+        .shape = dt__binary_shape,                                                                 \
+        .forward = forward,                                                                        \
+        .backward = backward,                                                                      \
+        .text = __VA_ARGS__,                                                                       \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *a, dt_tensor *b)                                \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name, DT__CALL(a, b));                                     \
+    }
+
 /* ---- in place -------------------------------------------------------------------------------- */
 
 typedef struct dt__factor_options {

@@ -3,11 +3,6 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-static void forward(const dt_call *c)
-{
-    dt__zip_run(c->kernels->div, c->arg[0], c->arg[1], c->y, dt__data_mut(c->y));
-}
-
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     if (dx[0] != NULL) {
@@ -29,23 +24,9 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     }
 }
 
-const dt_op dt__op_div = {
-    .name = "div",
-    .text = "y = a / b, broadcasting",
-    .in_name = { "a", "b" },
-    .out_name = { "y" },
-    .strided = true,
-    .saves = { .arg = { DT_NOTHING, DT_VALUE }, .y = DT_VALUE },
-    .shape = dt__binary_shape,
-    .forward = forward,
-    .backward = backward,
-    .scratch = dt__binary_scratch,
-};
-
-dt_tensor *dt_div(dt_tape *t, dt_tensor *a, dt_tensor *b)
-{
-    return dt_apply(t, &dt__op_div, DT__CALL(a, b));
-}
+DT__BINARY(div, "y = a / b, broadcasting",
+           .saves = { .arg = { DT_NOTHING, DT_VALUE }, .y = DT_VALUE },
+           .scratch = dt__binary_scratch)
 
 static const dt__case cases[] = {
     { "values",

@@ -3,11 +3,6 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-static void forward(const dt_call *c)
-{
-    dt__zip_run(c->kernels->maximum, c->arg[0], c->arg[1], c->y, dt__data_mut(c->y));
-}
-
 /* dy where a kernel's comparison of the operands is 1, else 0 */
 static void pass(const dt_call *c, const dt_tensor *dy, void (*chosen)(const dt__zip *),
                  const dt_tensor *first, const dt_tensor *second, dt_tensor *dx)
@@ -31,23 +26,8 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     if (dx[1] != NULL) pass(c, dy, c->kernels->greater, b, a, dx[1]);
 }
 
-const dt_op dt__op_maximum = {
-    .name = "maximum",
-    .text = "y = a where a >= b, else b, broadcasting; NaN passes",
-    .in_name = { "a", "b" },
-    .out_name = { "y" },
-    .strided = true,
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .shape = dt__binary_shape,
-    .forward = forward,
-    .backward = backward,
-    .scratch = dt__binary_scratch,
-};
-
-dt_tensor *dt_maximum(dt_tape *t, dt_tensor *a, dt_tensor *b)
-{
-    return dt_apply(t, &dt__op_maximum, DT__CALL(a, b));
-}
+DT__BINARY(maximum, "y = a where a >= b, else b, broadcasting; NaN passes",
+           .saves = { .arg = { DT_VALUE, DT_VALUE } }, .scratch = dt__binary_scratch)
 
 static const dt__case cases[] = {
     { "values",

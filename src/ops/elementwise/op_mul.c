@@ -3,11 +3,6 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-static void forward(const dt_call *c)
-{
-    dt__zip_run(c->kernels->mul, c->arg[0], c->arg[1], c->y, dt__data_mut(c->y));
-}
-
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     for (int i = 0; i < 2; i++) {
@@ -17,23 +12,8 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     }
 }
 
-const dt_op dt__op_mul = {
-    .name = "mul",
-    .text = "y = a b, broadcasting",
-    .in_name = { "a", "b" },
-    .out_name = { "y" },
-    .strided = true,
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    .shape = dt__binary_shape,
-    .forward = forward,
-    .backward = backward,
-    .scratch = dt__binary_scratch,
-};
-
-dt_tensor *dt_mul(dt_tape *t, dt_tensor *a, dt_tensor *b)
-{
-    return dt_apply(t, &dt__op_mul, DT__CALL(a, b));
-}
+DT__BINARY(mul, "y = a b, broadcasting", .saves = { .arg = { DT_VALUE, DT_VALUE } },
+           .scratch = dt__binary_scratch)
 
 static const dt__case cases[] = {
     { "values",

@@ -3,32 +3,13 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-static void forward(const dt_call *c)
-{
-    dt__zip_run(c->kernels->sub, c->arg[0], c->arg[1], c->y, dt__data_mut(c->y));
-}
-
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     if (dx[0] != NULL) dt__sum_to(c, dt__data(dy), dy, 1, dx[0]);
     if (dx[1] != NULL) dt__sum_to(c, dt__data(dy), dy, -1, dx[1]);
 }
 
-const dt_op dt__op_sub = {
-    .name = "sub",
-    .text = "y = a - b, broadcasting",
-    .in_name = { "a", "b" },
-    .out_name = { "y" },
-    .strided = true,
-    .shape = dt__binary_shape,
-    .forward = forward,
-    .backward = backward,
-};
-
-dt_tensor *dt_sub(dt_tape *t, dt_tensor *a, dt_tensor *b)
-{
-    return dt_apply(t, &dt__op_sub, DT__CALL(a, b));
-}
+DT__BINARY(sub, "y = a - b, broadcasting")
 
 static const dt__case cases[] = {
     { "values",

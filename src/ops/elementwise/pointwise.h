@@ -38,6 +38,32 @@ static inline int dt__loss_reduction(const void *options)
 }
 #define DT__BY(reduction) DT__WITH(dt__loss_options, reduction)
 
+/* Defines op `op_name` of x and a target, and its public function, of functions with the usual
+ * names. */
+#define DT__LOSS_OF_TWO(op_name, formula)                                                          \
+    static dt_status shape(dt_call *c)                                                             \
+    {                                                                                              \
+        DT__TRY(dt__want_operands(c, 2, 2));                                                       \
+        return dt__pointwise_shape(c, dt__loss_reduction(c->options));                             \
+    }                                                                                              \
+    const dt_op dt__op_##op_name = {                                                               \
+        .name = #op_name,                                                                          \
+        .text = "the mean or sum of " formula,                                                     \
+        .in_name = { "x", "target" },                                                              \
+        .out_name = { "loss" },                                                                    \
+        .saves = { .arg = { DT_VALUE, DT_VALUE } },                                                \
+        DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),                        \
+        .shape = shape,                                                                            \
+        .forward = forward,                                                                        \
+        .backward = backward,                                                                      \
+        .lower = lower,                                                                            \
+    };                                                                                             \
+    dt_tensor *dt_##op_name(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)            \
+    {                                                                                              \
+        return dt_apply(t, &dt__op_##op_name,                                                      \
+                        DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));               \
+    }
+
 /* For lowering: the mean or sum of e. */
 dt_tensor *dt__reduced(dt_tape *t, dt_tensor *e, int reduction);
 

@@ -3,12 +3,6 @@
 #include "ops/ops_list.h"
 #include "ops/elementwise/pointwise.h"
 
-static dt_status shape(dt_call *c)
-{
-    DT__TRY(dt__want_operands(c, 2, 2));
-    return dt__pointwise_shape(c, dt__loss_reduction(c->options));
-}
-
 static dt__pointwise problem(const dt_call *c)
 {
     return dt__pointwise_of(c, dt__loss_reduction(c->options));
@@ -32,23 +26,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     out[0] = dt__reduced(t, e, dt__loss_reduction(given));
 }
 
-const dt_op dt__op_l1_loss = {
-    .name = "l1_loss",
-    .text = "the mean or sum of |x - target|",
-    .in_name = { "x", "target" },
-    .out_name = { "loss" },
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .lower = lower,
-};
-
-dt_tensor *dt_l1_loss(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
-{
-    return dt_apply(t, &dt__op_l1_loss, DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));
-}
+DT__LOSS_OF_TWO(l1_loss, "|x - target|")
 
 static const dt__case cases[] = {
     { "values",

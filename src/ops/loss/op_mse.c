@@ -3,12 +3,6 @@
 #include "ops/ops_list.h"
 #include "ops/elementwise/pointwise.h"
 
-static dt_status shape(dt_call *c)
-{
-    DT__TRY(dt__want_operands(c, 2, 2));
-    return dt__pointwise_shape(c, dt__loss_reduction(c->options));
-}
-
 static double divisor(const dt_call *c)
 {
     return dt__loss_reduction(c->options) == DT_REDUCE_SUM ? 1 : (double)c->arg[0]->count;
@@ -36,23 +30,7 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     out[0] = dt__reduced(t, e, dt__loss_reduction(given));
 }
 
-const dt_op dt__op_mse = {
-    .name = "mse",
-    .text = "the mean or sum of (x - target)^2",
-    .in_name = { "x", "target" },
-    .out_name = { "loss" },
-    .saves = { .arg = { DT_VALUE, DT_VALUE } },
-    DT__OP_OPTIONS(dt__loss_options, dt__loss_defaults, dt__loss_keys),
-    .shape = shape,
-    .forward = forward,
-    .backward = backward,
-    .lower = lower,
-};
-
-dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduction)
-{
-    return dt_apply(t, &dt__op_mse, DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));
-}
+DT__LOSS_OF_TWO(mse, "(x - target)^2")
 
 static const dt__case cases[] = {
     { "values",

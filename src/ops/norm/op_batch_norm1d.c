@@ -1,7 +1,6 @@
 /* Batch normalization per channel of [N, C] or [N, C, L]:
  * src/ops/norm/batch_norm_ops.c. */
 #include "ops/norm/batch_norm_ops.h"
-#include "ops/ops_list.h"
 
 static dt_status shape(dt_call *c) { return dt__batch_norm_shape(c, 2, 3); }
 

@@ -4,23 +4,18 @@
 
 #include <string.h>
 
-typedef struct options {
-    dt_ints dims;
-} options;
+static const dt__permute_options defaults = { 0 };
 
-static const options defaults = { 0 };
-
-static const dt_key keys[] = {
-    { "dims", DT_KEY_INTS, .offset = offsetof(options, dims), .fallback = "!",
+const dt_key dt__permute_keys[] = {
+    { "dims", DT_KEY_INTS, .offset = offsetof(dt__permute_options, dims), .fallback = "!",
       .text = "for each dimension of the result, the dimension of x" },
     { 0 },
 };
 
-static dt_status shape(dt_call *c)
+static dt_status order_of(const dt_call *c, int *order)
 {
-    const options *o = c->options;
+    const dt__permute_options *o = c->options;
     const int rank = c->in[0]->rank;
-    int order[DT_MAX_RANK];
     unsigned seen = 0;
     if (o->dims.n != rank) {
         return dt_refuse(c, DT_ERR_ARG, "%d dimensions given, x has %d", o->dims.n, rank);
@@ -32,6 +27,25 @@ static dt_status shape(dt_call *c)
         }
         seen |= 1u << order[d];
     }
+    return DT_OK;
+}
+
+dt_status dt__permutation_of(const dt_call *c, const dt_tensor *x, dt__part *out)
+{
+    int order[DT_MAX_RANK];
+    DT__TRY(order_of(c, order));
+    out->offset = 0;
+    for (int d = 0; d < x->rank; d++) {
+        out->dims[d] = x->dims[order[d]];
+        out->strides[d] = x->strides[order[d]];
+    }
+    return DT_OK;
+}
+
+static dt_status shape(dt_call *c)
+{
+    int order[DT_MAX_RANK];
+    DT__TRY(order_of(c, order));
     return dt__permuted(c, order);
 }
 
@@ -42,21 +56,27 @@ const dt_op dt__op_permute = {
     .out_name = { "y" },
     .ungrouped = true,
     .strided = true,
-    DT__OP_OPTIONS(options, defaults, keys),
+    DT__OP_OPTIONS(dt__permute_options, defaults, dt__permute_keys),
     .shape = shape,
     .forward = dt__view_forward,
     .backward = dt__permuted_backward,
 };
 
+dt__permute_options dt__permute_to(const dt_tensor *x, const int64_t *dims)
+{
+    dt__permute_options o = { .dims.n = x != NULL ? dt_rank(x) : 0 };
+    if (o.dims.n > 0) memcpy(o.dims.v, dims, (size_t)o.dims.n * sizeof dims[0]);
+    return o;
+}
+
 dt_tensor *dt_permute(dt_tape *t, dt_tensor *x, const int64_t *dims)
 {
     DT__NEED_OP(t, dims);
-    options o = { .dims.n = x != NULL ? dt_rank(x) : 0 };
-    if (o.dims.n > 0) memcpy(o.dims.v, dims, (size_t)o.dims.n * sizeof dims[0]);
+    const dt__permute_options o = dt__permute_to(x, dims);
     return dt_apply(t, &dt__op_permute, DT__CALL_WITH(&o, x));
 }
 
-#define DIMS(...) DT__WITH(options, { __VA_ARGS__ })
+#define DIMS(...) DT__WITH(dt__permute_options, { __VA_ARGS__ })
 
 static const dt__case cases[] = {
     { "values", .in = { { { 1, 2, 2 }, .given = true, .values = { 1, 2, 3, 4 } } },

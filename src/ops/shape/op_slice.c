@@ -4,7 +4,6 @@
  * as x, not as x times their number.
  * Starts and stops as in Python: negative from the end, clamped to the extent. */
 #include "ops/ops_list.h"
-#include "ops/shape/slice.h"
 #include "ops/shape/view.h"
 
 #include <string.h>
@@ -40,7 +39,7 @@ static dt_status check(const dt_call *c)
                      o->stops.n, o->steps.n);
 }
 
-dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__slice_cut *out)
+dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__part *out)
 {
     const dt_slice_options *o = c->options;
     DT__TRY(check(c));
@@ -67,14 +66,14 @@ dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__slice_cut *out)
 static dt_status shape(dt_call *c)
 {
     const dt_tensor *x = c->arg[0];
-    dt__slice_cut y;
+    dt__part y;
     DT__TRY(dt__slice_of(c, x, &y));
     return dt__result_view(c, 0, x->rank, y.dims, y.strides, x->offset + y.offset);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    dt__slice_cut y;
+    dt__part y;
     if (dy->count == 0 || dt__slice_of(c, dx[0], &y) != DT_OK) return;
     dt__copy copy = { .rank = dy->rank, .x = dt__data(dy) };
     copy.y = (char *)dt__data_mut(dx[0]) + (size_t)y.offset * dt_dtype_size(dy->dtype);

@@ -4,6 +4,24 @@
 
 #include "autograd/op.h"
 
+/* Part of a tensor, or all of it in another order. */
+typedef struct dt__part {
+    int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK], offset;
+} dt__part;
+
+/* The view that the options of a call take of a tensor with the extents and strides of x: of
+ * slices, and of permutations of dimensions. Errors: ARG. */
+typedef dt_status dt__part_of(const dt_call *c, const dt_tensor *x, dt__part *out);
+dt__part_of dt__slice_of, dt__permutation_of;
+
+extern const dt_key dt__slice_keys[], dt__permute_keys[];
+
+typedef struct dt__permute_options {
+    dt_ints dims;
+} dt__permute_options;
+
+dt__permute_options dt__permute_to(const dt_tensor *x, const int64_t *dims);
+
 /* Dimension i of the result, a view, is dimension order[i] of operand 0. state[0] holds the
  * order for backward. */
 dt_status dt__permuted(dt_call *c, const int *order);

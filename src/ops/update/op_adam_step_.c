@@ -1,7 +1,6 @@
 /* A step of Adam, in place, in one pass (Kingma and Ba 2015).
  *     g += decay p;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
  *     p -= lr (m / (1-b1^n)) / (sqrt(v / (1-b2^n)) + eps) */
-#include "ops/ops_list.h"
 #include "ops/update/step.h"
 
 DT__ADAM_OP(adam_step_,

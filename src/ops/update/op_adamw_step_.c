@@ -1,7 +1,6 @@
 /* A step of AdamW, in place, in one pass (Loshchilov and Hutter 2019).
  *     p *= 1 - lr decay;  m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
  *     p -= lr (m / (1-b1^n)) / (sqrt(v / (1-b2^n)) + eps) */
-#include "ops/ops_list.h"
 #include "ops/update/step.h"
 
 DT__ADAM_OP(adamw_step_, "p *= 1 - lr decay; then as Adam without decay", true)

@@ -1,6 +1,5 @@
 /* x += factor * other, in place; `other` broadcasts and is 1 if absent. */
 #include "ops/elementwise/binary.h"
-#include "ops/ops_list.h"
 
 static void forward(const dt_call *c)
 {

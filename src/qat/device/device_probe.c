@@ -9,7 +9,6 @@
 #include "qat/device/device_plan.h"
 
 #include <detent/experimental/device.h>
-#include <string.h>
 
 typedef struct probe {
     const dt__device *d;

@@ -11,7 +11,6 @@
 
 #include <detent/experimental/machine.h>
 
-#include <stdio.h>
 #include <string.h>
 
 #define MOST_TURNS 200
@@ -44,10 +43,9 @@ static dt_status add_row(profile *p, const dt_op *op)
 {
     const char *path = p->t->where == NULL ? "" : p->t->where;
     DT__TRY(DT__RESERVE(p->ctx, p->row, p->n, p->room));
-    char *copy = dt__block_list_add(p->ctx, &p->memory, strlen(path) + 1);
+    char *copy = dt__block_list_text(p->ctx, &p->memory, "%s", path);
     double *seconds = dt__block_list_add(p->ctx, &p->memory, MOST_TURNS * sizeof *seconds);
     if (copy == NULL || seconds == NULL) return DT_ERR_NOMEM;
-    memcpy(copy, path, strlen(path) + 1);
     p->row[p->n++] = (timed){ op->name, copy, seconds };
     return DT_OK;
 }

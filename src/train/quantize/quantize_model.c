@@ -26,7 +26,6 @@
 #include "train/run/run.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct work {
     dt_ctx *ctx;

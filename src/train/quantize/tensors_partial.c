@@ -7,6 +7,7 @@
  * It is written when the work ends early, and at intervals of at least two seconds and at least
  * twenty times as long as writing takes. Finished tensors are then lent by the file, and their
  * memory is freed. */
+#include "core/text/row_named.h"
 #include "core/clock.h"
 #include "io/model/model.h"
 #include "train/quantize/partial.h"
@@ -176,10 +177,7 @@ typedef struct found {
 
 static const dt__tensor_weight *described(const found *f, const char *name)
 {
-    for (int64_t i = 0; i < f->tensors.n; i++) {
-        if (strcmp(f->tensors.at[i].name, name) == 0) return &f->tensors.at[i];
-    }
-    return NULL;
+    return dt__row_named(f->tensors.at, f->tensors.n, sizeof *f->tensors.at, name);
 }
 
 /* Takes weight i of the partial result if its hash fits. */

@@ -1,5 +1,6 @@
 /* Plans each tensor of a file, quantized or copied, by its rank and dtype and by the rules that
  * match it. */
+#include "core/text/row_named.h"
 #include "core/text/glob.h"
 #include "core/tensor.h"
 #include "io/model/model.h"
@@ -37,10 +38,7 @@ void dt__add_name(char text[DT__NAMES], int64_t *n, const char *name)
 bool dt__is_float_entry(const dt_file_entry *e)
 {
     static const char *const dtypes[] = { "F32", "F16", "BF16", "F64" };
-    for (int i = 0; i < DT__COUNT_OF(dtypes); i++) {
-        if (strcmp(e->dtype, dtypes[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(e->dtype, dtypes);
 }
 
 /* For ops with one spatial dimension the second element keeps its default. */

@@ -1,8 +1,6 @@
 /* Lists of maps: those whose first key names their kind (layers of a model), and of one kind. */
 #include "train/recipe/fill.h"
 
-#include <string.h>
-
 static void refuse_kind(dt_recipe *r, const dt_key *key, dt__fill_place at, dt__node *name)
 {
     const char *names[DT__MOST_KINDS + 1] = { NULL };

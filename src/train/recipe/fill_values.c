@@ -163,14 +163,23 @@ dt__fill_place dt__item_of(dt_recipe *r, dt__fill_place at, dt__node *item, int 
     return (dt__fill_place){ dt__recipe_format(r, "%s.%d", at.path, i), item, item };
 }
 
+typedef void filler(dt_recipe *r, const dt_key *key, dt__fill_place at, void *field);
+
+/* Entries of `size` bytes, each by `fill`; at most `most` of them. */
+static void fill_each(dt_recipe *r, const dt_key *key, dt__fill_place at, filler *fill, int most,
+                      int *n, void *to, size_t size)
+{
+    if (!dt__is_list(r, key, at, most)) return;
+    for (dt__node *item = at.node->first; item != NULL; item = item->next, ++*n) {
+        fill(r, key, dt__item_of(r, at, item, *n), (char *)to + (size_t)*n * size);
+        at.node->bad |= item->bad;
+    }
+}
+
 static void fill_ints(dt_recipe *r, const dt_key *key, dt__fill_place at, void *field)
 {
     dt_ints *list = field;
-    if (!dt__is_list(r, key, at, DT_MAX_LIST)) return;
-    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
-        fill_int(r, key, dt__item_of(r, at, item, list->n), &list->v[list->n]);
-        at.node->bad |= item->bad;
-    }
+    fill_each(r, key, at, fill_int, DT_MAX_LIST, &list->n, list->v, sizeof list->v[0]);
 }
 
 /* A single number is a list of one element. */
@@ -188,11 +197,7 @@ static void fill_reals(dt_recipe *r, const dt_key *key, dt__fill_place at, void 
         fill_real(r, key, at, list->v);
         return;
     }
-    if (!dt__is_list(r, key, at, DT_MAX_REALS)) return;
-    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
-        fill_real(r, key, dt__item_of(r, at, item, list->n), &list->v[list->n]);
-        at.node->bad |= item->bad;
-    }
+    fill_each(r, key, at, fill_real, DT_MAX_REALS, &list->n, list->v, sizeof list->v[0]);
 }
 
 /* A single number sets both elements. */
@@ -204,12 +209,8 @@ static void fill_pair(dt_recipe *r, const dt_key *key, dt__fill_place at, void *
         pair[1] = pair[0];
         return;
     }
-    if (!dt__is_list(r, key, at, 2)) return;
     int n = 0;
-    for (dt__node *item = at.node->first; item != NULL; item = item->next, n++) {
-        fill_int(r, key, dt__item_of(r, at, item, n), &pair[n]);
-        at.node->bad |= item->bad;
-    }
+    fill_each(r, key, at, fill_int, 2, &n, pair, sizeof *pair);
     if (n == 2 || at.node->bad) return;
     dt__complain(r, at.node, "'%s' requires two integers, or one for both", at.path);
 }
@@ -222,11 +223,7 @@ static void fill_strings(dt_recipe *r, const dt_key *key, dt__fill_place at, voi
         fill_string(r, key, at, list->v);
         return;
     }
-    if (!dt__is_list(r, key, at, DT_MAX_LIST)) return;
-    for (dt__node *item = at.node->first; item != NULL; item = item->next, list->n++) {
-        fill_string(r, key, dt__item_of(r, at, item, list->n), &list->v[list->n]);
-        at.node->bad |= item->bad;
-    }
+    fill_each(r, key, at, fill_string, DT_MAX_LIST, &list->n, list->v, sizeof list->v[0]);
 }
 
 /* One shape, or a map of named shapes. */
@@ -255,7 +252,6 @@ static void fill_shapes(dt_recipe *r, const dt_key *key, dt__fill_place at, void
 
 void dt__fill_one(dt_recipe *r, const dt_key *key, dt__fill_place at, void *field)
 {
-    typedef void filler(dt_recipe *, const dt_key *, dt__fill_place, void *);
     static filler *const fillers[] = {
         [DT_KEY_BOOL] = fill_bool,     [DT_KEY_INT] = fill_int,
         [DT_KEY_REAL] = fill_real,     [DT_KEY_STRING] = fill_string,

@@ -128,21 +128,6 @@ dt_status dt__recipe_take_init(dt_recipe *r)
     return DT_OK;
 }
 
-/* One option as text, in the recipe's memory. */
-static const char *text_of(dt_recipe *r, const dt_key *key, const void *options)
-{
-    const dt_key one[] = { *key, { 0 } };
-    dt__chars t = { .ctx = r->ctx };
-    dt__put_options(&t, one, options);
-    const size_t skip = strlen(key->name) + strlen("{\"\":");
-    const char *text = t.failed || t.used <= skip + 1
-                           ? NULL
-                           : dt__recipe_copy(r, t.bytes + skip, t.used - skip - 1);
-    r->out_of_memory |= t.failed;
-    dt__release(r->ctx, t.bytes);
-    return text == NULL ? "" : text;
-}
-
 /* Whether the option is a factor of an auxiliary loss, which affects training only. */
 static bool is_of_training(const char *path)
 {
@@ -166,7 +151,7 @@ static void check_key(dt_recipe *r, const char *parent, const dt_key *key, const
         for (const dt_key *k = key->keys; k->name != NULL; k++) check_key(r, path, k, in);
         return;
     }
-    const char *own = text_of(r, key, of[0]), *wanted = text_of(r, key, of[1]);
+    const char *own = dt__recipe_value(r, key, of[0]), *wanted = dt__recipe_value(r, key, of[1]);
     if (strcmp(own, wanted) == 0) return;
     dt__complain(r, node, "'%s' is %s, but it is %s in '%s'; it may be left out", path, own,
                  *wanted == 0 ? "not there" : wanted, r->options.model.init);

@@ -48,6 +48,16 @@ char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes)
     return copy;
 }
 
+const char *dt__recipe_value(dt_recipe *r, const dt_key *key, const void *options)
+{
+    dt__chars t = { .ctx = r->ctx };
+    dt__put_value(&t, key, options);
+    const char *text = t.failed ? NULL : dt__recipe_copy(r, t.bytes, t.used);
+    r->out_of_memory |= t.failed;
+    dt__release(r->ctx, t.bytes);
+    return text == NULL ? "" : text;
+}
+
 static const char *format_v(dt_recipe *r, const char *format, va_list arguments)
 {
     va_list again;

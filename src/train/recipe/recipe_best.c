@@ -1,6 +1,7 @@
 /* `qat.recipe: best`: keys of `qat` by the bits of weights and the kind of model, as
  * docs/qat-guide.md ("What is best at each width") measured them. Keys that are given stay as they
  * are, and so do the schemes of presets and targets whose arithmetic has one. */
+#include "core/text/row_named.h"
 #include "core/text/number.h"
 #include "train/recipe/recipe.h"
 
@@ -61,10 +62,7 @@ static bool has_scheme(dt_recipe *r)
     const char *preset = text_at(r, "qat.preset", free[0]);
     if (strcmp(text_at(r, "qat.target", "detent"), "detent") != 0) return true;
     if (dt__node_at(r, "qat.weight.scheme", NULL) != NULL) return true;
-    for (int i = 0; i < DT__COUNT_OF(free); i++) {
-        if (strcmp(preset, free[i]) == 0) return false;
-    }
-    return true;
+    return !DT__IS_ONE_OF(preset, free);
 }
 
 /* Whether a key below is that of a layer of convolutions, in a list of layers. */

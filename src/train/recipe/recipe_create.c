@@ -7,15 +7,6 @@
 static dt_status put_table(dt__chars *t, const dt_key *keys, const void *options,
                            const void *defaults, bool *any);
 
-/* The value of one key as JSON: `"name":value`, without braces, in memory of the caller. */
-static dt_status text_of(dt_ctx *ctx, const dt_key *key, const void *options, dt__chars *out)
-{
-    const dt_key one[] = { *key, { 0 } };
-    *out = (dt__chars){ .ctx = ctx };
-    dt__put_options(out, one, options);
-    return out->failed ? DT_ERR_NOMEM : DT_OK;
-}
-
 static bool is_absent(const dt_key *key, const void *options)
 {
     const char *base = options;
@@ -36,22 +27,23 @@ static bool is_absent(const dt_key *key, const void *options)
 static dt_status put_value(dt__chars *t, const dt_key *key, const void *options,
                            const void *defaults, bool *any)
 {
-    dt__chars own, usual;
+    dt__chars own = { .ctx = t->ctx }, usual = { .ctx = t->ctx };
     const bool required = key->fallback != NULL && strcmp(key->fallback, "!") == 0;
     if (is_absent(key, options)) return DT_OK;
-    dt_status s = text_of(t->ctx, key, options, &own);
-    const bool compares = s == DT_OK && !required && key->given == 0 && !is_absent(key, defaults);
-    usual = (dt__chars){ .ctx = t->ctx };
-    if (compares) s = text_of(t->ctx, key, defaults, &usual);
-    const bool same = compares && s == DT_OK && own.used == usual.used &&
-                      memcmp(own.bytes, usual.bytes, own.used) == 0;
-    if (s == DT_OK && !same) {
-        if (*any) dt__put_text(t, ",");
-        dt__put(t, own.bytes + 1, own.used - 2); /* without the braces */
+    dt__put_value(&own, key, options);
+    const bool compares = !required && key->given == 0 && !is_absent(key, defaults);
+    if (compares) dt__put_value(&usual, key, defaults);
+    const bool same =
+        compares && own.used == usual.used && memcmp(own.bytes, usual.bytes, own.used) == 0;
+    const bool failed = own.failed || usual.failed;
+    if (!failed && !same) {
+        dt__put_text(t, *any ? "," : "");
+        DT__PUT_ALL(t, DT__QUOTED(key->name), ":");
+        dt__put(t, own.bytes, own.used);
         *any = true;
     }
     DT__RELEASE(t->ctx, own.bytes, usual.bytes);
-    return s;
+    return failed ? DT_ERR_NOMEM : DT_OK;
 }
 
 /* A list of structs: each element against the defaults of its table. */

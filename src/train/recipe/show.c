@@ -57,90 +57,30 @@ static void show_origin(shower *s, const dt__node *node)
     dt__out_text(o, "\n");
 }
 
-static void show_string(shower *s, const char *text)
+static dt_status collect(void *to, const char *bytes, size_t n)
 {
-    (s->json ? dt__out_json : dt__out_yaml)(&s->out, text);
+    dt__put(to, bytes, n);
+    return DT_OK;
 }
 
-static void show_strings(shower *s, const dt_strings *list)
+static void put_yaml(dt__chars *t, const char *text)
 {
-    dt__out_text(&s->out, "[");
-    for (int i = 0; i < list->n; i++) {
-        if (i > 0) dt__out_text(&s->out, ", ");
-        show_string(s, list->v[i]);
-    }
-    dt__out_text(&s->out, "]");
+    dt__out_yaml(&(dt__out){ .sink = collect, .user = t }, text);
 }
 
-/* A list of one element is printed as a number, unless there are choices in its place. */
-static void show_reals(shower *s, const dt_key *key, const dt_reals *list)
+static void put_json(dt__chars *t, const char *text)
 {
-    const bool is_list = list->n != 1 || key->choices != NULL;
-    if (list->n < 0) {
-        show_string(s, key->choices[-1 - list->n]);
-        return;
-    }
-    if (is_list) dt__out_text(&s->out, "[");
-    for (int i = 0; i < list->n; i++) {
-        if (i > 0) dt__out_text(&s->out, ", ");
-        dt__out_real(&s->out, list->v[i]);
-    }
-    if (is_list) dt__out_text(&s->out, "]");
+    dt__out_json(&(dt__out){ .sink = collect, .user = t }, text);
 }
 
-static void show_pair(shower *s, const int64_t *pair)
+/* Maps and lists of maps are printed by show_key. */
+static void show_value(shower *s, const dt_key *key, const char *base)
 {
-    dt__out_text(&s->out, "[");
-    dt__out_int(&s->out, pair[0]);
-    dt__out_text(&s->out, ", ");
-    dt__out_int(&s->out, pair[1]);
-    dt__out_text(&s->out, "]");
-}
-
-static void show_ints(shower *s, const dt_ints *list)
-{
-    dt__out_text(&s->out, "[");
-    for (int i = 0; i < list->n; i++) {
-        if (i > 0) dt__out_text(&s->out, ", ");
-        dt__out_int(&s->out, list->v[i]);
-    }
-    dt__out_text(&s->out, "]");
-}
-
-/* A single shape without a name is a list, else a map in one line. */
-static void show_shapes(shower *s, const dt_shapes *shapes)
-{
-    if (shapes->n == 1 && shapes->name[0] == NULL) {
-        show_ints(s, &shapes->shape[0]);
-        return;
-    }
-    dt__out_text(&s->out, "{");
-    for (int i = 0; i < shapes->n; i++) {
-        if (i > 0) dt__out_text(&s->out, ", ");
-        show_string(s, shapes->name[i]);
-        dt__out_text(&s->out, ": ");
-        show_ints(s, &shapes->shape[i]);
-    }
-    dt__out_text(&s->out, "}");
-}
-
-static void show_value(shower *s, const dt_key *key, const char *field)
-{
-    const void *value = field;
-    switch (key->type) {
-    case DT_KEY_BOOL: dt__out_text(&s->out, *(const bool *)value ? "true" : "false"); break;
-    case DT_KEY_INT: dt__out_int(&s->out, *(const int64_t *)value); break;
-    case DT_KEY_REAL: dt__out_real(&s->out, *(const double *)value); break;
-    case DT_KEY_REALS: show_reals(s, key, value); break;
-    case DT_KEY_PAIR: show_pair(s, value); break;
-    case DT_KEY_CHOICE: show_string(s, key->choices[*(const int *)value]); break;
-    case DT_KEY_STRING:
-    case DT_KEY_PATH: show_string(s, *(const char *const *)value); break;
-    case DT_KEY_SHAPES: show_shapes(s, value); break;
-    case DT_KEY_INTS: show_ints(s, value); break;
-    case DT_KEY_STRINGS: show_strings(s, value); break;
-    default: break; /* maps and lists of maps are printed by show_key */
-    }
+    dt__chars t = { .ctx = s->r->ctx, .word = s->json ? put_json : put_yaml };
+    dt__put_value(&t, key, base);
+    if (t.failed) s->out.status = DT_ERR_NOMEM;
+    dt__out_bytes(&s->out, t.bytes, t.used);
+    dt__release(t.ctx, t.bytes);
 }
 
 /* The path of a child, in a buffer of the caller: printing must not allocate in the recipe. */
@@ -180,7 +120,7 @@ static void show_item(shower *s, const dt_list_item *item, spot at)
     if (s->json) {
         dt__out_open(o, NULL, '{');
         dt__out_name(o, first->name);
-        show_value(s, first, at.base + first->offset);
+        show_value(s, first, at.base);
         show_table(s, first + 1, at);
         dt__out_close(o, '}');
         return;
@@ -189,7 +129,7 @@ static void show_item(shower *s, const dt_list_item *item, spot at)
     s->dash = true;
     start_line(s, first->name);
     dt__out_text(o, " ");
-    show_value(s, first, at.base + first->offset);
+    show_value(s, first, at.base);
     show_origin(s, name != NULL ? name : at.node);
     show_table(s, first + 1, at);
     o->indent -= 2;
@@ -285,11 +225,11 @@ static void show_key(shower *s, const dt_key *key, spot at)
         show_structs(s, key, at);
     } else if (s->json) {
         dt__out_name(&s->out, key->name);
-        show_value(s, key, at.base + key->offset);
+        show_value(s, key, at.base);
     } else {
         start_line(s, key->name);
         dt__out_text(&s->out, " ");
-        show_value(s, key, at.base + key->offset);
+        show_value(s, key, at.base);
         show_origin(s, at.node);
     }
 }

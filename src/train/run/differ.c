@@ -13,52 +13,6 @@ typedef struct comparison {
 static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,
                                  const char *a, const char *b);
 
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
-}
-
-static bool same_strings(const dt_strings *a, const dt_strings *b)
-{
-    bool same = a->n == b->n;
-    for (int i = 0; same && i < a->n; i++) same = same_text(a->v[i], b->v[i]);
-    return same;
-}
-
-static bool same_ints(const dt_ints *a, const dt_ints *b)
-{
-    return a->n == b->n && memcmp(a->v, b->v, (size_t)a->n * sizeof a->v[0]) == 0;
-}
-
-static bool same_shapes(const dt_shapes *a, const dt_shapes *b)
-{
-    bool same = a->n == b->n;
-    for (int i = 0; same && i < a->n; i++) {
-        same = same_text(a->name[i], b->name[i]) && same_ints(&a->shape[i], &b->shape[i]);
-    }
-    return same;
-}
-
-static bool same_value(dt_key_type type, const void *a, const void *b)
-{
-    const dt_reals *reals = a;
-    switch (type) {
-    case DT_KEY_BOOL: return *(const bool *)a == *(const bool *)b;
-    case DT_KEY_INT: return *(const int64_t *)a == *(const int64_t *)b;
-    case DT_KEY_REAL: return memcmp(a, b, sizeof(double)) == 0;
-    case DT_KEY_PAIR: return memcmp(a, b, 2 * sizeof(int64_t)) == 0;
-    case DT_KEY_CHOICE: return *(const int *)a == *(const int *)b;
-    case DT_KEY_STRINGS: return same_strings(a, b);
-    case DT_KEY_INTS: return same_ints(a, b);
-    case DT_KEY_SHAPES: return same_shapes(a, b);
-    case DT_KEY_REALS:
-        return reals->n == ((const dt_reals *)b)->n &&
-               (reals->n <= 0 ||
-                memcmp(reals->v, ((const dt_reals *)b)->v, (size_t)reals->n * sizeof(double)) == 0);
-    default: return same_text(*(const char *const *)a, *(const char *const *)b);
-    }
-}
-
 static const char *differ_list(const comparison *c, const char *path, const dt_key *key,
                                const char *a, const char *b)
 {
@@ -102,7 +56,8 @@ static const char *differ_key(const comparison *c, const char *path, const dt_ke
     if (key->type == DT_KEY_MAP) {
         return differ_tables(c, path, key->keys, a + key->offset, b + key->offset);
     }
-    return same_value(key->type, a + key->offset, b + key->offset) ? "" : path;
+    const char *own = dt__recipe_value(c->a, key, a), *other = dt__recipe_value(c->a, key, b);
+    return strcmp(own, other) == 0 ? "" : path;
 }
 
 static const char *differ_tables(const comparison *c, const char *path, const dt_key *keys,

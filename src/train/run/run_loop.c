@@ -4,7 +4,6 @@
 #include "train/run/run.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Unless log.every_steps is set: lines of metrics.jsonl, where there are so many updates, and the
  * updates between two lines of longer runs. */

@@ -6,7 +6,6 @@
 #include "train/run/run.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define BASE "base.safetensors"

@@ -11,8 +11,6 @@
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
 
-#include <string.h>
-
 /* ---- what is planned ------------------------------------------------------------------------ */
 
 #define ELEMENT 400 /* multiply-adds in the time of reading an element of an example */

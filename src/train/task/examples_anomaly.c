@@ -2,6 +2,7 @@
  *     error of an example = mean over its values of (y - x)^2
  * and the share of anomalous ones whose error is above that of 99 % of the normal ones. */
 #include "core/tensor.h"
+#include "core/order.h"
 #include "train/task/examples.h"
 
 #include <math.h>
@@ -35,12 +36,6 @@ static dt_status measure(const dt__examples *e, double *error, int64_t count[2])
     return DT_OK;
 }
 
-static int by_size(const void *left, const void *right)
-{
-    const double *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 /* The least of sorted numbers that has a share of them up to itself. */
 static double quantile(const double *v, int64_t n, double share)
 {
@@ -66,8 +61,8 @@ dt_status dt__examples_of_anomaly(const dt__examples *e)
     if (error == NULL) return DT_ERR_NOMEM;
     const dt_status status = measure(e, error, n);
     const double *anomalous = error + e->n - n[1];
-    qsort(error, (size_t)n[0], sizeof *error, by_size);
-    qsort(error + e->n - n[1], (size_t)n[1], sizeof *error, by_size);
+    qsort(error, (size_t)n[0], sizeof *error, dt__by_double);
+    qsort(error + e->n - n[1], (size_t)n[1], sizeof *error, dt__by_double);
     const double limit = n[0] > 0 ? quantile(error, n[0], 0.99) : 0;
     for (int64_t i = 0; i < n[1]; i++) above += anomalous[i] > limit;
     dt__put_text(e->t, "\"errors\": [");

@@ -3,6 +3,7 @@
  *     instructions = sum of count[kind] * price[kind]
  * Prices were fitted (least squares of relative errors) to counts of an emulator; docs/device.md
  * says how far the sum is from such counts. */
+#include "core/text/row_named.h"
 #include "export/c/costs/c_instructions.h"
 
 #include "export/c/c_views.h"
@@ -162,10 +163,7 @@ static bool moves(const work *w)
         "reshape", "flatten", "pad", "concat", "permute", "slice"
     };
     const char *name = w->c->op->name + (begins(w, "device_") ? 7 : 0);
-    for (int i = 0; i < DT__COUNT_OF(names); i++) {
-        if (strcmp(name, names[i]) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(name, names);
 }
 
 static void add_other(work *w)

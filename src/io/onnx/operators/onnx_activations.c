@@ -55,7 +55,7 @@ dt_status dt__onnx_gelu(dt__onnx *g)
 dt_status dt__onnx_swish(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", 1);
+    const double alpha = dt__onnx_real_attribute(g->node, "alpha", 1);
     dt__onnx_layer *x = dt__onnx_maker(g, v), *gate, *l;
     if (alpha == 1) return apply(g, "silu");
     DT__TRY(dt__onnx_scaled(g, x, alpha, 0, &gate));
@@ -88,8 +88,8 @@ static dt_status clamp(dt__onnx *g, dt__onnx_layer *x, double least, double most
 dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", (double)0.2f);
-    const double beta = dt__onnx_real(g, "beta", 0.5);
+    const double alpha = dt__onnx_real_attribute(g->node, "alpha", (double)0.2f);
+    const double beta = dt__onnx_real_attribute(g->node, "beta", 0.5);
     dt__onnx_layer *l;
     if (alpha == (double)(float)(1.0 / 6) && beta == 0.5) return apply(g, "hardsigmoid");
     if (!isfinite(alpha) || !isfinite(beta))
@@ -103,7 +103,8 @@ dt_status dt__onnx_hard_sigmoid(dt__onnx *g)
 dt_status dt__onnx_clip(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    double at[2] = { dt__onnx_real(g, "min", -INFINITY), dt__onnx_real(g, "max", INFINITY) };
+    double at[2] = { dt__onnx_real_attribute(g->node, "min", -INFINITY),
+                     dt__onnx_real_attribute(g->node, "max", INFINITY) };
     dt__onnx_layer *l;
     for (int i = 0; i < 2; i++) {
         const dt__onnx_value *bound = dt__onnx_in(g, 1 + i);
@@ -149,19 +150,22 @@ static dt_status elu(dt__onnx *g, double alpha, double factor)
     return DT_OK;
 }
 
-dt_status dt__onnx_elu(dt__onnx *g) { return elu(g, dt__onnx_real(g, "alpha", 1), 1); }
+dt_status dt__onnx_elu(dt__onnx *g)
+{
+    return elu(g, dt__onnx_real_attribute(g->node, "alpha", 1), 1);
+}
 
 dt_status dt__onnx_selu(dt__onnx *g)
 {
-    return elu(g, dt__onnx_real(g, "alpha", (double)1.67326319217681884765625F),
-               dt__onnx_real(g, "gamma", (double)1.05070102214813232421875F));
+    return elu(g, dt__onnx_real_attribute(g->node, "alpha", (double)1.67326319217681884765625F),
+               dt__onnx_real_attribute(g->node, "gamma", (double)1.05070102214813232421875F));
 }
 
 /* max(x, 0) + min(alpha (e^(x / alpha) - 1), 0) = alpha elu(x / alpha) for alpha above 0 */
 dt_status dt__onnx_celu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", 1);
+    const double alpha = dt__onnx_real_attribute(g->node, "alpha", 1);
     dt__onnx_layer *l;
     if (!(alpha > 0)) return dt__onnx_refuse(g, "alpha is %g; it must be above 0", alpha);
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, v), 1 / alpha, 0, &l));
@@ -190,7 +194,7 @@ dt_status dt__onnx_thresholded_relu(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     dt__onnx_value alpha, zero, y;
-    DT__TRY(dt__onnx_numeral(g, dt__onnx_real(g, "alpha", 1), &alpha));
+    DT__TRY(dt__onnx_numeral(g, dt__onnx_real_attribute(g->node, "alpha", 1), &alpha));
     DT__TRY(dt__onnx_numeral(g, 0, &zero));
     const dt__onnx_value *const compared[] = { &x, &alpha };
     return dt__onnx_finish(g, choose(g, compared, &x, &zero, &y), &y);
@@ -211,7 +215,8 @@ static dt_status shifted(dt__onnx *g, const dt__onnx_value *x, double by, dt__on
 dt_status dt__onnx_shrink(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
-    const double bias = dt__onnx_real(g, "bias", 0), lambd = dt__onnx_real(g, "lambd", 0.5);
+    const double bias = dt__onnx_real_attribute(g->node, "bias", 0),
+                 lambd = dt__onnx_real_attribute(g->node, "lambd", 0.5);
     dt__onnx_value low, high, zero, up, down, y;
     DT__TRY(dt__onnx_numeral(g, -lambd, &low));
     DT__TRY(dt__onnx_numeral(g, lambd, &high));
@@ -240,7 +245,7 @@ static dt_status with_slopes(dt__onnx *g, dt__onnx_layer *x, const float *slope,
 dt_status dt__onnx_leaky_relu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    const double alpha = dt__onnx_real(g, "alpha", (double)0.01f);
+    const double alpha = dt__onnx_real_attribute(g->node, "alpha", (double)0.01f);
     dt__onnx_layer *l;
     if (alpha == (double)0.01f) return apply(g, "leaky_relu");
     float *slope = dt__onnx_memory(g, 1, sizeof *slope);
@@ -284,7 +289,7 @@ dt_status dt__onnx_prelu(dt__onnx *g)
 dt_status dt__onnx_dropout(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    double p = dt__onnx_real(g, "ratio", 0.5);
+    double p = dt__onnx_real_attribute(g->node, "ratio", 0.5);
     dt__onnx_layer *l;
     if (dt__onnx_in(g, 1) != NULL) DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 1), "ratio", &p));
     const dt__onnx_value *training = dt__onnx_in(g, 2);
@@ -306,7 +311,7 @@ dt_status dt__onnx_softmax(dt__onnx *g)
     const bool is_log = strcmp(g->node->op_type, "LogSoftmax") == 0, old = g->file->opset < 13;
     dt__onnx_layer *l;
     int axis;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", old ? 1 : -1), v->rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", old ? 1 : -1), v->rank, &axis));
     for (int i = axis + 1; old && i < v->rank; i++) {
         if (dt__onnx_extent(g, v, i).value == 1 && !dt__onnx_extent(g, v, i).batch) continue;
         return dt__onnx_refuse(g, "it is over several dimensions; expected one");

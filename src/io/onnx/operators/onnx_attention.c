@@ -41,7 +41,8 @@ static dt_status check_readers(dt__onnx *g, const dt__onnx_value *c, const float
         int axis = 0;
         readers++;
         g->node = n;
-        s = dt__onnx_axis(g, dt__onnx_int(g, "axis", g->file->opset < 13 ? 1 : -1), rank, &axis);
+        s = dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", g->file->opset < 13 ? 1 : -1), rank,
+                          &axis);
         g->node = own;
         if (s == DT_OK) s = check_rows(g, c, data, axis - (rank - c->rank));
     }
@@ -92,27 +93,11 @@ dt_status dt__onnx_hidden(dt__onnx *g)
 
 /* ---- triangles ------------------------------------------------------------------------------- */
 
-/* Ones of the last two extents where Trilu keeps the elements of `like`. */
-static dt_status triangle(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
-{
-    const int64_t dims[] = { rows, columns };
-    const bool upper = dt__onnx_int(g, "upper", 1) != 0;
-    double k = 0;
-    float *to;
-    if (dt__onnx_in(g, 1) != NULL) DT__TRY(dt__onnx_real_of(g, dt__onnx_in(g, 1), "k", &k));
-    *out = (dt__onnx_value){ .name = "" };
-    DT__TRY(dt__onnx_constant(g, out, 2, dims, &to, NULL));
-    for (int64_t i = 0; i < out->count; i++) {
-        const double at = (double)(i % columns - i / columns);
-        to[i] = upper ? at >= k : at <= k;
-    }
-    return DT_OK;
-}
-
 dt_status dt__onnx_trilu(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value kept, zero, y;
+    dt__onnx_value ones = { .name = "" }, kept = ones, zero, y;
+    float *one;
     if (v->kind != DT__ONNX_COMPUTED)
         return dt__onnx_refuse(
             g, "its input is a constant and k is computed; expected a computed value");
@@ -123,30 +108,13 @@ dt_status dt__onnx_trilu(dt__onnx *g)
     const dt__onnx_number columns = dt__onnx_extent(g, v, v->rank - 1);
     if (rows.batch || columns.batch)
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
-    DT__TRY(triangle(g, (int64_t)rows.value, (int64_t)columns.value, &kept));
+    const int64_t dims[] = { (int64_t)rows.value, (int64_t)columns.value };
+    DT__TRY(dt__onnx_constant(g, &ones, 2, dims, &one, NULL));
+    for (int64_t i = 0; i < ones.count; i++) one[i] = 1;
+    DT__TRY(dt__onnx_run_on(g, "Trilu", (const dt__onnx_value *[]){ &ones }, 1, &kept));
     DT__TRY(dt__onnx_numeral(g, 0, &zero));
     const dt__onnx_value *const in[] = { &kept, v, &zero };
     return dt__onnx_finish(g, dt__onnx_apply(g, &(dt__onnx_form){ "where", false }, in, 3, &y), &y);
-}
-
-dt_status dt__onnx_fold_trilu(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value kept;
-    float *f = NULL;
-    dt__onnx_number *n = NULL;
-    if (v->rank < 2) return dt__onnx_refuse(g, "its input has rank %d, which is not read", v->rank);
-    DT__TRY(triangle(g, v->dims[v->rank - 2], v->dims[v->rank - 1], &kept));
-    DT__TRY(
-        dt__onnx_constant(g, dt__onnx_out(g, 0), v->rank, v->dims, v->f != NULL ? &f : NULL, &n));
-    dt__onnx_out(g, 0)->type = v->type;
-    for (int64_t i = 0; i < v->count; i++) {
-        const dt__onnx_number zero = { 0, false };
-        const dt__onnx_number x = kept.f[i % kept.count] != 0 ? dt__onnx_number_at(v, i) : zero;
-        if (f != NULL) f[i] = (float)x.value;
-        else n[i] = x;
-    }
-    return DT_OK;
 }
 
 /* ---- the operator ---------------------------------------------------------------------------- */
@@ -207,7 +175,7 @@ static dt_status repeat_heads(dt__onnx *g, dt__onnx_value *v, int64_t times)
 static dt_status read_mask(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
 {
     const dt__onnx_value *mask = dt__onnx_in(g, 3);
-    const bool causal = dt__onnx_int(g, "is_causal", 0) != 0;
+    const bool causal = dt__onnx_int_of(g->node, "is_causal", 0) != 0;
     const int64_t own[] = { rows, columns };
     dt__onnx_value whole = { .name = "mask" };
     float *to;
@@ -236,7 +204,7 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
     static const dt__onnx_form product = { "matmul", false };
     const dt__onnx_number width = dt__onnx_extent(g, q, 3), rows = dt__onnx_extent(g, q, 2);
     const dt__onnx_number columns = dt__onnx_extent(g, k, 2);
-    const double scale = dt__onnx_real(g, "scale", 0);
+    const double scale = dt__onnx_real_attribute(g->node, "scale", 0);
     dt__onnx_value y, mask;
     dt__onnx_layer *l;
     if (width.batch || rows.batch || columns.batch)
@@ -260,8 +228,8 @@ static dt_status weigh_heads(dt__onnx *g, const dt__onnx_value *q, dt__onnx_valu
 
 dt_status dt__onnx_attention(dt__onnx *g)
 {
-    const int64_t heads = dt__onnx_int(g, "q_num_heads", 0), three = 3;
-    const int64_t shared = dt__onnx_int(g, "kv_num_heads", 0);
+    const int64_t heads = dt__onnx_int_of(g->node, "q_num_heads", 0), three = 3;
+    const int64_t shared = dt__onnx_int_of(g->node, "kv_num_heads", 0);
     dt__onnx_value q, k, v, weights, y, to = { .name = "" };
     dt__onnx_number *n;
     for (int i = 1; i < 4; i++) {

@@ -7,7 +7,7 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *
     DT__TRY(dt__onnx_new(g, kind, out));
     dt_conv_item *o = (*out)->options;
     o->out = channels;
-    o->groups = dt__onnx_int(g, "group", 1);
+    o->groups = dt__onnx_int_of(g->node, "group", 1);
     (*out)->input = dt__onnx_in(g, 0)->codes;
     (*out)->codes = dt__onnx_in(g, 1)->codes;
     o->has_bias = true;
@@ -64,7 +64,7 @@ static dt_status pad_to_shape(dt__onnx *g, const dt_shape *x, dt__onnx_window *w
     int64_t wanted[DT__ONNX_AXES];
     const bool upper = dt__onnx_says(g, "auto_pad", "SAME_UPPER", "NOTSET");
     const bool lower = dt__onnx_says(g, "auto_pad", "SAME_LOWER", "NOTSET");
-    const bool given = dt__onnx_attribute(g, "output_shape") != NULL;
+    const bool given = dt__onnx_attribute_of(g->node, "output_shape") != NULL;
     if (!given && !upper && !lower) return DT_OK;
     DT__TRY(dt__onnx_window_list(g, "output_shape", w->axes, 0, wanted));
     for (int i = 0; i < w->axes; i++) {
@@ -90,7 +90,7 @@ dt_status dt__onnx_conv_transpose(dt__onnx *g)
     DT__TRY(dt__onnx_image(g, 0, &x));
     DT__TRY(read_kernel(g, x, &w));
     DT__TRY(pad_to_shape(g, &x->shape, &w));
-    if (__builtin_mul_overflow(dt__onnx_in(g, 1)->dims[1], dt__onnx_int(g, "group", 1),
+    if (__builtin_mul_overflow(dt__onnx_in(g, 1)->dims[1], dt__onnx_int_of(g->node, "group", 1),
                                &channels)) {
         return dt__onnx_refuse(g, "it has too many groups");
     }

@@ -56,7 +56,7 @@ dt_status dt__onnx_concat(dt__onnx *g)
     int axis;
     if (part == NULL) return DT_ERR_NOMEM;
     DT__TRY(read_parts(g, &like, part));
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), like.rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 1), like.rank, &axis));
     if (like.axis[axis] == 0)
         return dt__onnx_refuse(g, "it is along the batch dimension; expected another");
     for (int64_t i = 0; i < n && n > 1; i++) {
@@ -135,9 +135,9 @@ dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
         return dt__onnx_refuse(g, "it has %lld outputs and %d sizes; expected a size for each",
                                (long long)n, sizes.n);
     }
-    if (dt__onnx_int(g, "num_outputs", n) != n) {
+    if (dt__onnx_int_of(g->node, "num_outputs", n) != n) {
         return dt__onnx_refuse(g, "num_outputs is %lld, but it has %lld outputs",
-                               (long long)dt__onnx_int(g, "num_outputs", n), (long long)n);
+                               (long long)dt__onnx_int_of(g->node, "num_outputs", n), (long long)n);
     }
     if (sizes.n == 0 && g->file->opset < 18 && extent % n != 0) {
         return dt__onnx_refuse(g, "%lld elements cannot be cut into %lld equal parts",
@@ -157,7 +157,7 @@ dt_status dt__onnx_split(dt__onnx *g)
     const dt__onnx_value v = *dt__onnx_in(g, 0);
     dt__onnx_range r = { .step = 1 };
     int64_t *size;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &r.axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), v.rank, &r.axis));
     if (v.axis[r.axis] == 0)
         return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, r.axis).value, &size));
@@ -191,7 +191,7 @@ static dt_status indices_of(dt__onnx *g, const dt__onnx_value *at, int64_t exten
 static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const dt__onnx_value *at)
 {
     dt__onnx_layer *l, *from;
-    if (table->rank != 2 || dt__onnx_int(g, "axis", 0) != 0) {
+    if (table->rank != 2 || dt__onnx_int_of(g->node, "axis", 0) != 0) {
         return dt__onnx_refuse(g, "its constant must be [rows, width], of which it takes rows");
     }
     if (table->dims[0] > 1 << 24) {
@@ -222,7 +222,7 @@ dt_status dt__onnx_gather(dt__onnx *g)
         return dt__onnx_refuse(g, "its indices are computed; expected constants");
     if (at->kind != DT__ONNX_CONSTANT)
         return dt__onnx_refuse(g, "its indices are computed; expected constants");
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), v.rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), v.rank, &axis));
     if (v.axis[axis] == 0)
         return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
     DT__TRY(indices_of(g, at, (int64_t)dt__onnx_extent(g, &v, axis).value, &index));

@@ -2,15 +2,13 @@
  * triangle of ones. */
 #include "io/onnx/onnx.h"
 
-#include <string.h>
-
 /* Channels become blocks of b * b pixels: the block's place is before the channel in DCR, and
  * behind it in CRD. */
 dt_status dt__onnx_depth_to_space(dt__onnx *g)
 {
     static const int dcr[] = { 0, 3, 4, 1, 5, 2 }, crd[] = { 0, 1, 4, 2, 5, 3 };
     dt__onnx_layer *x;
-    const int64_t b = dt__onnx_int(g, "blocksize", 0);
+    const int64_t b = dt__onnx_int_of(g->node, "blocksize", 0);
     const bool before = dt__onnx_says(g, "mode", "DCR", "DCR");
     DT__TRY(dt__onnx_image(g, 0, &x));
     const int64_t *n = x->shape.dims;
@@ -31,7 +29,7 @@ dt_status dt__onnx_space_to_depth(dt__onnx *g)
 {
     static const int dcr[] = { 0, 3, 5, 1, 2, 4 }, crd[] = { 0, 1, 3, 5, 2, 4 };
     dt__onnx_layer *x;
-    const int64_t b = dt__onnx_int(g, "blocksize", 0);
+    const int64_t b = dt__onnx_int_of(g->node, "blocksize", 0);
     DT__TRY(dt__onnx_image(g, 0, &x));
     const int64_t *n = x->shape.dims;
     if (x->shape.rank != 3 || b < 1 || b > INT16_MAX || n[1] % b != 0 || n[2] % b != 0) {
@@ -55,8 +53,8 @@ dt_status dt__onnx_cumulative(dt__onnx *g)
     dt__onnx_layer *x;
     dt_ints axes;
     int axis;
-    const bool exclusive = dt__onnx_int(g, "exclusive", 0) != 0;
-    const bool reverse = dt__onnx_int(g, "reverse", 0) != 0;
+    const bool exclusive = dt__onnx_int_of(g->node, "exclusive", 0) != 0;
+    const bool reverse = dt__onnx_int_of(g->node, "reverse", 0) != 0;
     DT__TRY(dt__onnx_plain(g, dt__onnx_in(g, 0), &x));
     DT__TRY(dt__onnx_ints_of(g, dt__onnx_in(g, 1), "the axis", &axes));
     if (axes.n != 1) return dt__onnx_refuse(g, "it is along %d axes; expected one", axes.n);

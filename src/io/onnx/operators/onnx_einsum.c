@@ -8,6 +8,7 @@
  *     y[batch, m, n] = sum over k of a[batch, m, k] b[batch, k, n]
  *
  * A constant operand has no batch letters: it is the weight of a layer linear. */
+#include "core/block_list.h"
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -80,7 +81,7 @@ static bool split(char *text, equation *e)
 
 static dt_status read_equation(dt__onnx *g, equation *e)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "equation");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "equation");
     const size_t length = a == NULL ? 0 : a->s.len;
     char *text = dt__onnx_memory(g, (int64_t)length + 1, 1);
     if (text == NULL) return DT_ERR_NOMEM;
@@ -88,7 +89,7 @@ static dt_status read_equation(dt__onnx *g, equation *e)
         if (a->s.data[i] != ' ') text[n++] = (char)a->s.data[i];
     }
     *e = (equation){ .operands = 0 };
-    const char *whole = dt__onnx_text(g, "%s", text);
+    const char *whole = dt__block_list_text(g->ctx, g->kept, "%s", text);
     if (whole == NULL) return DT_ERR_NOMEM;
     if (split(text, e) && (size_t)e->operands == g->node->n_input) return DT_OK;
     return dt__onnx_refuse(g,

@@ -3,7 +3,6 @@
  * matrices. */
 #include "io/onnx/onnx.h"
 
-#include <math.h>
 #include <string.h>
 
 static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CONSTANT; }
@@ -269,43 +268,4 @@ dt_status dt__onnx_extreme(dt__onnx *g)
     }
     if (n == 1) return dt__onnx_identity(g);
     return dt__onnx_finish(g, dt__onnx_apply(g, &form, v, n, &y), &y);
-}
-
-/* ---- constants ------------------------------------------------------------------------------- */
-
-static double negative(double x) { return -x; }
-static double opposite(double x) { return x == 0; }
-static double reciprocal(double x) { return 1 / x; }
-
-static const struct map {
-    const char *op;
-    double (*f)(double);
-} maps[] = {
-    { "Not", opposite }, { "Neg", negative }, { "Reciprocal", reciprocal },
-    { "Sqrt", sqrt },    { "Exp", exp },      { "Log", log },
-    { "Abs", fabs },     { "Ceil", ceil },    { "Floor", floor },
-};
-
-/* A function of each element of a constant. */
-dt_status dt__onnx_fold_map(dt__onnx *g)
-{
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value *out = dt__onnx_out(g, 0);
-    const struct map *m = maps;
-    float *f = NULL;
-    dt__onnx_number *n = NULL;
-    while (strcmp(m->op, g->node->op_type) != 0) m++;
-    DT__TRY(dt__onnx_constant(g, out, v->rank, v->dims, v->f != NULL ? &f : NULL, &n));
-    out->type = v->type;
-    for (int64_t i = 0; i < v->count; i++) {
-        const dt__onnx_number x = dt__onnx_number_at(v, i);
-        double y = m->f(x.value);
-        if (x.batch && y != x.value)
-            return dt__onnx_refuse(g, "it computes with the size of the batch, which is open");
-        if (!dt__onnx_round(v->type, &y))
-            return dt__onnx_refuse(g, "it is not read of this number");
-        if (f != NULL) f[i] = (float)y;
-        else n[i] = (dt__onnx_number){ y, x.batch };
-    }
-    return DT_OK;
 }

@@ -2,7 +2,6 @@
 #include "io/onnx/onnx.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Weighs a norm with the inputs behind the first, one number for each channel, and adds it; its
  * result gets a shape. */
@@ -12,7 +11,7 @@ static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_laye
     static const char *const paths[] = { "weight", "bias", "running_mean", "running_var" };
     const int n = dt__onnx_is(l, "group_norm") ? 2 : 4;
     dt_norm_layer *o = l->options;
-    o->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    o->norms.eps = dt__onnx_real_attribute(g->node, "epsilon", (double)1e-5f);
     for (int i = 0; i < n; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, 1 + i);
         if (v->count != x->shape.dims[0]) {
@@ -44,7 +43,8 @@ dt_status dt__onnx_batch_norm(dt__onnx *g)
         DT__TRY(dt__onnx_reshaped(g, x, &flat, &x));
     }
     DT__TRY(dt__onnx_new(g, x->shape.rank == 3 ? "batch_norm2d" : "batch_norm1d", &l));
-    ((dt_norm_layer *)l->options)->norms.momentum = 1 - dt__onnx_real(g, "momentum", (double)0.9f);
+    ((dt_norm_layer *)l->options)->norms.momentum =
+        1 - dt__onnx_real_attribute(g->node, "momentum", (double)0.9f);
     return finish_norm(g, l, x, &shape);
 }
 
@@ -84,7 +84,7 @@ dt_status dt__onnx_group_norm(dt__onnx *g)
     static const char *const paths[] = { "weight", "bias" };
     dt__onnx_layer *x, *l;
     dt__onnx_value weight;
-    const int64_t groups = dt__onnx_int(g, "num_groups", 0);
+    const int64_t groups = dt__onnx_int_of(g->node, "num_groups", 0);
     DT__TRY(dt__onnx_image(g, 0, &x));
     if (x->shape.rank < 1 || groups < 1 || x->shape.dims[0] % groups != 0) {
         return dt__onnx_refuse(g, "num_groups is %lld, which does not divide the channels",
@@ -93,7 +93,7 @@ dt_status dt__onnx_group_norm(dt__onnx *g)
     DT__TRY(dt__onnx_new(g, "group_norm", &l));
     dt_norm_layer *o = l->options;
     o->norms.groups = groups;
-    o->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    o->norms.eps = dt__onnx_real_attribute(g->node, "epsilon", (double)1e-5f);
     for (int i = 0; i < 2; i++) {
         DT__TRY(by_channel(g, dt__onnx_in(g, 1 + i), groups, x->shape.dims[0], &weight));
         DT__TRY(dt__onnx_weigh(g, l, paths[i], &weight));
@@ -123,7 +123,7 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     int axis;
     dt_shape flat = { .rank = 0 };
     DT__TRY(dt__onnx_ordered(g, &v));
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), v.rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", -1), v.rank, &axis));
     if (axis <= dt__onnx_batch_at(&v))
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     x = dt__onnx_maker(g, &v);
@@ -134,7 +134,8 @@ static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
     for (int i = axis; i <= shape.rank; i++) flat.dims[flat.rank - 1] *= shape.dims[i - 1];
     DT__TRY(dt__onnx_reshaped(g, x, &flat, &x));
     DT__TRY(dt__onnx_new(g, kind, &l));
-    ((dt_norm_layer *)l->options)->norms.eps = dt__onnx_real(g, "epsilon", (double)1e-5f);
+    ((dt_norm_layer *)l->options)->norms.eps =
+        dt__onnx_real_attribute(g->node, "epsilon", (double)1e-5f);
     DT__TRY(weigh_last(g, l, &shape, axis, 1, "weight"));
     if (has_bias) DT__TRY(weigh_last(g, l, &shape, axis, 2, "bias"));
     DT__TRY(dt__onnx_add_on(g, l, x));
@@ -181,8 +182,8 @@ static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,
 dt_status dt__onnx_local_norm(dt__onnx *g)
 {
     dt__onnx_layer *x, *l;
-    const int64_t size = dt__onnx_int(g, "size", 0);
-    const double beta = dt__onnx_real(g, "beta", 0.75);
+    const int64_t size = dt__onnx_int_of(g->node, "size", 0);
+    const double beta = dt__onnx_real_attribute(g->node, "beta", 0.75);
     DT__TRY(dt__onnx_image(g, 0, &x));
     if (x->shape.rank < 2 || size < 1 || size > 2 * x->shape.dims[0]) {
         return dt__onnx_refuse(g, "its size is %lld channels; expected 1 to %lld", (long long)size,
@@ -191,8 +192,8 @@ dt_status dt__onnx_local_norm(dt__onnx *g)
     if (!(fabs(beta) <= 16)) return dt__onnx_refuse(g, "its beta is %g; expected -16 to 16", beta);
     DT__TRY(dt__onnx_simple(g, "square", x, &l));
     DT__TRY(mean_of_channels(g, size, l, &l));
-    DT__TRY(dt__onnx_scaled(g, l, dt__onnx_real(g, "alpha", (double)1e-4f),
-                            dt__onnx_real(g, "bias", 1), &l));
+    DT__TRY(dt__onnx_scaled(g, l, dt__onnx_real_attribute(g->node, "alpha", (double)1e-4f),
+                            dt__onnx_real_attribute(g->node, "bias", 1), &l));
     const dt__onnx_layer *from = l;
     DT__TRY(dt__onnx_new(g, "pow", &l));
     ((dt_pow_layer *)l->options)->exponent = beta;

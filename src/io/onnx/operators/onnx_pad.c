@@ -11,7 +11,7 @@ static dt_status read_pad(dt__onnx *g, dt_pad_options *o, dt_ints *pads, dt_ints
     int mode = 0;
     while (mode < 3 && !dt__onnx_says(g, "mode", names[mode], "constant")) mode++;
     o->mode = mode;
-    o->value = dt__onnx_real(g, "value", 0);
+    o->value = dt__onnx_real_attribute(g->node, "value", 0);
     axes->n = 0;
     DT__TRY(dt__onnx_list_or_in(g, "pads", 1, pads));
     if (dt__onnx_in(g, 2) != NULL) {

@@ -47,7 +47,7 @@ static bool fits_layer(const dt__onnx *g, const dt__onnx_window *w, const dt_sha
                        bool *past)
 {
     bool even = w->axes <= 2 && dt__onnx_is_even(w);
-    const bool up = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    const bool up = dt__onnx_int_of(g->node, "ceil_mode", 0) != 0;
     for (int i = 0; i < w->axes; i++) even &= 2 * w->before[i] <= w->kernel[i];
     *past = w->axes <= 2 && !even && !up && !counted && reaches_past(w, x);
     return even || *past;
@@ -154,7 +154,7 @@ dt_status dt__onnx_max_pool(dt__onnx *g)
     const dt_shape shape = l->shape;
     const dt__onnx_window whole = w;
     if (fits_layer(g, &w, &shape, false, &past)) {
-        const bool up = dt__onnx_int(g, "ceil_mode", 0) != 0;
+        const bool up = dt__onnx_int_of(g->node, "ceil_mode", 0) != 0;
         DT__TRY(add_pool(g, max_kind, &w, up || past, true, &l));
     } else {
         DT__TRY(pad_maxima(g, &w, &l));
@@ -203,8 +203,8 @@ dt_status dt__onnx_average_pool(dt__onnx *g)
     dt__onnx_window w = { .axes = 0 };
     dt__onnx_layer *l;
     bool past;
-    const bool counted = dt__onnx_int(g, "count_include_pad", 0) != 0;
-    const bool up = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    const bool counted = dt__onnx_int_of(g->node, "count_include_pad", 0) != 0;
+    const bool up = dt__onnx_int_of(g->node, "ceil_mode", 0) != 0;
     DT__TRY(read_pool(g, &l, &w));
     const dt_shape shape = l->shape;
     const dt__onnx_window whole = w;

@@ -1,6 +1,7 @@
 /* Recurrent nodes: RNN, GRU and LSTM over [time, batch, width], which the layers rnn, gru and lstm
  * read as [batch, time, width]. They order the gates differently:
  *     GRU   z r h   in the file, r z n in the layer      LSTM   i o f c,   i f g o */
+#include "core/block_list.h"
 #include "io/onnx/onnx.h"
 
 #include <ctype.h>
@@ -46,7 +47,7 @@ static bool is_name(const ProtobufCBinaryData *text, const char *name)
  * rnn. */
 static bool read_activations(const dt__onnx *g, network *n)
 {
-    const DtOnnx__Attribute *a = dt__onnx_attribute(g, "activations");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "activations");
     size_t each = 0;
     while (each < 3 && n->cell->activations[each] != NULL) each++;
     if (a == NULL) return true;
@@ -62,12 +63,12 @@ static bool read_activations(const dt__onnx *g, network *n)
 static dt_status read_attributes(dt__onnx *g, network *n)
 {
     const dt__onnx_value *c = dt__onnx_out(g, 2);
-    n->hidden = dt__onnx_int(g, "hidden_size", 0);
+    n->hidden = dt__onnx_int_of(g->node, "hidden_size", 0);
     if (n->hidden == 0 && dt__onnx_in(g, 2)->rank == 3) n->hidden = dt__onnx_in(g, 2)->dims[2];
     n->directions = dt__onnx_says(g, "direction", "bidirectional", "forward") ? 2 : 1;
     n->reverse = dt__onnx_says(g, "direction", "reverse", "forward");
-    n->batch_first = dt__onnx_int(g, "layout", 0) == 1;
-    n->late = n->cell == &gru && dt__onnx_int(g, "linear_before_reset", 0) == 0;
+    n->batch_first = dt__onnx_int_of(g->node, "layout", 0) == 1;
+    n->late = n->cell == &gru && dt__onnx_int_of(g->node, "linear_before_reset", 0) == 0;
     n->cell_read = c != NULL && c->uses > 0;
     if (n->hidden < 1 || n->hidden > MOST_HIDDEN) {
         return dt__onnx_refuse(g, "its hidden_size is %lld; expected 1 to %lld",
@@ -155,10 +156,12 @@ static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
         const int64_t d = at % n->directions, i = at / n->directions, of_h = i > 0;
         const int64_t width = of_h ? n->hidden : n->width;
         const int64_t part[3] = { i == 2 ? 2 : 0, i == 1 && n->late ? 2 : gates, width };
-        const char *path = dt__onnx_text(g, "layers.0.%s%s.weight", names[i], d ? "_reverse" : "");
+        const char *path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.weight", names[i],
+                                               d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         DT__TRY(weigh(g, l, n, w[of_h] + d * rows * width, part, path));
-        path = dt__onnx_text(g, "layers.0.%s%s.bias", names[i], d ? "_reverse" : "");
+        path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.bias", names[i],
+                                   d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         if (b == NULL) continue;
         const int64_t column[3] = { part[0], part[1], 1 };

@@ -105,7 +105,7 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     dt_ints axes;
     while (strcmp(r->op, g->node->op_type) != 0) r++;
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
-    if (axes.n == 0 && r->same && dt__onnx_int(g, "noop_with_empty_axes", 0) != 0) {
+    if (axes.n == 0 && r->same && dt__onnx_int_of(g->node, "noop_with_empty_axes", 0) != 0) {
         return dt__onnx_identity(g);
     }
     if (axes.n == 0 && g->front > 0) {
@@ -115,7 +115,7 @@ dt_status dt__onnx_reduce(dt__onnx *g)
         return dt__onnx_refuse(g, "it is over all dimensions, the batch among them; expected axes");
     DT__TRY(choose(g, &v, &axes, over));
     DT__TRY(behind(g, r->before, &v));
-    DT__TRY(reduce(g, r->kind, over, dt__onnx_int(g, "keepdims", 1) != 0, &v));
+    DT__TRY(reduce(g, r->kind, over, dt__onnx_int_of(g->node, "keepdims", 1) != 0, &v));
     return dt__onnx_finish(g, behind(g, r->behind, &v), &v);
 }
 
@@ -131,7 +131,7 @@ dt_status dt__onnx_arg_max(dt__onnx *g)
     }
     if (out->uses != outputs)
         return dt__onnx_refuse(g, "it is known at the end of the graph alone");
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 0), x->rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), x->rank, &axis));
     if (x->axis[axis] == 0)
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     dt__say(g->ctx,
@@ -146,8 +146,8 @@ dt_status dt__onnx_arg_max(dt__onnx *g)
 dt_status dt__onnx_lp_norm(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
-    const dt_ints axes = { 1, { dt__onnx_int(g, "axis", -1) } };
-    const bool first = dt__onnx_int(g, "p", 2) == 1;
+    const dt_ints axes = { 1, { dt__onnx_int_of(g->node, "axis", -1) } };
+    const bool first = dt__onnx_int_of(g->node, "p", 2) == 1;
     dt__onnx_value size = x, least, above, y;
     bool over[DT_MAX_RANK];
     DT__TRY(choose(g, &x, &axes, over));
@@ -170,7 +170,7 @@ static dt_status inverse_size(dt__onnx *g, const dt__onnx_value *x, const bool o
     DT__TRY(behind(g, "square", out));
     DT__TRY(reduce(g, "mean", over, true, out));
     DT__TRY(dt__onnx_scaled(g, dt__onnx_maker(g, out), 1,
-                            dt__onnx_real(g, "epsilon", (double)1e-5f), &l));
+                            dt__onnx_real_attribute(g->node, "epsilon", (double)1e-5f), &l));
     out->layer = l->index;
     DT__TRY(behind(g, "sqrt", out));
     return behind(g, "reciprocal", out);
@@ -184,7 +184,7 @@ static dt_status read_norm(dt__onnx *g, dt__onnx_value *x, bool over[DT_MAX_RANK
     *x = *dt__onnx_in(g, 0);
     DT__TRY(dt__onnx_ordered(g, x));
     x->name = dt__onnx_out(g, 0)->name;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", -1), x->rank, &axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", -1), x->rank, &axis));
     if (axis <= dt__onnx_batch_at(x))
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
     for (int i = axis; i < x->rank; i++) over[x->axis[i]] = true;

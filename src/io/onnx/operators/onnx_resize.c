@@ -54,10 +54,10 @@ static dt_status read_attributes(dt__onnx *g, resizing *r)
     if (old) return DT_OK;
     r->way = choice(g, "coordinate_transformation_mode", ways, WAYS);
     r->rounding = choice(g, "nearest_mode", roundings, 4);
-    r->antialias = dt__onnx_int(g, "antialias", 0) != 0;
-    r->exclude = dt__onnx_int(g, "exclude_outside", 0) != 0;
-    r->cubic = dt__onnx_real(g, "cubic_coeff_a", -0.75);
-    r->extrapolation = dt__onnx_real(g, "extrapolation_value", 0);
+    r->antialias = dt__onnx_int_of(g->node, "antialias", 0) != 0;
+    r->exclude = dt__onnx_int_of(g->node, "exclude_outside", 0) != 0;
+    r->cubic = dt__onnx_real_attribute(g->node, "cubic_coeff_a", -0.75);
+    r->extrapolation = dt__onnx_real_attribute(g->node, "extrapolation_value", 0);
     if (r->antialias && r->mode == NEAREST)
         return dt__onnx_refuse(g, "it is antialiased with mode nearest; expected linear or cubic");
     if (r->exclude && r->mode != CUBIC) {

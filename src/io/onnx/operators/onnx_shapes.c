@@ -102,7 +102,7 @@ static dt_status cast(dt__onnx *g, int64_t to)
     return DT_OK;
 }
 
-dt_status dt__onnx_cast(dt__onnx *g) { return cast(g, dt__onnx_int(g, "to", 0)); }
+dt_status dt__onnx_cast(dt__onnx *g) { return cast(g, dt__onnx_int_of(g->node, "to", 0)); }
 
 dt_status dt__onnx_cast_like(dt__onnx *g)
 {
@@ -115,7 +115,8 @@ dt_status dt__onnx_shape(dt__onnx *g)
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const int rank = x.rank - g->front;
     if (x.spread < 0) return dt__onnx_refuse(g, "it changes a constant along the batch dimension");
-    int64_t start = dt__onnx_int(g, "start", 0), end = dt__onnx_int(g, "end", rank);
+    int64_t start = dt__onnx_int_of(g->node, "start", 0),
+            end = dt__onnx_int_of(g->node, "end", rank);
     dt__onnx_number *n;
     if (start < 0) start += rank;
     if (end < 0) end += rank;
@@ -186,7 +187,7 @@ dt_status dt__onnx_flatten(dt__onnx *g)
     dt__onnx_value to = { .name = v->name }, own = *v;
     dt__onnx_layer *l;
     dt__onnx_number *n;
-    int64_t axis = dt__onnx_int(g, "axis", 1);
+    int64_t axis = dt__onnx_int_of(g->node, "axis", 1);
     if (axis < 0) axis += rank;
     if (axis < 0 || axis > rank) {
         return dt__onnx_refuse(g, "axis %lld does not exist: its input has %d dimensions",
@@ -300,14 +301,12 @@ dt_status dt__onnx_unsqueeze(dt__onnx *g)
     return DT_OK;
 }
 
-dt_status dt__onnx_transpose(dt__onnx *g)
+/* Where each of `rank` dimensions of the result comes from: attribute perm. */
+static dt_status read_order(dt__onnx *g, int rank, int order[DT_MAX_RANK])
 {
-    const dt__onnx_value *v = dt__onnx_in(g, 0);
-    dt__onnx_value out = *v;
     bool seen[DT_MAX_RANK] = { false };
     dt_ints perm;
     DT__TRY(dt__onnx_list(g, "perm", &perm));
-    const int rank = v->rank - g->front;
     if (perm.n > rank)
         return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
     for (int i = 0; i < rank; i++) {
@@ -316,11 +315,32 @@ dt_status dt__onnx_transpose(dt__onnx *g)
             return dt__onnx_refuse(g, "perm is not a permutation of %d dimensions", rank);
         }
         seen[from] = true;
-        out.axis[i + g->front] = v->axis[from + g->front];
+        order[i] = (int)from;
     }
+    return DT_OK;
+}
+
+dt_status dt__onnx_transpose(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    dt__onnx_value out = *v;
+    int order[DT_MAX_RANK];
+    const int rank = v->rank - g->front;
+    DT__TRY(read_order(g, rank, order));
+    for (int i = 0; i < rank; i++) out.axis[i + g->front] = v->axis[order[i] + g->front];
     bool plain = !dt__onnx_is_merged(v);
     for (int i = 0; i < out.rank; i++) plain &= out.axis[i] == i;
     out.plain = plain ? out.layer : -1;
     dt__onnx_same(g, 0, &out);
+    return DT_OK;
+}
+
+dt_status dt__onnx_fold_transpose(dt__onnx *g)
+{
+    const dt__onnx_value *v = dt__onnx_in(g, 0);
+    int order[DT_MAX_RANK];
+    DT__TRY(read_order(g, v->rank, order));
+    DT__TRY(dt__onnx_transposed(g, v, order, dt__onnx_out(g, 0)));
+    if (v->rank == 2 && order[0] == 1) dt__onnx_out(g, 0)->turned = v;
     return DT_OK;
 }

@@ -1,5 +1,6 @@
 /* Constants of which one dimension, of extent 1, stands for the batch: zeros of the batch's size,
  * such as the first state of a recurrent layer. */
+#include "core/text/row_named.h"
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -31,14 +32,6 @@ dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
         *any = true;
     }
     return DT_OK;
-}
-
-static bool is_one_of(const dt__onnx *g, const char *const *ops, int n)
-{
-    for (int i = 0; i < n; i++) {
-        if (strcmp(ops[i], g->node->op_type) == 0) return true;
-    }
-    return false;
 }
 
 /* Dimension `at` behind a Slice of others. */
@@ -82,13 +75,13 @@ static int place_behind(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_val
         strcmp(g->node->op_type, "Squeeze") == 0 || strcmp(g->node->op_type, "Unsqueeze") == 0;
     if (axes) return behind_axes(g, v, out->rank, at);
     if (strcmp(g->node->op_type, "Slice") == 0) return behind_slice(g, v, at);
-    return is_one_of(g, elements, DT__COUNT_OF(elements)) && out->rank == v->rank ? at : -1;
+    return DT__IS_ONE_OF(g->node->op_type, elements) && out->rank == v->rank ? at : -1;
 }
 
 void dt__onnx_keep_spread(dt__onnx *g)
 {
     static const char *const shapes[] = { "Shape", "Size" };
-    if (is_one_of(g, shapes, DT__COUNT_OF(shapes))) return;
+    if (DT__IS_ONE_OF(g->node->op_type, shapes)) return;
     for (size_t i = 0; i < g->node->n_input; i++) {
         const dt__onnx_value *v = dt__onnx_in(g, (int)i);
         if (v == NULL || v->kind != DT__ONNX_CONSTANT || v->spread == 0) continue;

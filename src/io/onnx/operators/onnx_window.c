@@ -58,7 +58,7 @@ dt_status dt__onnx_read_window(dt__onnx *g, const dt_shape *x, dt__onnx_window *
 /* By the specification: each window begins inside of x or of the padding before it. */
 int64_t dt__onnx_windows(const dt__onnx *g, const dt_shape *x, const dt__onnx_window *w, int i)
 {
-    const bool up = dt__onnx_int(g, "ceil_mode", 0) != 0;
+    const bool up = dt__onnx_int_of(g->node, "ceil_mode", 0) != 0;
     const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, stride = w->stride[i];
     const int64_t room = x->dims[1 + i] + w->before[i] + w->after[i] - reach;
     if (room < 0) return 0;

@@ -146,14 +146,6 @@ static dt_status name_result(expanding *e, const step *s, const char **out)
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-static const DtOnnx__Attribute *attribute_of(const dt__onnx_node *n, const char *name)
-{
-    for (size_t i = 0; i < n->n_attribute; i++) {
-        if (strcmp(n->attribute[i]->name, name) == 0) return n->attribute[i];
-    }
-    return NULL;
-}
-
 /* Attributes of the operator, and the axis of the scales of a weight. */
 static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
 {
@@ -167,7 +159,7 @@ static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
         to->attribute[to->n_attribute++] = a;
     }
     if (axis == NO_AXIS) return DT_OK;
-    const DtOnnx__Attribute *turned = attribute_of(e->n, "transB");
+    const DtOnnx__Attribute *turned = dt__onnx_attribute_of(e->n, "transB");
     if (axis == BY_TRANS_B) axis = turned != NULL && turned->i != 0 ? 0 : 1;
     return dt__onnx_step_axis(e->g, to, axis);
 }

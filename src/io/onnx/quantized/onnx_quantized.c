@@ -5,6 +5,7 @@
  * Of constants they are computed, and the result remembers its codes. A computed value passes
  * unchanged and remembers by which range it is rounded: the layer that reads it quantizes its input
  * so. Codes are held in signed form here, less 2^(bits-1) where they are unsigned. */
+#include "core/text/row_named.h"
 #include "io/onnx/onnx.h"
 
 #include <math.h>
@@ -30,12 +31,12 @@ static dt_status read_layout(dt__onnx *g, const dt__onnx_value *x, const dt__onn
                              dt__onnx_codes *q)
 {
     q->axis = -1;
-    q->block = dt__onnx_int(g, "block_size", 0);
+    q->block = dt__onnx_int_of(g->node, "block_size", 0);
     q->rank = scale->rank;
     q->scales = scale->count;
     memcpy(q->dims, scale->dims, sizeof q->dims);
     if (scale->count == 1 && q->block == 0) return DT_OK;
-    DT__TRY(dt__onnx_axis(g, dt__onnx_int(g, "axis", 1), x->rank, &q->axis));
+    DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 1), x->rank, &q->axis));
     if (x->kind != DT__ONNX_CONSTANT) {
         return dt__onnx_refuse(g, "it has %lld scales of a computed value; expected one",
                                (long long)scale->count);
@@ -110,7 +111,7 @@ static int64_t place_of(const dt__onnx_codes *q, const dt__onnx_value *x, int64_
 static int type_of(dt__onnx *g)
 {
     const dt__onnx_value *zero = dt__onnx_in(g, 2);
-    const int64_t wanted = dt__onnx_int(g, "output_dtype", 0);
+    const int64_t wanted = dt__onnx_int_of(g->node, "output_dtype", 0);
     return zero != NULL ? zero->type : wanted != 0 ? (int)wanted : DT__ONNX_U8;
 }
 
@@ -210,20 +211,14 @@ static bool keeps_codes(const char *op)
                                        "Transpose",       "MaxPool",  "Slice",   "Gather",
                                        "Split",           "Identity", "Dropout", "Shape",
                                        "DequantizeLinear" };
-    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
-        if (strcmp(ops[i], op) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(op, ops);
 }
 
 /* Operators whose layers quantize their first input. */
 static bool takes_codes(const char *op)
 {
     static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
-    for (int i = 0; i < DT__COUNT_OF(ops); i++) {
-        if (strcmp(ops[i], op) == 0) return true;
-    }
-    return false;
+    return DT__IS_ONE_OF(op, ops);
 }
 
 dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
@@ -275,7 +270,7 @@ dt_status dt__onnx_round_inputs(dt__onnx *g)
         if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
         const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
         if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
-            dt__onnx_int(g, "to", 0) == v->type) {
+            dt__onnx_int_of(g->node, "to", 0) == v->type) {
             continue; /* PyTorch writes it behind each QuantizeLinear */
         }
         if (v == NULL || v->kind != DT__ONNX_COMPUTED || taken) continue;
@@ -289,7 +284,7 @@ void dt__onnx_keep_codes(dt__onnx *g)
     const dt__onnx_value *x = dt__onnx_in(g, 0);
     const char *op = g->node->op_type;
     const bool cast = strcmp(op, "Cast") == 0;
-    const int64_t to = cast ? dt__onnx_int(g, "to", 0) : DT__ONNX_I64;
+    const int64_t to = cast ? dt__onnx_int_of(g->node, "to", 0) : DT__ONNX_I64;
     dt__onnx_value *y = dt__onnx_out(g, 0);
     if (x != NULL && x->whole && y != NULL && y->kind == DT__ONNX_COMPUTED) {
         y->whole = strcmp(op, "Equal") != 0 && (to == DT__ONNX_I64 || to == DT__ONNX_I32);

@@ -10,8 +10,6 @@
 #include "train/run/run.h"
 #include "train/task/examples.h"
 
-#include <string.h>
-
 typedef dt_status put_example(const dt__examples *e, int64_t i, const float *y);
 
 static const struct {

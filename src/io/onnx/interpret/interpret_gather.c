@@ -1,6 +1,6 @@
 /* Operators that read and write elements at places that another operand names. A place below 0
  * counts from the end; one outside is refused. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 
@@ -8,9 +8,8 @@ static dt_status place_of(const dt__verify_call *c, int64_t given, int64_t n, in
 {
     *out = given < 0 ? given + n : given;
     if (given >= -n && given < n) return DT_OK;
-    return dt__verify_refuse(c,
-                             "index %lld of a dimension with %lld elements; expected one of them",
-                             (long long)given, (long long)n);
+    return dt__verify_refuse(c, "index %lld is not one of %lld elements", (long long)given,
+                             (long long)n);
 }
 
 static dt_status check_places(const dt__verify_call *c, int64_t input)
@@ -37,7 +36,7 @@ static dt_status gather(dt__verify_call *c)
     int64_t dims[2 * DT_MAX_RANK], outer = 1, inner = 1;
     dt__verify_value *y;
     DT__TRY(check_places(c, 1));
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, &axis));
     for (int d = 0; d < axis; d++) outer *= dims[rank++] = x->dims[d];
     for (int d = 0; d < index->rank; d++) dims[rank++] = index->dims[d];
     for (int d = axis + 1; d < x->rank; d++) inner *= dims[rank++] = x->dims[d];
@@ -57,7 +56,7 @@ static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
                              const dt__verify_value *index, int *axis, dt__verify_walk *w)
 {
     int64_t stride[DT_MAX_RANK];
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, axis));
     dt__verify_strides(x, stride);
     *w = (dt__verify_walk){ .rank = x->rank };
     for (int d = 0; d < x->rank; d++) {
@@ -141,7 +140,7 @@ typedef struct tuples {
 static dt_status tuples_of(const dt__verify_call *c, tuples *t)
 {
     const dt__verify_value *x = c->in[0], *index = c->in[1];
-    const int64_t batch_rank = dt__verify_int(c, "batch_dims", 0);
+    const int64_t batch_rank = dt__onnx_int_of(c->node, "batch_dims", 0);
     DT__TRY(check_places(c, 1));
     const int64_t n = index->rank == 0 ? 0 : index->dims[index->rank - 1];
     if (batch_rank < 0 || batch_rank >= index->rank || n < 1 || n > x->rank - batch_rank) {

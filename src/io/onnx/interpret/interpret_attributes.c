@@ -1,6 +1,6 @@
 /* Inputs and attributes of a node that runs. */
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 
@@ -9,30 +9,10 @@ const dt__verify_value *dt__verify_in(const dt__verify_call *c, int64_t i)
     return i < c->n_in ? c->in[i] : NULL;
 }
 
-const DtOnnx__Attribute *dt__verify_attribute(const dt__verify_call *c, const char *name)
-{
-    for (size_t i = 0; i < c->node->n_attribute; i++) {
-        if (strcmp(c->node->attribute[i]->name, name) == 0) return c->node->attribute[i];
-    }
-    return NULL;
-}
-
-int64_t dt__verify_int(const dt__verify_call *c, const char *name, int64_t fallback)
-{
-    const DtOnnx__Attribute *a = dt__verify_attribute(c, name);
-    return a == NULL ? fallback : a->i;
-}
-
-double dt__verify_real(const dt__verify_call *c, const char *name, double fallback)
-{
-    const DtOnnx__Attribute *a = dt__verify_attribute(c, name);
-    return a == NULL ? fallback : (double)a->f;
-}
-
 dt_status dt__verify_choice(const dt__verify_call *c, const char *name, const char *const *choices,
                             int *out)
 {
-    const DtOnnx__Attribute *a = dt__verify_attribute(c, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(c->node, name);
     char text[32], shown[DT__SHOWN];
     *out = 0;
     if (a == NULL) return DT_OK;
@@ -47,7 +27,7 @@ dt_status dt__verify_choice(const dt__verify_call *c, const char *name, const ch
 dt_status dt__verify_attribute_list(const dt__verify_call *c, const char *name,
                                     dt__verify_list *out)
 {
-    const DtOnnx__Attribute *a = dt__verify_attribute(c, name);
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(c->node, name);
     out->n = -1;
     if (a == NULL) return DT_OK;
     if (a->n_ints > DT__VERIFY_LIST) {

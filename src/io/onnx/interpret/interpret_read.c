@@ -1,7 +1,7 @@
 /* Reads a graph of ONNX and checks what can be known before it runs. */
 #include "core/block_list.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +38,7 @@ static const dt__verify_operator *in_table(const dt__verify_operator *table, con
     return table->name == NULL ? NULL : table;
 }
 
-static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
+const dt__verify_operator *dt__verify_operator_of(const char *name)
 {
     static const dt__verify_operator *const tables[] = {
         dt__verify_elementwise, dt__verify_casts,   dt__verify_reductions, dt__verify_shapes,
@@ -46,14 +46,17 @@ static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
         dt__verify_pools,       dt__verify_norms,   dt__verify_quantizers, dt__verify_scans,
     };
     const dt__verify_operator *op = NULL;
+    for (int i = 0; op == NULL && i < DT__COUNT_OF(tables); i++) op = in_table(tables[i], name);
+    return op;
+}
+
+static const dt__verify_operator *operator_of(const DtOnnx__Node *node)
+{
     if (strcmp(node->domain, "com.microsoft") == 0) {
         return in_table(dt__verify_microsoft, node->op_type);
     }
-    if (*node->domain != 0 && strcmp(node->domain, "ai.onnx") != 0) return NULL;
-    for (int i = 0; op == NULL && i < DT__COUNT_OF(tables); i++) {
-        op = in_table(tables[i], node->op_type);
-    }
-    return op;
+    const bool standard = *node->domain == 0 || strcmp(node->domain, "ai.onnx") == 0;
+    return standard ? dt__verify_operator_of(node->op_type) : NULL;
 }
 
 static dt_status check_node(const dt__verify_call *c)
@@ -107,14 +110,6 @@ static dt_status link_inputs(const dt__verify_call *c, dt__verify_node *s, int64
 /* ---- bodies ---------------------------------------------------------------------------------- */
 
 static dt_status link(dt__verify *v);
-
-static const DtOnnx__Attribute *body_of(const DtOnnx__Node *node)
-{
-    for (size_t i = 0; i < node->n_attribute; i++) {
-        if (strcmp(node->attribute[i]->name, "body") == 0) return node->attribute[i];
-    }
-    return NULL;
-}
 
 /* Values around a body that it reads stay until the end, since no node there names them. */
 static dt_status link_outer(dt__verify *body, int64_t index)
@@ -186,7 +181,7 @@ static dt_status link_node(dt__verify *v, int64_t index)
     if (s->in == NULL || s->out == NULL) return DT_ERR_NOMEM;
     DT__TRY(link_inputs(&c, s, index));
     for (size_t k = 0; k < node->n_output; k++) s->out[k] = dt__verify_find(v, node->output[k]);
-    const DtOnnx__Attribute *body = body_of(node);
+    const DtOnnx__Attribute *body = dt__onnx_attribute_of(node, "body");
     return body != NULL ? open_body(v, index, body, &s->body) : DT_OK;
 }
 

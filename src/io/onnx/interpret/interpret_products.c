@@ -1,6 +1,6 @@
 /* Products of matrices. Sums run in double in the order of k: sums of integers are exact up to
  * 2^53, and those of floats are rounded once, at their end. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
@@ -165,8 +165,10 @@ static dt_status matmul_integer(dt__verify_call *c)
 static dt_status gemm(dt__verify_call *c)
 {
     const dt__verify_value *a = c->in[0], *b = c->in[1], *bias = dt__verify_in(c, 2);
-    const double alpha = dt__verify_real(c, "alpha", 1), beta = dt__verify_real(c, "beta", 1);
-    const int ta = dt__verify_int(c, "transA", 0) != 0, tb = dt__verify_int(c, "transB", 0) != 0;
+    const double alpha = dt__onnx_real_attribute(c->node, "alpha", 1),
+                 beta = dt__onnx_real_attribute(c->node, "beta", 1);
+    const int ta = dt__onnx_int_of(c->node, "transA", 0) != 0,
+              tb = dt__onnx_int_of(c->node, "transB", 0) != 0;
     int64_t stride[DT_MAX_RANK] = { 0 };
     dt__verify_value *y;
     if (a->rank != 2 || b->rank != 2 || a->dims[!ta] != b->dims[tb]) {
@@ -213,12 +215,12 @@ typedef struct nbits {
 
 static dt_status read_nbits(const dt__verify_call *c, nbits *w)
 {
-    *w = (nbits){ dt__verify_int(c, "K", 0),
-                  dt__verify_int(c, "N", 0),
-                  dt__verify_int(c, "bits", 4),
-                  dt__verify_int(c, "block_size", 0),
+    *w = (nbits){ dt__onnx_int_of(c->node, "K", 0),
+                  dt__onnx_int_of(c->node, "N", 0),
+                  dt__onnx_int_of(c->node, "bits", 4),
+                  dt__onnx_int_of(c->node, "block_size", 0),
                   0,
-                  dt__verify_int(c, "accuracy_level", 0) == 4,
+                  dt__onnx_int_of(c->node, "accuracy_level", 0) == 4,
                   c->in[1],
                   c->in[2],
                   dt__verify_in(c, 3),

@@ -1,21 +1,17 @@
 /* The values of a graph of ONNX: its names, each once. */
 #include "core/block_list.h"
+#include "core/order.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const dt__verify_slot *)a)->name, ((const dt__verify_slot *)b)->name);
-}
 
 int64_t dt__verify_find(const dt__verify *v, const char *name)
 {
     if (*name == 0) return DT__VERIFY_ABSENT;
     const dt__verify_slot key = { .name = name };
-    const dt__verify_slot *s = bsearch(&key, v->slot, (size_t)v->n_slots, sizeof key, by_name);
+    const dt__verify_slot *s = bsearch(&key, v->slot, (size_t)v->n_slots, sizeof key, dt__by_text);
     return s == NULL ? DT__VERIFY_ABSENT : s - v->slot;
 }
 
@@ -96,7 +92,7 @@ static dt_status list_slots(dt__verify *v)
         }
     }
     add_outer(v);
-    qsort(v->slot, (size_t)v->n_slots, sizeof *v->slot, by_name);
+    qsort(v->slot, (size_t)v->n_slots, sizeof *v->slot, dt__by_text);
     return merge(v);
 }
 

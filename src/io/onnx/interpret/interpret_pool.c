@@ -1,5 +1,5 @@
 /* Pools: the largest element or the mean of each window. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 #include <math.h>
 
@@ -38,8 +38,8 @@ static dt_status pool(dt__verify_call *c, bool mean)
     dt__verify_value *y;
     double *plane;
     const dt__verify_value *x = c->in[0];
-    const bool pads_count = dt__verify_int(c, "count_include_pad", 0) != 0;
-    if (dt__verify_attribute(c, "kernel_shape") == NULL) {
+    const bool pads_count = dt__onnx_int_of(c->node, "count_include_pad", 0) != 0;
+    if (dt__onnx_attribute_of(c->node, "kernel_shape") == NULL) {
         return dt__verify_refuse(c, "kernel_shape is missing");
     }
     DT__TRY(dt__verify_window_of(c, NULL, false, &w));

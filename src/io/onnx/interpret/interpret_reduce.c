@@ -1,6 +1,6 @@
 /* Reductions along axes, and operators along one axis that sort or sum.
  * Sums of floats are made in double in the order of elements, and rounded once. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,8 +38,8 @@ static dt_status plan(const dt__verify_call *c, reduction *r)
     dt__verify_list axes;
     DT__TRY(dt__verify_input_list(c, 1, &axes));
     DT__TRY(dt__verify_axes(c, &axes, x->rank, r->axis));
-    const bool all = axes.n <= 0 && dt__verify_int(c, "noop_with_empty_axes", 0) == 0;
-    const bool keep = dt__verify_int(c, "keepdims", 1) != 0;
+    const bool all = axes.n <= 0 && dt__onnx_int_of(c->node, "noop_with_empty_axes", 0) == 0;
+    const bool keep = dt__onnx_int_of(c->node, "keepdims", 1) != 0;
     r->rank = 0;
     r->length = 1;
     for (int d = 0; d < x->rank; d++) {
@@ -147,8 +147,8 @@ static dt_status cumulative_sum(dt__verify_call *c)
     DT__TRY(dt__verify_input_int(c, 1, &given));
     DT__TRY(dt__verify_axis(c, given, x->rank, &axis));
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
-    const bool before = dt__verify_int(c, "exclusive", 0) != 0;
-    const bool back = dt__verify_int(c, "reverse", 0) != 0;
+    const bool before = dt__onnx_int_of(c->node, "exclusive", 0) != 0;
+    const bool back = dt__onnx_int_of(c->node, "reverse", 0) != 0;
     const axis_rows r = rows_along(x, axis);
     for (int64_t i = 0; i < r.n && r.length > 0; i++) {
         double sum = 0;
@@ -208,7 +208,7 @@ static dt_status top_k(dt__verify_call *c)
     dt__verify_value *y = NULL, *index = NULL;
     const dt__verify_value *x = c->in[0];
     place *row;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", -1), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", -1), x->rank, &axis));
     DT__TRY(dt__verify_input_int(c, 1, &k));
     if (k < 0 || k > x->dims[axis]) {
         return dt__verify_refuse(c, "the %lld largest of %lld elements; expected at most all",
@@ -225,7 +225,7 @@ static dt_status top_k(dt__verify_call *c)
     DT__TRY(dt__verify_work(c, (double)x->count, 1, 1));
     const size_t size = dt__verify_size(x->type);
     for (int64_t i = 0; i < r.n && k > 0; i++) {
-        sort_row(x, &r, i, dt__verify_int(c, "largest", 1) != 0, row);
+        sort_row(x, &r, i, dt__onnx_int_of(c->node, "largest", 1) != 0, row);
         for (int64_t j = 0; j < k; j++) {
             const int64_t from = row_start(&r, i) + row[j].at * r.step;
             const int64_t at = row_start(&to, i) + j * to.step;
@@ -245,12 +245,12 @@ static dt_status arg_extreme(dt__verify_call *c)
     dt__verify_value *y;
     const dt__verify_value *x = c->in[0];
     const bool largest = strcmp(c->op->name, "ArgMax") == 0;
-    const bool late = dt__verify_int(c, "select_last_index", 0) != 0;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, &axis));
+    const bool late = dt__onnx_int_of(c->node, "select_last_index", 0) != 0;
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, &axis));
     if (x->dims[axis] == 0) return dt__verify_refuse(c, "no elements along axis %d", axis);
     for (int d = 0; d < x->rank; d++) {
         if (d != axis) dims[rank++] = x->dims[d];
-        else if (dt__verify_int(c, "keepdims", 1) != 0) dims[rank++] = 1;
+        else if (dt__onnx_int_of(c->node, "keepdims", 1) != 0) dims[rank++] = 1;
     }
     DT__TRY(dt__verify_make(c, 0, DT__VERIFY_I64, rank, dims, &y));
     DT__TRY(dt__verify_work(c, (double)x->count, 1, 1));

@@ -1,6 +1,6 @@
 /* Operators of elements: operands broadcast to the result as in numpy, and worked on in pieces of
  * rows. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Softmax and normalizations, computed in double and rounded once. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 
@@ -14,7 +14,7 @@ static dt_status soft(dt__verify_call *c, bool logarithm)
     int64_t inner = 1;
     dt__verify_value *y;
     double *row;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", -1), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", -1), x->rank, &axis));
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     const int64_t n = x->dims[axis];
     DT__TRY(dt__verify_scratch(c, n, sizeof *row, (void **)&row));
@@ -73,7 +73,7 @@ static dt_status layer_norm(dt__verify_call *c)
     dt__verify_value *y, *moment[2];
     double *row;
     dt__verify_walk w = { .rank = x->rank };
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", -1), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", -1), x->rank, &axis));
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     DT__TRY(make_moments(c, axis, moment));
     for (int d = 0; d < x->rank; d++) {
@@ -83,7 +83,7 @@ static dt_status layer_norm(dt__verify_call *c)
     DT__TRY(dt__verify_spread(c, scale, x->rank, x->dims, w.stride[0]));
     if (bias != NULL) DT__TRY(dt__verify_spread(c, bias, x->rank, x->dims, w.stride[1]));
     DT__TRY(dt__verify_scratch(c, n, sizeof *row, (void **)&row));
-    const double epsilon = dt__verify_real(c, "epsilon", (double)1e-5f);
+    const double epsilon = dt__onnx_real_attribute(c->node, "epsilon", (double)1e-5f);
     for (int64_t i = 0; n > 0 && i < x->count / n; i++) {
         double m[2];
         dt__verify_load_real(x, i * n, 1, n, row);
@@ -122,12 +122,12 @@ static dt_status batch_norm(dt__verify_call *c)
     const dt__verify_value *x = c->in[0];
     int64_t size;
     dt__verify_value *y;
-    if (dt__verify_int(c, "training_mode", 0) != 0) {
+    if (dt__onnx_int_of(c->node, "training_mode", 0) != 0) {
         return dt__verify_refuse(c, "training_mode is not known here");
     }
     DT__TRY(planes_of(c, 1, 5, &size));
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
-    const double epsilon = dt__verify_real(c, "epsilon", (double)1e-5f);
+    const double epsilon = dt__onnx_real_attribute(c->node, "epsilon", (double)1e-5f);
     for (int64_t i = 0; i < x->count; i++) {
         const int64_t k = i / size % x->dims[1];
         const double scale = dt__verify_real_at(c->in[1], k),
@@ -155,7 +155,7 @@ static dt_status norm_groups(dt__verify_call *c, int64_t groups)
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     const int64_t n = x->dims[1] / groups * size;
     DT__TRY(dt__verify_scratch(c, n, sizeof *row, (void **)&row));
-    const double epsilon = dt__verify_real(c, "epsilon", (double)1e-5f);
+    const double epsilon = dt__onnx_real_attribute(c->node, "epsilon", (double)1e-5f);
     for (int64_t i = 0; n > 0 && i < x->count / n; i++) {
         double mean, inverse;
         dt__verify_load_real(x, i * n, 1, n, row);
@@ -172,7 +172,7 @@ static dt_status norm_groups(dt__verify_call *c, int64_t groups)
 
 static dt_status group_norm(dt__verify_call *c)
 {
-    return norm_groups(c, dt__verify_int(c, "num_groups", 0));
+    return norm_groups(c, dt__onnx_int_of(c->node, "num_groups", 0));
 }
 
 static dt_status instance_norm(dt__verify_call *c)

@@ -1,8 +1,8 @@
 /* Windows that move over one or two dimensions, as convolutions and pools have them. */
-#ifndef DT__EXPORT_VERIFY_ONNX_WINDOW_H
-#define DT__EXPORT_VERIFY_ONNX_WINDOW_H
+#ifndef DT__IO_ONNX_INTERPRET_WINDOW_H
+#define DT__IO_ONNX_INTERPRET_WINDOW_H
 
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #define DT__VERIFY_WINDOW                                                                          \
     "auto_pad dilations group kernel_shape pads strides ceil_mode count_include_pad "              \

@@ -1,5 +1,5 @@
 /* Operators that give elements another shape or order, and constants. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,13 +10,10 @@ static dt_status with_dims(dt__verify_call *c, int rank, const int64_t *dims)
 {
     const dt__verify_value *x = c->in[0];
     int64_t count;
-    dt__verify_value *y;
     if (rank > DT_MAX_RANK || !dt__verify_fits(rank, dims, &count) || count != x->count) {
         return dt__verify_refuse(c, "the shape does not fit %lld elements", (long long)x->count);
     }
-    DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
-    memcpy(y->data, x->data, (size_t)count * dt__verify_size(x->type));
-    return DT_OK;
+    return dt__verify_same(c, rank, dims);
 }
 
 static dt_status identity(dt__verify_call *c)
@@ -33,7 +30,7 @@ static dt_status reshape(dt__verify_call *c)
     int open = -1;
     DT__TRY(dt__verify_input_list(c, 1, &to));
     for (int i = 0; i < to.n; i++) {
-        if (to.v[i] == 0 && dt__verify_int(c, "allowzero", 0) == 0) {
+        if (to.v[i] == 0 && dt__onnx_int_of(c->node, "allowzero", 0) == 0) {
             if (i >= x->rank) return dt__verify_refuse(c, "0 for a dimension that is not there");
             to.v[i] = x->dims[i];
         }
@@ -49,7 +46,7 @@ static dt_status reshape(dt__verify_call *c)
 static dt_status flatten(dt__verify_call *c)
 {
     const dt__verify_value *x = c->in[0];
-    int64_t dims[2] = { 1, 1 }, axis = dt__verify_int(c, "axis", 1);
+    int64_t dims[2] = { 1, 1 }, axis = dt__onnx_int_of(c->node, "axis", 1);
     if (axis < -x->rank || axis > x->rank) {
         return dt__verify_refuse(c, "axis %lld of %d dimensions; expected one of them",
                                  (long long)axis, x->rank);
@@ -166,7 +163,7 @@ static dt_status concat(dt__verify_call *c)
     int axis;
     int64_t dims[DT_MAX_RANK], outer = 1, inner = 1;
     dt__verify_value *y;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, &axis));
     memcpy(dims, x->dims, sizeof dims);
     for (int64_t k = 1; k < c->n_in; k++) {
         const dt__verify_value *more = c->in[k];
@@ -199,7 +196,7 @@ static dt_status concat(dt__verify_call *c)
 static dt_status rearrange(dt__verify_call *c, bool to_depth, bool crd)
 {
     const dt__verify_value *x = c->in[0];
-    const int64_t b = dt__verify_int(c, "blocksize", 0);
+    const int64_t b = dt__onnx_int_of(c->node, "blocksize", 0);
     dt__verify_value *y;
     if (x->rank != 4 || b < 1 || b > 4096 ||
         (to_depth ? x->dims[2] % b + x->dims[3] % b : x->dims[1] % (b * b)) != 0) {
@@ -245,11 +242,11 @@ static dt_status triangle(dt__verify_call *c)
     if (dt__verify_in(c, 1) != NULL) DT__TRY(dt__verify_input_int(c, 1, &k));
     if (x->rank < 2)
         return dt__verify_refuse(c, "an operand of %d dimensions, which is not run", x->rank);
-    DT__TRY(identity(c));
-    y = c->out[0];
-    const bool upper = dt__verify_int(c, "upper", 1) != 0;
+    DT__TRY(dt__verify_make_like(c, 0, x, &y));
+    const bool upper = dt__onnx_int_of(c->node, "upper", 1) != 0;
     const int64_t h = x->dims[x->rank - 2], w = x->dims[x->rank - 1];
     const size_t size = dt__verify_size(x->type);
+    memcpy(y->data, x->data, (size_t)x->count * size);
     k = dt__max_i64(-h, dt__min_i64(k, w));
     for (int64_t i = 0; i < y->count; i++) {
         const int64_t right = i % w - i / w % h;
@@ -263,7 +260,8 @@ static dt_status triangle(dt__verify_call *c)
 static dt_status shape(dt__verify_call *c)
 {
     const dt__verify_value *x = c->in[0];
-    int64_t from = dt__verify_int(c, "start", 0), to = dt__verify_int(c, "end", x->rank);
+    int64_t from = dt__onnx_int_of(c->node, "start", 0),
+            to = dt__onnx_int_of(c->node, "end", x->rank);
     from = dt__max_i64(0, dt__min_i64(from < 0 ? from + x->rank : from, x->rank));
     to = dt__max_i64(from, dt__min_i64(to < 0 ? to + x->rank : to, x->rank));
     const int64_t n = to - from;
@@ -301,7 +299,7 @@ static dt_status tensor_of(dt__verify_call *c, const DtOnnx__Attribute *a, dt__v
 static dt_status constant_of_shape(dt__verify_call *c)
 {
     static const float zero = 0;
-    const DtOnnx__Attribute *a = dt__verify_attribute(c, "value");
+    const DtOnnx__Attribute *a = dt__onnx_attribute_of(c->node, "value");
     dt__verify_value v = { .type = DT__VERIFY_F32, .count = 1, .data = (void *)&zero }, *y;
     dt__verify_list to;
     DT__TRY(dt__verify_input_list(c, 0, &to));

@@ -1,7 +1,7 @@
 /* Cast: values as elements of another type. A real is cut towards zero, an integer wraps to one of
  * fewer bits. A real that the integer type does not hold has no result by the specification, and is
  * an error here. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 
@@ -87,7 +87,7 @@ static dt_status cast_to(dt__verify_call *c, int64_t to)
     return dt__verify_rows(&row, dt__verify_is_real(x->type) ? row_of_reals : row_of_wholes);
 }
 
-static dt_status cast(dt__verify_call *c) { return cast_to(c, dt__verify_int(c, "to", 0)); }
+static dt_status cast(dt__verify_call *c) { return cast_to(c, dt__onnx_int_of(c->node, "to", 0)); }
 
 static dt_status cast_like(dt__verify_call *c) { return cast_to(c, (int64_t)c->in[1]->type); }
 

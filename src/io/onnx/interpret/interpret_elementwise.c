@@ -1,6 +1,6 @@
 /* Operators of one element of each operand.      y[i] = f(a[i], b[i], c[i]), broadcast
  * Formulas: docs/Operators.md. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,7 +92,7 @@ static dt_status row_whole(const dt__verify_row *r)
     int64_t a[DT__VERIFY_CHUNK], b[DT__VERIFY_CHUNK] = { 0 };
     int64_t (*f)(int64_t, int64_t) = r->c->op->whole;
     const bool divides = f == whole_div || f == whole_mod;
-    if (f == whole_mod && dt__verify_int(r->c, "fmod", 0) != 0) f = whole_fmod;
+    if (f == whole_mod && dt__onnx_int_of(r->c->node, "fmod", 0) != 0) f = whole_fmod;
     dt__verify_load_whole(r->x[0], r->from[0], r->step[0], r->n, a);
     if (r->x[1] != NULL) dt__verify_load_whole(r->x[1], r->from[1], r->step[1], r->n, b);
     for (int64_t i = 0; i < r->n; i++) {
@@ -110,7 +110,7 @@ static dt__verify_row_function *row_of(const dt__verify_value *x)
 
 static dt_status unary(dt__verify_call *c)
 {
-    const double alpha = dt__verify_real(c, "alpha", c->op->alpha);
+    const double alpha = dt__onnx_real_attribute(c->node, "alpha", c->op->alpha);
     dt__verify_row row = { .c = c, .x = { c->in[0] }, .user = &alpha };
     DT__TRY(dt__verify_make_like(c, 0, c->in[0], &row.y));
     return dt__verify_rows(&row, row_of(c->in[0]));
@@ -151,8 +151,8 @@ static dt_status fold(dt__verify_call *c)
 
 static dt_status hard_sigmoid(dt__verify_call *c)
 {
-    const double alpha = dt__verify_real(c, "alpha", c->op->alpha);
-    const double beta = dt__verify_real(c, "beta", c->op->beta);
+    const double alpha = dt__onnx_real_attribute(c->node, "alpha", c->op->alpha);
+    const double beta = dt__onnx_real_attribute(c->node, "beta", c->op->beta);
     dt__verify_value *y;
     DT__TRY(dt__verify_make_like(c, 0, c->in[0], &y));
     for (int64_t i = 0; i < y->count; i++) {

@@ -2,7 +2,7 @@
  * element of the scanned inputs along their first dimension, forwards or backwards. It turns states
  * into states, and gives results, which are stacked. Axes other than 0, and results that are
  * stacked backwards, are refused. */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 
@@ -18,7 +18,7 @@ static dt_status read_sizes(const dt__verify_call *c, scan *s)
 {
     if (c->body == NULL) return dt__verify_refuse(c, "it has no body");
     const int64_t bodys = dt__verify_inputs(c->body), outs = dt__verify_outputs(c->body);
-    s->scanned = dt__verify_int(c, "num_scan_inputs", 0);
+    s->scanned = dt__onnx_int_of(c->node, "num_scan_inputs", 0);
     s->states = c->n_in - s->scanned;
     s->results = c->n_out - s->states;
     if (s->scanned < 1 || s->states < 0 || s->results < 0 || c->n_in > MOST || c->n_out > MOST) {

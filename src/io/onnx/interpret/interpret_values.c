@@ -1,6 +1,6 @@
 /* Elements of values: reading and writing them by type, tensors of a file, walks. */
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 
@@ -9,14 +9,13 @@
 static const struct {
     const char *name;
     size_t bytes; /* of an element here */
-    size_t bits;  /* in raw_data */
 } types[DT__VERIFY_TYPES] = {
-    [DT__VERIFY_F32] = { "float", 4, 32 },     [DT__VERIFY_U8] = { "uint8", 1, 8 },
-    [DT__VERIFY_I8] = { "int8", 1, 8 },        [DT__VERIFY_I32] = { "int32", 4, 32 },
-    [DT__VERIFY_I64] = { "int64", 8, 64 },     [DT__VERIFY_BOOL] = { "bool", 1, 8 },
-    [DT__VERIFY_F64] = { "double", 8, 64 },    [DT__VERIFY_U4] = { "uint4", 1, 4 },
-    [DT__VERIFY_I4] = { "int4", 1, 4 },        [DT__VERIFY_F16] = { "float16", 4, 16 },
-    [DT__VERIFY_BF16] = { "bfloat16", 4, 16 },
+    [DT__VERIFY_F32] = { "float", 4 },     [DT__VERIFY_U8] = { "uint8", 1 },
+    [DT__VERIFY_I8] = { "int8", 1 },       [DT__VERIFY_I32] = { "int32", 4 },
+    [DT__VERIFY_I64] = { "int64", 8 },     [DT__VERIFY_BOOL] = { "bool", 1 },
+    [DT__VERIFY_F64] = { "double", 8 },    [DT__VERIFY_U4] = { "uint4", 1 },
+    [DT__VERIFY_I4] = { "int4", 1 },       [DT__VERIFY_F16] = { "float16", 4 },
+    [DT__VERIFY_BF16] = { "bfloat16", 4 },
 };
 
 size_t dt__verify_size(dt__verify_type type)
@@ -98,42 +97,6 @@ void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const in
     }
 }
 
-/* How many bytes, or numbers, the typed field of a tensor holds. */
-static size_t typed_count(const dt__onnx_tensor *t, dt__verify_type type)
-{
-    switch (type) {
-    case DT__VERIFY_F32: return t->n_float_data;
-    case DT__VERIFY_F64: return t->n_double_data;
-    case DT__VERIFY_I64: return t->n_int64_data;
-    default: return t->n_int32_data;
-    }
-}
-
-/* Bits of element i: of raw_data little-endian, two 4-bit integers in a byte, the low one first. */
-static uint64_t raw_bits(const dt__onnx_tensor *t, dt__verify_type type, int64_t i)
-{
-    const uint8_t *raw = t->raw_data.data;
-    if (types[type].bits == 4) return raw[i / 2] >> (i % 2 * 4) & 15;
-    const size_t bytes = types[type].bytes;
-    uint64_t bits = 0;
-    for (size_t k = bytes; k-- > 0;) bits = bits << 8 | raw[(size_t)i * bytes + k];
-    return bits;
-}
-
-static uint64_t typed_bits(const dt__onnx_tensor *t, dt__verify_type type, int64_t i)
-{
-    uint32_t low;
-    uint64_t bits;
-    switch (type) {
-    case DT__VERIFY_F32: memcpy(&low, &t->float_data[i], sizeof low); return low;
-    case DT__VERIFY_F64: memcpy(&bits, &t->double_data[i], sizeof bits); return bits;
-    case DT__VERIFY_I64: return (uint64_t)t->int64_data[i];
-    case DT__VERIFY_U4:
-    case DT__VERIFY_I4: return (uint64_t)(t->int32_data[i / 2] >> (i % 2 * 4)) & 15;
-    default: return (uint64_t)(int64_t)t->int32_data[i];
-    }
-}
-
 static void put_bits(dt__verify_value *y, int64_t i, uint64_t bits)
 {
     const uint32_t low = (uint32_t)bits;
@@ -159,14 +122,11 @@ static dt_status check(dt_ctx *ctx, const dt__onnx_tensor *t, const char *shown,
                        "the tensor '%s' has %zu dimensions, or is too large; %d are the most",
                        shown, t->n_dims, DT_MAX_RANK);
     }
-    const uint64_t per = types[type].bits == 4 ? 2 : 1;
-    const uint64_t wanted = ((uint64_t)out->count + per - 1) / per;
-    const size_t unit = types[type].bytes;
-    const size_t held = t->raw_data.len > 0 ? t->raw_data.len / unit : typed_count(t, type);
-    if (t->raw_data.len % unit != 0 || wanted != held) {
+    size_t held;
+    if (!dt__onnx_tensor_holds(t, out->count, &held)) {
         return dt_fail(ctx, DT_ERR_FORMAT,
                        "the tensor '%s' has %lld elements by its shape, but data of %zu", shown,
-                       (long long)out->count, held * (size_t)per);
+                       (long long)out->count, held);
     }
     out->type = type;
     out->rank = (int)t->n_dims;
@@ -190,10 +150,7 @@ dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_b
     }
     out->data = dt__alloc_array(ctx, out->count, bytes);
     if (out->data == NULL) return DT_ERR_NOMEM;
-    for (int64_t i = 0; i < out->count; i++) {
-        put_bits(out, i,
-                 t->raw_data.len > 0 ? raw_bits(t, out->type, i) : typed_bits(t, out->type, i));
-    }
+    for (int64_t i = 0; i < out->count; i++) put_bits(out, i, dt__onnx_tensor_bits(t, i));
     return DT_OK;
 }
 

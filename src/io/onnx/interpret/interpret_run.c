@@ -1,7 +1,8 @@
 /* Runs a graph of ONNX node by node. A value is freed behind the last node that reads it. */
+#include "core/text/row_named.h"
 #include "core/block_list.h"
 #include "core/text/json.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -12,10 +13,8 @@
 dt_status dt__verify_refuse(const dt__verify_call *c, const char *format, ...)
 {
     char name[DT__SHOWN], kind[DT__SHOWN], text[400];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    DT__FORMAT(text, sizeof text, format);
+    if (c->v->kept != NULL) return dt_fail(c->v->ctx, DT_ERR_UNSUPPORTED, "%s", text);
     const char *own = c->node->name;
     if (*own == 0 && c->node->n_output > 0) own = c->node->output[0];
     return dt_fail(c->v->ctx, DT_ERR_FORMAT, "%s: node '%s' (%s): %s", c->v->path,
@@ -35,7 +34,8 @@ static dt_status allocate(dt__verify *v, dt__verify_slot *s)
         return dt_fail(v->ctx, DT_ERR_FORMAT, "%s: the value '%s' would take more than %zu bytes",
                        v->path, dt__shown(s->name, shown), v->limits.bytes);
     }
-    value->data = dt__alloc(v->ctx, size);
+    value->data =
+        v->kept != NULL ? dt__block_list_add(v->ctx, v->kept, size) : dt__alloc(v->ctx, size);
     if (value->data == NULL) return DT_ERR_NOMEM;
     v->bytes += s->bytes = size;
     return DT_OK;
@@ -87,6 +87,10 @@ dt_status dt__verify_make(dt__verify_call *c, int64_t i, dt__verify_type type, i
     dt__verify_slot *s = (dt__verify_slot *)((char *)y - offsetof(dt__verify_slot, value));
     *y = (dt__verify_value){ .type = type, .rank = rank };
     for (int d = 0; d < rank; d++) y->dims[d] = dims[d];
+    const int64_t most = c->v->limits.elements;
+    if (most > 0 && (!dt__verify_fits(rank, dims, &y->count) || y->count > most)) {
+        return dt__verify_refuse(c, "its result has more than %lld elements", (long long)most);
+    }
     DT__TRY(allocate(c->v, s));
     *out = y;
     return dt__verify_work(c, (double)y->count, 1, 1);
@@ -96,6 +100,21 @@ dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_v
                                dt__verify_value **out)
 {
     return dt__verify_make(c, i, like->type, like->rank, like->dims, out);
+}
+
+dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims)
+{
+    const dt__verify_value *x = c->in[0];
+    dt__verify_value *y = c->out[0];
+    if (c->v->kept == NULL) {
+        DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
+        memcpy(y->data, x->data, (size_t)x->count * dt__verify_size(x->type));
+        return DT_OK;
+    }
+    *y = *x;
+    y->rank = rank;
+    for (int d = 0; d < rank; d++) y->dims[d] = dims[d];
+    return DT_OK;
 }
 
 /* ---- inputs and outputs ---------------------------------------------------------------------- */
@@ -152,10 +171,7 @@ static dt_status check_declared(const dt__verify *v, const DtOnnx__ValueInfo *in
 
 static const dt__verify_named *given(const dt__verify_named *in, int64_t n, const char *name)
 {
-    for (int64_t i = 0; i < n; i++) {
-        if (strcmp(in[i].name, name) == 0) return &in[i];
-    }
-    return NULL;
+    return dt__row_named(in, n, sizeof *in, name);
 }
 
 static dt_status set_inputs(dt__verify *v, const dt__verify_named *in, int64_t n_in, symbols *s)
@@ -203,6 +219,18 @@ static dt_status check_types(const dt__verify_call *c)
     return DT_OK;
 }
 
+static dt_status run_call(dt__verify_call *c)
+{
+    dt_status status = check_types(c);
+    if (status == DT_OK) status = c->op->run(c);
+    for (int64_t k = 0; status == DT_OK && k < c->n_out; k++) {
+        if (c->out[k] == NULL || c->out[k]->data != NULL) continue;
+        status = dt__verify_refuse(c, "its output %lld is not made here", (long long)k);
+    }
+    dt__block_list_free(c->v->ctx, &c->v->scratch);
+    return status;
+}
+
 static dt_status run_node(dt__verify *v, const dt__verify_node *s)
 {
     const int64_t n_in = (int64_t)s->node->n_input, n_out = (int64_t)s->node->n_output;
@@ -220,13 +248,43 @@ static dt_status run_node(dt__verify *v, const dt__verify_node *s)
                           .out = v->out,
                           .n_out = n_out,
                           .body = s->body };
-    dt_status status = check_types(&c);
-    if (status == DT_OK) status = s->op->run(&c);
-    for (int64_t k = 0; status == DT_OK && k < n_out; k++) {
-        if (v->out[k] == NULL || v->out[k]->data != NULL) continue;
-        status = dt__verify_refuse(&c, "its output %lld is not made here", (long long)k);
+    return run_call(&c);
+}
+
+static dt_status run_alone(dt__verify *v, dt__verify_call *c, dt__verify_value *out)
+{
+    v->slot = dt__block_list_add(v->ctx, &v->blocks, (size_t)c->n_out * sizeof *v->slot);
+    v->out = dt__block_list_add(v->ctx, &v->blocks, (size_t)c->n_out * sizeof(dt__verify_value *));
+    if (v->slot == NULL || v->out == NULL) return DT_ERR_NOMEM;
+    for (int64_t k = 0; k < c->n_out; k++) {
+        v->slot[k].name = c->node->output[k];
+        if (*c->node->output[k] != 0) v->out[k] = &v->slot[k].value;
     }
-    dt__block_list_free(v->ctx, &v->scratch);
+    c->out = v->out;
+    for (int64_t k = 0; k < c->op->least_in; k++) {
+        if (dt__verify_in(c, k) != NULL) continue;
+        return dt__verify_refuse(c, "input %lld is missing", (long long)k);
+    }
+    DT__TRY(run_call(c));
+    for (int64_t k = 0; k < c->n_out; k++) out[k] = v->slot[k].value;
+    return DT_OK;
+}
+
+dt_status dt__verify_alone_run(const dt__verify_alone *alone, const dt__verify_value *const *in,
+                               int64_t n_in, dt__verify_value *out)
+{
+    dt__verify v = { .ctx = alone->ctx,
+                     .path = (char *)(uintptr_t)alone->path,
+                     .limits = alone->limits,
+                     .kept = alone->blocks };
+    dt__verify_call c = { .v = &v,
+                          .node = alone->node,
+                          .op = alone->op,
+                          .in = in,
+                          .n_in = n_in,
+                          .n_out = (int64_t)alone->node->n_output };
+    const dt_status status = run_alone(&v, &c, out);
+    dt__block_list_free(v.ctx, &v.blocks);
     return status;
 }
 

@@ -1,7 +1,7 @@
-/* An ONNX file as a module, by the interpreter of verify_onnx.h. */
+/* An ONNX file as a module, by the interpreter of interpret.h. */
 #include "core/tensor.h"
 #include "export/verify/exported.h"
-#include "export/verify/onnx/verify_onnx_graph.h"
+#include "io/onnx/interpret/interpret_graph.h"
 
 #include <string.h>
 

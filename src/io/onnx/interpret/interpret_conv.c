@@ -4,7 +4,7 @@
  *
  * Sums run in double, c and t ascending: those of integers are exact, those of reals are rounded
  * once at their end. Pads are zeros; of ConvInteger the operand's zero point, which is the same. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 typedef struct conv {
     dt_ctx *ctx;
@@ -24,7 +24,7 @@ static int64_t results(const conv *v) { return v->w.out[0] * v->w.out[1]; }
 static dt_status read_conv(dt__verify_call *c, bool transposed, conv *v)
 {
     const dt__verify_value *x = c->in[0], *kernel = c->in[1];
-    v->group = dt__verify_int(c, "group", 1);
+    v->group = dt__onnx_int_of(c->node, "group", 1);
     if (x->rank < 3 || x->rank != kernel->rank || kernel->count == 0 || v->group < 1) {
         return dt__verify_refuse(
             c, "an operand of %d dimensions for a kernel of %d; expected the same", x->rank,

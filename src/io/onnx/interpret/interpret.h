@@ -9,8 +9,8 @@
  * that the type of a Cast does not hold) is an error.
  *
  * Files are not trusted: sizes are checked, memory and work are limited. */
-#ifndef DT__EXPORT_VERIFY_ONNX_H
-#define DT__EXPORT_VERIFY_ONNX_H
+#ifndef DT__IO_ONNX_INTERPRET_H
+#define DT__IO_ONNX_INTERPRET_H
 
 #include "core/core.h"
 #include "io/onnx/onnx.h"
@@ -63,9 +63,10 @@ enum { DT__VERIFY_OPEN_FAILS, DT__VERIFY_OPEN_LEAST, DT__VERIFY_OPEN_ZERO };
 
 /* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
 typedef struct dt__verify_limits {
-    size_t bytes; /* of all values alive */
-    double work;  /* elements written, and products of sums */
-    int open;     /* DT__VERIFY_OPEN_... */
+    size_t bytes;     /* of all values alive */
+    double work;      /* elements written, and products of sums */
+    int open;         /* DT__VERIFY_OPEN_... */
+    int64_t elements; /* of a result; 0: any number */
 } dt__verify_limits;
 
 typedef struct dt__verify dt__verify;
@@ -111,6 +112,23 @@ typedef struct dt__verify_operator {
     double alpha, beta; /* defaults of attributes of these names */
 } dt__verify_operator;
 
+/* One node by itself. */
+typedef struct dt__verify_alone {
+    dt_ctx *ctx;
+    const char *path; /* for messages */
+    const DtOnnx__Node *node;
+    const dt__verify_operator *op;
+    dt__verify_limits limits;
+    void **blocks; /* memory of its results */
+} dt__verify_alone;
+
+/* An operator of ai.onnx; NULL: there is none. */
+const dt__verify_operator *dt__verify_operator_of(const char *name);
+/* Runs it on values, into the node's results `out`; one that has the elements of input 0 in their
+ * order shares its data. Errors: UNSUPPORTED, without the node's name; FORMAT; NOMEM. */
+dt_status dt__verify_alone_run(const dt__verify_alone *alone, const dt__verify_value *const *in,
+                               int64_t n_in, dt__verify_value *out);
+
 struct dt__verify_call {
     dt__verify *v;
     const DtOnnx__Node *node;
@@ -123,18 +141,18 @@ struct dt__verify_call {
 };
 
 /* Tables of operators, each with an empty row at its end. */
-extern const dt__verify_operator dt__verify_elementwise[];  /* verify_onnx_elementwise.c */
-extern const dt__verify_operator dt__verify_casts[];        /* verify_onnx_cast.c */
-extern const dt__verify_operator dt__verify_reductions[];   /* verify_onnx_reduce.c */
-extern const dt__verify_operator dt__verify_shapes[];       /* verify_onnx_shapes.c */
-extern const dt__verify_operator dt__verify_selections[];   /* verify_onnx_select.c */
-extern const dt__verify_operator dt__verify_gathers[];      /* verify_onnx_gather.c */
-extern const dt__verify_operator dt__verify_products[];     /* verify_onnx_products.c */
-extern const dt__verify_operator dt__verify_convolutions[]; /* verify_onnx_conv.c */
-extern const dt__verify_operator dt__verify_pools[];        /* verify_onnx_pool.c */
-extern const dt__verify_operator dt__verify_norms[];        /* verify_onnx_norm.c */
-extern const dt__verify_operator dt__verify_quantizers[];   /* verify_onnx_quantize.c */
-extern const dt__verify_operator dt__verify_scans[];        /* verify_onnx_scan.c */
+extern const dt__verify_operator dt__verify_elementwise[];  /* interpret_elementwise.c */
+extern const dt__verify_operator dt__verify_casts[];        /* interpret_cast.c */
+extern const dt__verify_operator dt__verify_reductions[];   /* interpret_reduce.c */
+extern const dt__verify_operator dt__verify_shapes[];       /* interpret_shapes.c */
+extern const dt__verify_operator dt__verify_selections[];   /* interpret_select.c */
+extern const dt__verify_operator dt__verify_gathers[];      /* interpret_gather.c */
+extern const dt__verify_operator dt__verify_products[];     /* interpret_products.c */
+extern const dt__verify_operator dt__verify_convolutions[]; /* interpret_conv.c */
+extern const dt__verify_operator dt__verify_pools[];        /* interpret_pool.c */
+extern const dt__verify_operator dt__verify_norms[];        /* interpret_norm.c */
+extern const dt__verify_operator dt__verify_quantizers[];   /* interpret_quantize.c */
+extern const dt__verify_operator dt__verify_scans[];        /* interpret_scan.c */
 extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.microsoft, also there */
 
 /* FORMAT with a message about the node; returns the status. */
@@ -146,6 +164,8 @@ dt_status dt__verify_make(dt__verify_call *c, int64_t i, dt__verify_type type, i
 /* The same with the type and extents of a value. */
 dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_value *like,
                                dt__verify_value **out);
+/* Makes result 0 of the elements of input 0 with other extents, as many. */
+dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims);
 /* Counts a * b * d steps of work; refused above the limit. */
 dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
 /* Memory until the node is done: count * size bytes. */
@@ -162,10 +182,6 @@ int dt__verify_open_casts(const dt__verify_call *c); /* limits.open */
 /* Input i; NULL: absent. */
 const dt__verify_value *dt__verify_in(const dt__verify_call *c, int64_t i);
 
-/* Attributes. */
-const DtOnnx__Attribute *dt__verify_attribute(const dt__verify_call *c, const char *name);
-int64_t dt__verify_int(const dt__verify_call *c, const char *name, int64_t fallback);
-double dt__verify_real(const dt__verify_call *c, const char *name, double fallback);
 /* The place of a text attribute in `choices`, which end with NULL; the first is the default. */
 dt_status dt__verify_choice(const dt__verify_call *c, const char *name, const char *const *choices,
                             int *out);
@@ -188,7 +204,7 @@ dt_status dt__verify_axes(const dt__verify_call *c, const dt__verify_list *axes,
 /* One integer of an input of one element. */
 dt_status dt__verify_input_int(const dt__verify_call *c, int64_t input, int64_t *out);
 
-/* ---- elements (verify_onnx_values.c) --------------------------------------------------------- */
+/* ---- elements (interpret_values.c) --------------------------------------------------------- */
 
 /* Bytes of an element here; 0: a type that is not known. */
 size_t dt__verify_size(dt__verify_type type);
@@ -224,8 +240,7 @@ static inline int64_t dt__verify_whole_at(const dt__verify_value *x, int64_t i)
     return a;
 }
 
-/* Fills a value from a tensor of the file; its data are allocated. `c` may be NULL, then `what` is
- * for messages: the tensor's name. */
+/* Fills a value from a tensor of the file; its data are allocated. */
 dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_bytes,
                             dt__verify_value *out);
 
@@ -236,7 +251,7 @@ bool dt__verify_fits(int rank, const int64_t *dims, int64_t *count);
 /* Distances of a value's elements, row-major. */
 void dt__verify_strides(const dt__verify_value *x, int64_t stride[DT_MAX_RANK]);
 
-/* ---- rows of several operands (verify_onnx_rows.c) ------------------------------------------- */
+/* ---- rows of several operands (interpret_rows.c) ------------------------------------------- */
 
 #define DT__VERIFY_OPERANDS 3
 #define DT__VERIFY_CHUNK 256

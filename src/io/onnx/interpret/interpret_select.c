@@ -1,6 +1,6 @@
 /* Operators that choose elements of each dimension by itself.
  *     y[i, j, ...] = x[table_0[i], table_1[j], ...]      -1 in a table: a constant in its place */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static dt_status slice(dt__verify_call *c)
 static dt_status part_size(const dt__verify_call *c, int64_t n, int64_t k, int64_t *out)
 {
     const dt__verify_value *sizes = dt__verify_in(c, 1);
-    const int64_t parts = dt__verify_int(c, "num_outputs", c->n_out);
+    const int64_t parts = dt__onnx_int_of(c->node, "num_outputs", c->n_out);
     if (sizes != NULL) {
         if (sizes->type != DT__VERIFY_I64 || sizes->count != c->n_out) {
             return dt__verify_refuse(c, "%lld sizes for %lld outputs; expected one for each",
@@ -130,7 +130,7 @@ static dt_status split(dt__verify_call *c)
     int axis;
     int64_t start = 0;
     selection s;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 0), x->rank, &axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, &axis));
     DT__TRY(select_all(c, x, &s));
     for (int64_t k = 0; k < c->n_out; k++) {
         int64_t n = 0;

@@ -1,8 +1,8 @@
 /* A graph that was read: its values, each in a slot, and its nodes. */
-#ifndef DT__EXPORT_VERIFY_ONNX_GRAPH_H
-#define DT__EXPORT_VERIFY_ONNX_GRAPH_H
+#ifndef DT__IO_ONNX_INTERPRET_GRAPH_H
+#define DT__IO_ONNX_INTERPRET_GRAPH_H
 
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #define DT__VERIFY_ABSENT (-1)
 
@@ -42,6 +42,7 @@ struct dt__verify {
     size_t bytes; /* of values alive */
     double work;
     dt__verify_limits limits;
+    void **kept; /* of a node by itself: memory of its results; else NULL */
 };
 
 /* Lists the values and inputs of v->graph; of a body also those around it that its nodes read.

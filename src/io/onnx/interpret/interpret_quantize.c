@@ -2,7 +2,7 @@
  *
  *     q = clamp(rint(x / scale) + zero)        x / scale rounded to x's type, ties to even
  *     x = (q - zero) * scale */
-#include "export/verify/onnx/verify_onnx.h"
+#include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
 #include <string.h>
@@ -29,7 +29,7 @@ typedef struct grid {
 static dt_status read_grid(const dt__verify_call *c, grid *g)
 {
     const dt__verify_value *x = c->in[0];
-    const int64_t block = dt__verify_int(c, "block_size", 0);
+    const int64_t block = dt__onnx_int_of(c->node, "block_size", 0);
     *g = (grid){ .scale = c->in[1], .zero = dt__verify_in(c, 2), .axis = -1, .block = 1 };
     const bool single = g->zero != NULL && g->zero->count == 1 && g->scale->count == 1;
     if (g->zero != NULL && !single &&
@@ -39,7 +39,7 @@ static dt_status read_grid(const dt__verify_call *c, grid *g)
     }
     if (!dt__verify_is_real(g->scale->type)) return dt__verify_refuse(c, "scales are not floats");
     if (block == 0 && g->scale->count == 1 && g->scale->rank <= 1) return DT_OK;
-    DT__TRY(dt__verify_axis(c, dt__verify_int(c, "axis", 1), x->rank, &g->axis));
+    DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 1), x->rank, &g->axis));
     if (block == 0) {
         g->stride[g->axis] = 1;
         if (g->scale->rank == 1 && g->scale->count == x->dims[g->axis]) return DT_OK;
@@ -85,7 +85,7 @@ static dt_status quantize(dt__verify_call *c)
     double least, largest;
     dt__verify_value *y;
     DT__TRY(read_grid(c, &g));
-    const int64_t asked = dt__verify_int(c, "output_dtype", 0);
+    const int64_t asked = dt__onnx_int_of(c->node, "output_dtype", 0);
     const dt__verify_type type = g.zero != NULL ? g.zero->type
                                  : asked != 0   ? (dt__verify_type)asked
                                                 : DT__VERIFY_U8;

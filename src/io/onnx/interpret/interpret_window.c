@@ -5,7 +5,7 @@
  *
  * With ceil_mode it is ceil, without a window that starts behind the operand and its pad before.
  * Transposed: out = (in - 1) stride + output_padding + reach - before - after. */
-#include "export/verify/onnx/verify_onnx_window.h"
+#include "io/onnx/interpret/interpret_window.h"
 
 #define MOST ((int64_t)1 << 31)
 
@@ -68,7 +68,7 @@ static void pad_same(dt__verify_window *w, bool upper)
 
 static dt_status forward_extents(const dt__verify_call *c, dt__verify_window *w)
 {
-    const bool ceil = dt__verify_int(c, "ceil_mode", 0) != 0;
+    const bool ceil = dt__onnx_int_of(c->node, "ceil_mode", 0) != 0;
     for (int i = 0; i < 2; i++) {
         const int64_t room = w->in[i] + w->before[i] + w->after[i] - reach(w, i);
         if (room < 0) {
@@ -115,7 +115,7 @@ dt_status dt__verify_window_of(const dt__verify_call *c, const int64_t *kernel, 
     DT__TRY(numbers(c, "kernel_shape", w->rank, 1, 1, w->kernel));
     for (int i = 0; kernel != NULL && i < w->rank; i++) {
         int64_t *own = &w->kernel[2 - w->rank + i];
-        if (dt__verify_attribute(c, "kernel_shape") != NULL && *own != kernel[i]) {
+        if (dt__onnx_attribute_of(c->node, "kernel_shape") != NULL && *own != kernel[i]) {
             return dt__verify_refuse(c, "kernel_shape is not that of the kernel");
         }
         *own = kernel[i];
@@ -126,7 +126,7 @@ dt_status dt__verify_window_of(const dt__verify_call *c, const int64_t *kernel, 
     DT__TRY(dt__verify_choice(c, "auto_pad", pads, &kind));
     if (w->kernel[0] < 1 || w->kernel[1] < 1) return dt__verify_refuse(c, "an empty kernel");
     if (transposed) {
-        if (kind != 0 || dt__verify_attribute(c, "output_shape") != NULL) {
+        if (kind != 0 || dt__onnx_attribute_of(c->node, "output_shape") != NULL) {
             return dt__verify_refuse(c, "auto_pad and output_shape are not known here");
         }
         return transposed_extents(c, w);

@@ -1,0 +1,74 @@
+/* Elements of a tensor of the file: in raw_data, little-endian, or in the field of its type. */
+#include "io/onnx/onnx.h"
+
+#include <string.h>
+
+/* Bits of an element in raw_data; 0: not read. Two of 4 bits share a byte, the first its low
+ * ones. */
+static const size_t bits[] = {
+    [DT__ONNX_FLOAT] = 32, [DT__ONNX_U8] = 8,   [DT__ONNX_I8] = 8,      [DT__ONNX_U16] = 16,
+    [DT__ONNX_I16] = 16,   [DT__ONNX_I32] = 32, [DT__ONNX_I64] = 64,    [DT__ONNX_BOOL] = 8,
+    [DT__ONNX_F16] = 16,   [DT__ONNX_U32] = 32, [DT__ONNX_DOUBLE] = 64, [DT__ONNX_U64] = 64,
+    [DT__ONNX_BF16] = 16,  [DT__ONNX_U4] = 4,   [DT__ONNX_I4] = 4,
+};
+
+bool dt__onnx_is_known(int type) { return type > 0 && type < DT__COUNT_OF(bits) && bits[type] > 0; }
+
+static bool is_nibble(int type) { return bits[type] == 4; }
+
+/* Bytes, of two elements if they are of 4 bits; and how many of those there are. */
+static size_t unit_of(int type) { return is_nibble(type) ? 1 : bits[type] / 8; }
+static uint64_t units_of(int type, int64_t count)
+{
+    return (uint64_t)(is_nibble(type) ? dt__ceil_div(count, 2) : count);
+}
+
+size_t dt__onnx_tensor_bytes(const dt__onnx_tensor *t, int64_t count)
+{
+    size_t bytes;
+    const int type = t->data_type;
+    return dt__mul_size(units_of(type, count), unit_of(type), &bytes) ? bytes : SIZE_MAX;
+}
+
+size_t dt__onnx_typed_count(const dt__onnx_tensor *t)
+{
+    switch (t->data_type) {
+    case DT__ONNX_FLOAT: return t->n_float_data;
+    case DT__ONNX_DOUBLE: return t->n_double_data;
+    case DT__ONNX_I64: return t->n_int64_data;
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return t->n_uint64_data;
+    default: return t->n_int32_data;
+    }
+}
+
+bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, size_t *held)
+{
+    const size_t unit = unit_of(t->data_type), bytes = t->raw_data.len;
+    *held = bytes > 0 ? bytes / unit : dt__onnx_typed_count(t);
+    return bytes % unit == 0 && *held == units_of(t->data_type, count);
+}
+
+static uint64_t typed_bits(const dt__onnx_tensor *t, int64_t i)
+{
+    uint32_t low;
+    uint64_t whole;
+    switch (t->data_type) {
+    case DT__ONNX_FLOAT: memcpy(&low, &t->float_data[i], sizeof low); return low;
+    case DT__ONNX_DOUBLE: memcpy(&whole, &t->double_data[i], sizeof whole); return whole;
+    case DT__ONNX_I64: return (uint64_t)t->int64_data[i];
+    case DT__ONNX_U32:
+    case DT__ONNX_U64: return t->uint64_data[i];
+    default: return (uint64_t)(int64_t)t->int32_data[i];
+    }
+}
+
+uint64_t dt__onnx_tensor_bits(const dt__onnx_tensor *t, int64_t i)
+{
+    const bool nibble = is_nibble(t->data_type), raw = t->raw_data.len > 0;
+    const int64_t at = nibble ? i / 2 : i;
+    const size_t size = unit_of(t->data_type);
+    uint64_t x = raw ? 0 : typed_bits(t, at);
+    for (size_t k = raw ? size : 0; k-- > 0;) x = x << 8 | t->raw_data.data[(size_t)at * size + k];
+    return nibble ? x >> (i % 2 * 4) & 15 : x;
+}
