@@ -5,5 +5,5 @@
 #include "kernels/x86/amx.h"
 
 #define KERNEL(name) dt__##name##__amx
-#include "kernels/x86/bf16_tiles.inc"
+#include "kernels/x86/conv_by_tiles.inc"
 #endif

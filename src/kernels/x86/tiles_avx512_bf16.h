@@ -29,6 +29,17 @@ typedef struct dt__tiles {
 static inline void dt__tiles_open(dt__tiles *t) { (void)t; }
 static inline void dt__tiles_release(dt__tiles *t) { (void)t; }
 
+DT__INLINE_NATIVE __m512 dt__tile_add(__m512 sum, __m512i a, uint32_t b)
+{
+    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)_mm512_set1_epi32((int32_t)b));
+}
+
+/* Denormal numbers become zeros of their sign, as in all sums of the instruction. */
+DT__INLINE_NATIVE __m512 dt__tile_flushed(__m512 x)
+{
+    return dt__tile_add(x, _mm512_setzero_si512(), 0x80008000);
+}
+
 static inline void dt__tile_load(dt__tiles *t, int n, const void *from, int64_t stride)
 {
     if (n >= DT__TILE_SUMS) {
@@ -36,7 +47,8 @@ static inline void dt__tile_load(dt__tiles *t, int n, const void *from, int64_t 
         return;
     }
     for (int r = 0; r < DT__TILE_ROWS; r++) {
-        memcpy(t->sum[n][r], (const char *)from + r * stride, DT__TILE_BYTES);
+        const __m512 x = _mm512_loadu_ps((const char *)from + r * stride);
+        _mm512_store_ps(t->sum[n][r], dt__tile_flushed(x));
     }
 }
 
@@ -52,17 +64,6 @@ static inline __m512i dt__tile_row(const char *from)
 {
     const __m128i places = _mm_setr_epi8(6, 7, 2, 3, 4, 5, 0, 1, 14, 15, 10, 11, 12, 13, 8, 9);
     return _mm512_shuffle_epi8(_mm512_loadu_si512(from), _mm512_broadcast_i32x4(places));
-}
-
-DT__INLINE_NATIVE __m512 dt__tile_add(__m512 sum, __m512i a, uint32_t b)
-{
-    return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)_mm512_set1_epi32((int32_t)b));
-}
-
-/* Denormal numbers become zeros of their sign, as in all sums of the instruction. */
-DT__INLINE_NATIVE __m512 dt__tile_flushed(__m512 x)
-{
-    return dt__tile_add(x, _mm512_setzero_si512(), 0x80008000);
 }
 
 #define DT__TILE_TOGETHER 4 /* rows */
@@ -97,9 +98,9 @@ static void dt__tile_multiply(float (*sum)[DT__TILE_ROWS], const dt__tile_operan
         }
         DT__UNROLL
         for (int i = 0; i < DT__TILE_TOGETHER; i++) {
-            const __m512 before = dt__tile_flushed(_mm512_load_ps(sum[r + i]));
             const __m512 more = dt__tile_flushed(_mm512_add_ps(even[i], odd[i]));
-            _mm512_store_ps(sum[r + i], dt__tile_flushed(_mm512_add_ps(before, more)));
+            const __m512 all = _mm512_add_ps(_mm512_load_ps(sum[r + i]), more);
+            _mm512_store_ps(sum[r + i], dt__tile_flushed(all));
         }
     }
 }

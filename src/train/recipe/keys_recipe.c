@@ -306,8 +306,9 @@ static const dt_key train_keys[] = {
       .text = "how training multiplies floats: as they are, or with the operands of products and "
               "convolutions rounded to bf16, which is faster where the processor has AVX-512 BF16; "
               "bf16-tiles sums in another order, several times as fast where the processor has "
-              "AMX-BF16 and several times as slow elsewhere, with the same bits on both; sums, "
-              "weights and the optimizer stay f32, and so does evaluation" },
+              "AMX-BF16, about as fast as f32 with AVX-512 BF16, and several times as slow "
+              "elsewhere, with the same bits on all; sums, weights and the optimizer stay f32, and "
+              "so does evaluation" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,

@@ -144,22 +144,17 @@ static dt_status train(dt__run *r)
 /* Sets train.float, and says so where it is not the default. */
 static dt_status set_products(dt__run *r)
 {
-    static const struct {
-        const char *name, *without;
-        uint64_t needs;
-    } ways[] = {
-        [DT_PRODUCTS_BF16] = { "bf16", "AVX-512 BF16", DT_CPU_AVX512_BF16 },
-        [DT_PRODUCTS_BF16_TILES] = { "bf16-tiles", "AMX-BF16", DT_CPU_AMX_INT8 },
+    static const char *const names[] = {
+        [DT_PRODUCTS_BF16] = "bf16", [DT_PRODUCTS_BF16_TILES] = "bf16-tiles"
     };
     const int products = r->o->train.products;
     DT__TRY(dt_set_products(r->ctx, products));
     if (products == DT_PRODUCTS_F32) return DT_OK;
     DT__TRY(dt__kernels_open(r->ctx));
     const dt__kernel_set *set = dt__kernel_set_of(r->ctx);
-    const bool fast = (set->needs & ways[products].needs) != 0;
-    dt__say(r->ctx, "floats are multiplied as %s in training (%s%s%s%s)", ways[products].name,
-            set->name, fast ? "" : ": without ", fast ? "" : ways[products].without,
-            fast ? "" : " this is slower than train.float: f32");
+    const bool fast = (set->needs & DT_CPU_AVX512_BF16) != 0;
+    dt__say(r->ctx, "floats are multiplied as %s in training (%s%s)", names[products], set->name,
+            fast ? "" : ": without AVX-512 BF16 this is slower than train.float: f32");
     return DT_OK;
 }
 

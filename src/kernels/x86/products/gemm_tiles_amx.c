@@ -5,5 +5,5 @@
 #include "kernels/x86/amx.h"
 
 #define KERNEL(name) dt__##name##_tiles__amx
-#include "kernels/x86/products/gemm_tiles.inc"
+#include "kernels/x86/products/gemm_by_tiles.inc"
 #endif

@@ -5,5 +5,5 @@
 #include "kernels/x86/tiles_avx512_bf16.h"
 
 #define KERNEL(name) dt__##name##_tiles__avx512_bf16
-#include "kernels/x86/products/gemm_tiles.inc"
+#include "kernels/x86/products/gemm_by_tiles.inc"
 #endif

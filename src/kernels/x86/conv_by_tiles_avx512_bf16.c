@@ -5,5 +5,5 @@
 #include "kernels/x86/tiles_avx512_bf16.h"
 
 #define KERNEL(name) dt__##name##__avx512_bf16
-#include "kernels/x86/bf16_tiles.inc"
+#include "kernels/x86/conv_by_tiles.inc"
 #endif
