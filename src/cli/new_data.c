@@ -85,17 +85,21 @@ static void either_case(const char *pattern, char any[64])
     *to = 0;
 }
 
-/* What a pattern matches in a folder, whose own name may have signs of patterns. */
-static bool find_files(const char *folder, const char *pattern, glob_t *found)
+bool new_data_pattern(const char *folder, const char *pattern, char path[CLI_PATH])
 {
-    char path[CLI_PATH];
     size_t n = 0;
-    for (const char *c = folder; *c != 0 && n + 2 < sizeof path; c++) {
+    for (const char *c = folder; *c != 0 && n + 2 < CLI_PATH; c++) {
         if (strchr("*?[]\\", *c) != NULL) path[n++] = '\\';
         path[n++] = *c;
     }
-    const int more = snprintf(path + n, sizeof path - n, "/%s", pattern);
-    return more > 0 && (size_t)more < sizeof path - n && glob(path, 0, NULL, found) == 0;
+    const int more = snprintf(path + n, CLI_PATH - n, "/%s", pattern);
+    return more > 0 && (size_t)more < CLI_PATH - n;
+}
+
+static bool find_files(const char *folder, const char *pattern, glob_t *found)
+{
+    char path[CLI_PATH];
+    return new_data_pattern(folder, pattern, path) && glob(path, 0, NULL, found) == 0;
 }
 
 static bool holds(const char *folder, const char *pattern)
