@@ -70,7 +70,7 @@ static const usage_case usage_cases[] = {
     { "sweep digits-mlp --folds 2", 4, "; `detent cp digits-mlp`" },
     { "train digits-nlp", 4, "digits-nlp: cannot open: No such file or directory\n" },
     { "bench --help", 0, "examples of a pass" },
-    { "config show r $(seq 1024)", 2, "more than 1024 arguments" },
+    { "compare $(seq 2000)", 4, "'1' is not a run" },
 };
 
 START_TEST(usage)

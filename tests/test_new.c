@@ -344,6 +344,33 @@ static const struct {
 } endings[] = { { "png", NULL },  { "PNG", NULL },      { "jpg", NULL },     { "JPG", NULL },
                 { "jpeg", NULL }, { "wav", "*/*.wav" }, { "WAV", "*/*.wav" } };
 
+/* IDX files as MNIST's, in a folder whose name has signs of patterns, are named in the recipe. */
+START_TEST(idx_files_are_found)
+{
+    static const char *const names[] = { "train", "t10k" };
+    uint8_t images[16 + 40 * 16] = { 0, 0, 8, 3, 0, 0, 0, 40, 0, 0, 0, 4, 0, 0, 0, 4 };
+    uint8_t labels[8 + 40] = { 0, 0, 8, 1, 0, 0, 0, 40 };
+    char path[TEST_PATH + 80], *text;
+    for (int i = 0; i < 40; i++) labels[8 + i] = (uint8_t)(i % 4);
+    for (int i = 0; i < 640; i++) images[16 + i] = (uint8_t)below(256);
+    test_folder(folder);
+    test_shell(NULL, "mkdir '%s/m [1]*'", folder);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/m [1]*/%s-images-idx3-ubyte", folder, names[i]);
+        test_write_file(path, images, sizeof images);
+        snprintf(path, sizeof path, "%s/m [1]*/%s-labels-idx1-ubyte", folder, names[i]);
+        test_write_file(path, labels, sizeof labels);
+    }
+    run(0, "n.yaml: images of IDX files", "new n.yaml --data 'm [1]*'");
+    run(0, "no errors", "config validate n.yaml");
+    test_shell(&text, "cat %s/n.yaml", folder);
+    ck_assert_msg(strstr(text, "test: ['t10k-images-idx3-ubyte', 't10k-labels-idx1-ubyte']") !=
+                      NULL,
+                  "%s", text);
+    free(text);
+}
+END_TEST
+
 static void put_class(const char *class, unsigned chosen, bool images)
 {
     static const png_make_options o = { PNG_GREY, 8, .width = 8, .height = 8 };
@@ -435,6 +462,8 @@ START_TEST(recordings_in_one_folder)
         run(0, "macro f1", "train n.yaml train.epochs=1");
         test_shell(NULL, "rm -rf %s/runs %s/n.yaml", folder, folder);
         run(0, "groups", "new n.yaml --data d --float --group part2");
+        test_shell(NULL, "cd %s && rm -rf n.yaml 'e [1]*' && cp -r d 'e [1]*'", folder);
+        run(0, names, "new n.yaml --data 'e [1]*' --float");
         run(2, "'part9' is no part", "new m.yaml --data d --float --group part9");
     }
     test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
@@ -947,6 +976,7 @@ Suite *test_new_suite(void)
     tcase_add_test(cases, moments_get_windows);
     tcase_add_test(cases, groups_of_tables);
     tcase_add_test(cases, texts_get_a_context_that_fits);
+    tcase_add_test(cases, idx_files_are_found);
     tcase_add_test(cases, folders_get_a_format_that_reads_them);
     tcase_add_test(cases, recordings_in_one_folder);
     tcase_add_test(cases, pointers_of_lfs_are_no_data);

@@ -3,6 +3,7 @@
 #include "cli/print/text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The option of which `name` is a prefix; NULL: none, or several. */
@@ -128,9 +129,9 @@ static bool is_plugin(const char *text)
     return strncmp(text, name, n) == 0 && (text[n] == 0 || text[n] == '=');
 }
 
-int cli_run(const cli_command *c, int argc, char **argv)
+/* `words` has room for all arguments, `model` for the path that becomes words[0]. */
+static int run(const cli_command *c, int argc, char **argv, const char **words, char *model)
 {
-    const char *words[CLI_WORDS];
     cli_args args = { .command = c, .words = words };
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
@@ -145,20 +146,17 @@ int cli_run(const cli_command *c, int argc, char **argv)
             const int status = is_plugin(text) ? take_plugin(&args, argv, argc, &i)
                                                : take_option(&args, argv, argc, &i);
             if (status != CLI_DONE) return status;
-        } else if (args.n_words == CLI_WORDS) {
-            return cli_fail(&args, CLI_USAGE, "more than %d arguments", CLI_WORDS);
         } else {
             words[args.n_words++] = text;
         }
     }
-    const int most = *c->usage == 0 ? 0 : c->most_words > 0 ? c->most_words : CLI_WORDS;
+    const int most = *c->usage == 0 ? 0 : c->most_words > 0 ? c->most_words : argc;
     if (args.n_words < c->least_words || args.n_words > most) {
         const bool more = args.n_words > most;
         return cli_fail(&args, CLI_USAGE, "%s%s%susage: detent %s%s%s", more ? "'" : "",
                         more ? words[most] : "", more ? "' is one argument too many; " : "",
                         c->name, *c->usage == 0 ? "" : " ", c->usage);
     }
-    char model[CLI_PATH];
     int status = CLI_DONE;
     if (c->model != CLI_NO_MODEL && args.n_words > 0) {
         const char *given = words[0];
@@ -175,5 +173,18 @@ int cli_run(const cli_command *c, int argc, char **argv)
     if (status != CLI_DONE) return status;
     status = c->run(&args, ctx);
     dt_ctx_free(ctx);
+    return status;
+}
+
+int cli_run(const cli_command *c, int argc, char **argv)
+{
+    const char **words = calloc((size_t)argc + 1, sizeof *words);
+    if (words == NULL) {
+        const cli_args none = { .command = c };
+        return cli_fail(&none, CLI_FAILED, "out of memory");
+    }
+    char model[CLI_PATH];
+    const int status = run(c, argc, argv, words, model);
+    free(words);
     return status;
 }

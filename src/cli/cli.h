@@ -19,7 +19,6 @@ enum {
 
 #define CLI_OPTIONS 20
 #define CLI_PATH 4096
-#define CLI_WORDS 1024 /* most arguments that are not options */
 
 typedef struct cli_option {
     const char *name;  /* "--json"; NULL ends a list */

@@ -85,13 +85,29 @@ static void either_case(const char *pattern, char any[64])
     *to = 0;
 }
 
+bool new_data_pattern(const char *folder, const char *pattern, char path[CLI_PATH])
+{
+    size_t n = 0;
+    for (const char *c = folder; *c != 0 && n + 2 < CLI_PATH; c++) {
+        if (strchr("*?[]\\", *c) != NULL) path[n++] = '\\';
+        path[n++] = *c;
+    }
+    const int more = snprintf(path + n, CLI_PATH - n, "/%s", pattern);
+    return more > 0 && (size_t)more < CLI_PATH - n;
+}
+
+static bool find_files(const char *folder, const char *pattern, glob_t *found)
+{
+    char path[CLI_PATH];
+    return new_data_pattern(folder, pattern, path) && glob(path, 0, NULL, found) == 0;
+}
+
 static bool holds(const char *folder, const char *pattern)
 {
-    char path[CLI_PATH], any[64];
+    char any[64];
     glob_t found;
     either_case(pattern, any);
-    const int n = snprintf(path, sizeof path, "%s/%s", folder, any);
-    if (n < 0 || n >= CLI_PATH || glob(path, GLOB_NOSORT, NULL, &found) != 0) return false;
+    if (!find_files(folder, any, &found)) return false;
     globfree(&found);
     return true;
 }
@@ -345,6 +361,31 @@ static void add_sounds(const new_data *d, cli_text *out)
     }
 }
 
+/* Images and labels of IDX files, under MNIST's names. */
+static void add_idx(const new_data *d, cli_text *out)
+{
+    static const struct {
+        const char *key, *images, *labels;
+    } parts[] = { { "train", "train-images*idx3-ubyte*", "train-labels*idx1-ubyte*" },
+                  { "test", "t10k-images*idx3-ubyte*", "t10k-labels*idx1-ubyte*" } };
+    for (int i = 0; i < 2; i++) {
+        glob_t images, labels;
+        const bool has_images = find_files(d->path, parts[i].images, &images);
+        const bool has_labels = find_files(d->path, parts[i].labels, &labels);
+        if (has_images && has_labels) {
+            const char *const name[] = { strrchr(images.gl_pathv[0], '/') + 1,
+                                         strrchr(labels.gl_pathv[0], '/') + 1 };
+            cli_text_add(out, "  %s: [", parts[i].key);
+            new_data_quote(out, name[0], strlen(name[0]));
+            cli_text_add(out, ", ");
+            new_data_quote(out, name[1], strlen(name[1]));
+            cli_text_add(out, "]\n");
+        }
+        if (has_images) globfree(&images);
+        if (has_labels) globfree(&labels);
+    }
+}
+
 static void add_folder(const new_data *d, const kind *k, cli_text *out)
 {
     static const char *const formats[][2] = {
@@ -361,6 +402,7 @@ static void add_folder(const new_data *d, const kind *k, cli_text *out)
     }
     new_data_quote(out, d->path, strlen(d->path));
     cli_text_add(out, "\n");
+    if (strncmp(k->inside, "train-images", 12) == 0) add_idx(d, out);
     if (!resized) return;
     if (k->inside[0] == '*') cli_text_add(out, "  train: [.]                   # CLASS/IMAGE\n");
     cli_text_add(out, "  size: 32                     # height and width of all images\n");

@@ -117,5 +117,7 @@ double new_data_share(int64_t n, int64_t classes);
 
 /* Adds n bytes of text as a YAML string in quotes. */
 void new_data_quote(cli_text *out, const char *text, size_t n);
+/* A pattern for glob(3) in a folder, whose own name stands for itself; false: it is too long. */
+bool new_data_pattern(const char *folder, const char *pattern, char path[CLI_PATH]);
 
 #endif

@@ -220,8 +220,9 @@ static dt_status measure(dt_ctx *ctx, measured *m, const new_data *d)
 {
     for (int i = 0; new_data_sounds(d, i) != NULL; i++) {
         char pattern[CLI_PATH];
-        const int n = snprintf(pattern, sizeof pattern, "%s/%s", d->path, new_data_sounds(d, i));
-        if (n > 0 && n < CLI_PATH) glob(pattern, m->n > 0 ? GLOB_APPEND : 0, NULL, &m->found);
+        if (new_data_pattern(d->path, new_data_sounds(d, i), pattern)) {
+            glob(pattern, m->n > 0 ? GLOB_APPEND : 0, NULL, &m->found);
+        }
         m->n = (int64_t)m->found.gl_pathc;
     }
     m->length = calloc((size_t)m->n + 1, sizeof *m->length);
