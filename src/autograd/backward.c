@@ -24,17 +24,10 @@ static void free_all(dt_tensor **dx, int n)
     for (int i = 0; i < n; i++) dt_tensor_free(dx[i]);
 }
 
-/* Whether no other handle or view refers to dy, so that it may be overwritten. */
-static bool is_own(const dt_tensor *dy)
-{
-    return atomic_load(&dy->refs) == 1 && atomic_load(&dy->storage->refs) == 1 &&
-           dt_is_contiguous(dy);
-}
-
 /* The operand's gradient so far, if the op can add to it in place, else zeros. */
 static dt_status take_gradient(dt_tensor *x, dt_tensor **dx)
 {
-    if (x->kind == NULL && x->whole == NULL && x->grad != NULL && is_own(x->grad)) {
+    if (x->kind == NULL && x->whole == NULL && x->grad != NULL && dt__is_own(x->grad)) {
         *dx = x->grad;
         x->grad = NULL; /* until pullback */
         (*dx)->storage->version++;
@@ -95,7 +88,7 @@ static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
     dt__record_replay(t, r, &replay);
     dt_call *c = &replay.call;
     dt_tensor *dx[DT_MAX_IN] = { NULL };
-    c->owns_dy = is_own(dy);
+    c->owns_dy = dt__is_own(dy);
     dt_status s = check_versions(c, r);
     if (s == DT_OK) s = make_gradients(c, dy, dx);
     if (s == DT_OK && c->op->scratch != NULL) {

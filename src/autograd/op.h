@@ -70,10 +70,20 @@ static inline int64_t dt__index_at(const dt_tensor *x, int64_t k)
                               : ((const int64_t *)dt__data(x))[k];
 }
 
-/* The only element of a contiguous f32 or f64 tensor. */
-static inline double dt__scalar(const dt_tensor *x)
+/* Element i of a contiguous f32 or f64 tensor. */
+static inline double dt__real_at(const dt_tensor *x, int64_t i)
 {
-    return x->dtype == DT_F32 ? (double)*(const float *)dt__data(x) : *(const double *)dt__data(x);
+    return x->dtype == DT_F32 ? (double)((const float *)dt__data(x))[i]
+                              : ((const double *)dt__data(x))[i];
+}
+
+/* The only element of a contiguous f32 or f64 tensor. */
+static inline double dt__scalar(const dt_tensor *x) { return dt__real_at(x, 0); }
+
+/* The data of operand i; NULL: it is absent. */
+static inline const void *dt__arg_data(const dt_call *c, int i)
+{
+    return c->arg[i] == NULL ? NULL : dt__data(c->arg[i]);
 }
 
 /* Rows and columns of a tensor seen as a matrix whose columns are its last dimension. */

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -62,6 +63,12 @@ static void note(void *user, const char *line)
     (void)user;
     meter_remove();
     cli_tell(stderr, "%s", line);
+}
+
+bool cli_is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
 double cli_seconds(void)

@@ -113,6 +113,7 @@ int cli_write_new(const cli_args *args, const char *path, const char *text, size
 int cli_fail_file(const cli_args *args, const dt_ctx *ctx);
 /* The time of a clock that never goes back. */
 double cli_seconds(void);
+bool cli_is_folder(const char *path);
 /* *out: a context that prints notes on stderr; NULL after a message, whose status is returned. */
 int cli_open(const cli_args *args, int threads, dt_ctx **out);
 /* The same without a line of output, to try something. */

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 enum { DEEPEST = 8, ENDINGS = 8, MOST_FILES = 1000000 };
 
@@ -59,12 +58,6 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 /* 0, or errno; ELOOP where folders are deeper than DEEPEST, as those that link to themselves. */
 static int add_folder(input_files *f, const char *folder, const char *const *ending, int depth)
 {
@@ -76,7 +69,7 @@ static int add_folder(input_files *f, const char *folder, const char *const *end
         char *path = shown ? join(folder, entry[i]->d_name) : NULL;
         if (shown && path == NULL) {
             error = ENOMEM;
-        } else if (path != NULL && is_folder(path)) {
+        } else if (path != NULL && cli_is_folder(path)) {
             error = depth < DEEPEST ? add_folder(f, path, ending, depth + 1) : ELOOP;
             free(path);
         } else if (path != NULL && ends_with(path, ending)) {
@@ -108,7 +101,7 @@ int input_files_find(const cli_args *args, const dt_model_data *data, input_file
     for (int i = 1; i < args->n_words; i++) {
         const char *word = args->words[i];
         const int before = out->n;
-        if (!is_folder(word)) {
+        if (!cli_is_folder(word)) {
             if (!add(out, strdup(word))) return cli_fail(args, CLI_FAILED, "out of memory");
             continue;
         }

@@ -3,7 +3,6 @@
  * one example: shorter ones are filled up with zeros, of longer ones the beginning is taken. Where
  * that would be more than three seconds, windows of one second cut them. */
 #include "cli/new_data.h"
-#include "core/order.h"
 
 #include <ctype.h>
 #include <glob.h>
@@ -183,13 +182,19 @@ static dt_status measure_file(dt_ctx *ctx, measured *m, int64_t i)
     return DT_OK;
 }
 
+static int by_length(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
 static int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 static int64_t rounded_up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
 static void choose_window(measured *m, new_data *d)
 {
-    qsort(m->length, (size_t)m->n, sizeof *m->length, dt__by_int64);
+    qsort(m->length, (size_t)m->n, sizeof *m->length, by_length);
     const int64_t least = m->length[0], most = m->length[m->n - 1];
     if (least == most) return;
     const int64_t step = most_of(1, m->rate / 100), usual = m->length[(m->n - 1) * 19 / 20];

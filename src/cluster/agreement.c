@@ -24,7 +24,7 @@ typedef struct card {
 static dt_status hash_recipe(const dt__agreement *a, uint64_t *hash)
 {
     dt__chars t = { .ctx = a->cluster->ctx };
-    const dt_status s = dt_recipe_json(a->recipe, dt__run_collect, &t);
+    const dt_status s = dt_recipe_json(a->recipe, dt__collect, &t);
     if (s == DT_OK) *hash = XXH3_64bits(t.bytes, t.used);
     dt__release(t.ctx, t.bytes);
     return s;

@@ -79,8 +79,7 @@ static dt_status make_tensors(const moving *m)
 static dt__segment values_of(dt_tensor *x)
 {
     if (x == NULL) return (dt__segment){ NULL, 0 };
-    return (dt__segment){ (void *)(uintptr_t)dt__values(x),
-                          (size_t)x->count * dt_dtype_size(x->dtype) };
+    return (dt__segment){ (void *)(uintptr_t)dt__values(x), dt__bytes_of(x) };
 }
 
 static dt_status tell_values(const moving *m)

@@ -117,6 +117,18 @@ static inline int64_t dt__min_i64(int64_t a, int64_t b) { return a < b ? a : b; 
 static inline int64_t dt__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t dt__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t dt__round_up(int64_t a, int64_t b) { return dt__ceil_div(a, b) * b; }
+/* a b of numbers that are not negative; INT64_MAX where that is too large. */
+static inline int64_t dt__times_i64(int64_t a, int64_t b)
+{
+    int64_t c;
+    return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
+}
+/* A bound of a range as Python has it: negative from the end, then clamped to [0, extent]. */
+static inline int64_t dt__bound_in(int64_t index, int64_t extent)
+{
+    if (index < 0) index += extent;
+    return dt__max_i64(0, dt__min_i64(index, extent));
+}
 
 /* ---- random streams: Philox4x32-10, keyed by seed and purpose, counted --------------------- */
 

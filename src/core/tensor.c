@@ -287,6 +287,11 @@ static void copy_elements(const dt_tensor *from, dt_tensor *to)
     }
 }
 
+bool dt__is_own(const dt_tensor *x)
+{
+    return atomic_load(&x->refs) == 1 && atomic_load(&x->storage->refs) == 1 && dt_is_contiguous(x);
+}
+
 dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
 {
     if (dt_is_contiguous(x)) return dt__view(ctx, x, out);

@@ -78,10 +78,18 @@ dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const 
  * which shape functions may read, are 0. */
 dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                   dt_tensor **out);
+/* Of its elements, one after the other. */
+static inline size_t dt__bytes_of(const dt_tensor *x)
+{
+    return (size_t)x->count * dt_dtype_size(x->dtype);
+}
+
 /* A new dense handle with the same storage, shape and grouping, not on a tape. For wrappers with a
  * storage (the master's), too. */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 /* dt_tensor_contiguous for a handle of any context, and for wrappers with a storage, too. */
+/* Whether no other handle or view refers to x, which is contiguous: it may be overwritten. */
+bool dt__is_own(const dt_tensor *x);
 dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
 /* dt_tensor_free of several, in their order. */

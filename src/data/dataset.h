@@ -175,6 +175,11 @@ typedef struct dt__change {
 
 /* ARG if the options do not fit. */
 dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options *a);
+/* A number below n, of 32 random bits. */
+static inline int64_t dt__below(uint32_t word, int64_t n)
+{
+    return (int64_t)((word * (uint64_t)n) >> 32);
+}
 bool dt__images_change(const dt_augment_options *a); /* whether there are any changes */
 /* The change of the image at position `place` of an epoch with this key. */
 dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,

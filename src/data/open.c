@@ -1,9 +1,9 @@
 /* Opens the datasets that `data:` of a recipe names. */
 #include "data/data_options.h"
+#include "core/system/open_file.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define DRAWN_TRAIN 10000 /* default numbers of digits and sums */
 #define DRAWN_TEST 2000
@@ -102,12 +102,6 @@ static dt_status open_drawn(dt_ctx *ctx, const dt_data_options *o, const part *s
     return creators[o->format](ctx, &drawn, out);
 }
 
-static bool exists(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0;
-}
-
 /* Default file names: [CIFAR-100 or not][test or not]. */
 static const dt_strings usual_files[2][2] = {
     { { 5,
@@ -121,9 +115,9 @@ static const dt_strings usual_files[2][2] = {
 static char *path_of_usual(dt_ctx *ctx, const char *dir, const char *name)
 {
     char *path = dt__data_path(ctx, dir, name);
-    if (path == NULL || exists(path)) return path;
+    if (path == NULL || dt__exists(path)) return path;
     char *packed = dt__format_string(ctx, "%s.gz", path);
-    char *chosen = packed == NULL ? NULL : exists(packed) ? packed : path;
+    char *chosen = packed == NULL ? NULL : dt__exists(packed) ? packed : path;
     if (chosen != path) dt__release(ctx, path);
     if (chosen != packed) dt__release(ctx, packed);
     return chosen;
@@ -136,7 +130,7 @@ static dt_status read_cifar(dt_ctx *ctx, const dt_data_options *o, const part *s
                           : o->labels == DT_DATA_COARSE ? DT_CIFAR100_COARSE
                                                         : DT_CIFAR100_FINE;
     const bool usual = s->names->n == 0;
-    if (usual && s->train != NULL && !exists(paths->v[0])) return DT_OK;
+    if (usual && s->train != NULL && !dt__exists(paths->v[0])) return DT_OK;
     DT__TRY(dt_cifar_read(ctx, kind, paths, out));
     return cut(s, paths->v[0], *out);
 }
@@ -164,7 +158,7 @@ static dt_status read_folder(dt_ctx *ctx, const dt_data_options *o, const part *
 {
     const dt_png_options options = { o->channels, s->count, classes, o->size[0], o->size[1] };
     const bool usual = s->names->n == 0;
-    if (usual && s->train != NULL && !exists(folder)) return DT_OK;
+    if (usual && s->train != NULL && !dt__exists(folder)) return DT_OK;
     DT__TRY((o->format == DT_DATA_PNG ? dt_png_read : dt_folder_read)(ctx, folder, &options, out));
     return cut(s, folder, *out);
 }

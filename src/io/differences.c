@@ -1,10 +1,19 @@
 /* One message that lists all tensors that are missing, unexpected or of another form. */
 #include "io/differences.h"
+#include "core/tensor.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define LISTED 4
+
+const char *dt__form_text(const char *dtype, int rank, const int64_t *dims, char text[192])
+{
+    char shape[160] = "[...]";
+    if (rank <= DT_MAX_RANK) dt__dims_text(rank, dims, shape, sizeof shape);
+    snprintf(text, 192, "%s%s", dtype, shape);
+    return text;
+}
 
 bool dt__wrong_full(const dt__wrong_names *l) { return l->n > LISTED; }
 

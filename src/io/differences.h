@@ -4,6 +4,9 @@
 
 #include "io/safetensors/safetensors.h"
 
+/* A dtype, or "", and dims for a message. */
+const char *dt__form_text(const char *dtype, int rank, const int64_t *dims, char text[192]);
+
 /* Names for a message: the first few, and the total number. */
 typedef struct dt__wrong_names {
     char text[320];

@@ -125,6 +125,14 @@ dt_status dt__new_param(dt_module *m, const char *name, int rank, const int64_t 
     return new_tensor(m, name, rank, dims, DT_PARAM, x);
 }
 
+dt_status dt__new_scale_and_shift(dt_module *m, int64_t n)
+{
+    dt_tensor *x;
+    DT__TRY(dt__new_param(m, "weight", 1, &n, &x));
+    DT__TRY(dt_fill(x, 1.0));
+    return dt__new_param(m, "bias", 1, &n, &x);
+}
+
 dt_status dt__new_buffer(dt_module *m, const char *name, int rank, const int64_t *dims,
                          dt_tensor **x)
 {

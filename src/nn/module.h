@@ -191,6 +191,8 @@ static inline dt_tensor *dt__then(dt_tape *t, dt_tensor *x, dt_tensor *y)
 /* Add a parameter (a buffer) `name` to m, filled with zeros; *x is lent. */
 dt_status dt__new_param(dt_module *m, const char *name, int rank, const int64_t *dims,
                         dt_tensor **x);
+/* A parameter weight of n ones and a parameter bias of n zeros, as norms have them. */
+dt_status dt__new_scale_and_shift(dt_module *m, int64_t n);
 dt_status dt__new_buffer(dt_module *m, const char *name, int rank, const int64_t *dims,
                          dt_tensor **x);
 /* Adds `child` to m, or returns `made`, the error of its create function; *lent is the child. */

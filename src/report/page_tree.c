@@ -127,6 +127,11 @@ double dt__field_number(const dt__branch *map, const char *name)
     return dt__number_of(dt__field(map, name));
 }
 
+int64_t dt__field_whole(const dt__branch *map, const char *name)
+{
+    return dt__whole(dt__field_number(map, name));
+}
+
 const char *dt__field_text(const dt__branch *map, const char *name)
 {
     const dt__branch *v = dt__field(map, name);

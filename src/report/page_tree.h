@@ -42,6 +42,7 @@ const char *dt__field_text(const dt__branch *map, const char *name);
 double dt__number_of(const dt__branch *v);
 /* A number from a file as a count: cut to +-9e15, 0 of NaN. */
 int64_t dt__whole(double number);
+int64_t dt__field_whole(const dt__branch *map, const char *name);
 /* The first child; NULL: none, or v is NULL. */
 const dt__branch *dt__children(const dt__branch *v);
 

@@ -2,12 +2,6 @@
  * of its rows were made. */
 #include "report/parts.h"
 
-static const char *word(const dt__branch *column, const char *name)
-{
-    const dt__branch *v = dt__field(column, name);
-    return v != NULL && v->type == DT__BRANCH_TEXT ? v->text : "";
-}
-
 static void put_value(dt__chars *t, const dt__branch *v)
 {
     const bool list = v->type == DT__BRANCH_LIST;
@@ -47,8 +41,9 @@ static void put_columns(dt__chars *t, const dt__page_run *r)
            "scope=\"col\">type</th>"
            "<th scope=\"col\">becomes</th><th scope=\"col\">missing</th></tr></thead><tbody>\n");
     for (; c != NULL; c = c->next) {
-        dt__page(t, "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", word(c, "name"),
-                 word(c, "type"), word(c, "becomes"), word(c, "missing"));
+        dt__page(t, "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+                 dt__field_text(c, "name"), dt__field_text(c, "type"), dt__field_text(c, "becomes"),
+                 dt__field_text(c, "missing"));
     }
     dt__put_text(t, "</tbody></table></div></section>\n");
 }

@@ -6,12 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t whole(const dt__branch *v, const char *name)
-{
-    const double n = dt__field_number(v, name);
-    return dt__whole(n);
-}
-
 static void put_mistake(dt__chars *t, const dt__branch *m)
 {
     dt__put_text(t, "<figure class=\"example\">");
@@ -22,7 +16,7 @@ static void put_mistake(dt__chars *t, const dt__branch *m)
     if (strcmp(found, label) == 0) dt__page(t, "<figcaption>%s, right", label);
     else dt__page(t, "<figcaption><b>%s</b> for %s", found, label);
     dt__page(t, "<small>%p · example %d</small></figcaption></figure>\n",
-             dt__field_number(m, "share"), whole(m, "index"));
+             dt__field_number(m, "share"), dt__field_whole(m, "index"));
 }
 
 static void put_mistakes(dt__chars *t, const dt__branch *root)
@@ -31,13 +25,13 @@ static void put_mistakes(dt__chars *t, const dt__branch *root)
     dt__part_of_output(t, root, "examples", "Worst mistakes");
     if (m == NULL) {
         dt__page(t, "<p>None: all %i %s examples get their label.</p></section>\n",
-                 whole(root, "examples"), dt__field_text(root, "evaluated_on"));
+                 dt__field_whole(root, "examples"), dt__field_text(root, "evaluated_on"));
         return;
     }
     dt__page(t,
              "<p>%i of %i %s examples are taken for another class. Those of largest loss, with "
              "the probability that the model gives its own answer:</p>\n<div class=\"examples\">\n",
-             whole(root, "mistakes"), whole(root, "examples"),
+             dt__field_whole(root, "mistakes"), dt__field_whole(root, "examples"),
              dt__field_text(root, "evaluated_on"));
     for (; m != NULL; m = m->next) put_mistake(t, m);
     dt__put_text(t, "</div></section>\n");
@@ -66,7 +60,7 @@ static void put_triple(dt__chars *t, const dt__branch *v, bool masks)
     }
     dt__put_text(t, "</div><figcaption>");
     put_error(t, v, masks);
-    dt__page(t, "<small>example %d</small></figcaption></figure>\n", whole(v, "index"));
+    dt__page(t, "<small>example %d</small></figcaption></figure>\n", dt__field_whole(v, "index"));
 }
 
 static void put_images(dt__chars *t, const dt__branch *root)
@@ -77,7 +71,7 @@ static void put_images(dt__chars *t, const dt__branch *root)
     dt__page(t,
              "<p>The worst, some in the middle and the best of %i %s examples.</p>\n"
              "<div class=\"triples\">\n",
-             whole(root, "examples"), dt__field_text(root, "evaluated_on"));
+             dt__field_whole(root, "examples"), dt__field_text(root, "evaluated_on"));
     for (; v != NULL; v = v->next) put_triple(t, v, masks);
     dt__put_text(t, "</div></section>\n");
 }
@@ -108,7 +102,7 @@ static void put_values(dt__chars *t, const dt__branch *root)
 {
     dt__part_of_output(t, root, "examples", "Outputs");
     dt__page(t, "<p>Up to 400 of %i %s examples; on the line, output and target are equal.</p>\n",
-             whole(root, "examples"), dt__field_text(root, "evaluated_on"));
+             dt__field_whole(root, "examples"), dt__field_text(root, "evaluated_on"));
     dt__put_scatter(t, root);
     dt__put_text(t, "</section>\n");
 }
@@ -128,7 +122,7 @@ static void put_labels(dt__chars *t, const dt__branch *root)
              "<p>Of %i %s examples: a label is found where its probability is above one half. "
              "Precision is the share of those found that have it, recall the share of those that "
              "have it that are found.</p>\n",
-             whole(root, "examples"), dt__field_text(root, "evaluated_on"));
+             dt__field_whole(root, "examples"), dt__field_text(root, "evaluated_on"));
     dt__put_text(
         t,
         "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
@@ -139,7 +133,7 @@ static void put_labels(dt__chars *t, const dt__branch *root)
     for (; v != NULL; v = v->next) {
         const double both = dt__field_number(v, "both");
         dt__page(t, "<tr><td>%s</td><td>%i</td><td>%i</td>", dt__field_text(v, "name"),
-                 whole(v, "wanted"), whole(v, "found"));
+                 dt__field_whole(v, "wanted"), dt__field_whole(v, "found"));
         put_share(t, both, dt__field_number(v, "found"));
         put_share(t, both, dt__field_number(v, "wanted"));
         dt__put_text(t, "</tr>\n");
@@ -154,7 +148,7 @@ static void put_errors(dt__chars *t, const dt__branch *root)
     dt__page(t,
              "<p>Errors of the reconstruction of %i %s examples. A limit above 99 %% of the normal "
              "ones finds %p of the anomalous ones.</p>\n",
-             whole(root, "examples"), dt__field_text(root, "evaluated_on"),
+             dt__field_whole(root, "examples"), dt__field_text(root, "evaluated_on"),
              dt__field_number(root, "found"));
     dt__put_text(t,
                  "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
@@ -164,7 +158,8 @@ static void put_errors(dt__chars *t, const dt__branch *root)
                  "<th scope=\"col\">99 %</th><th scope=\"col\">most</th></tr></thead><tbody>\n");
     for (; v != NULL; v = v->next) {
         const dt__branch *q = dt__children(dt__field(v, "quantiles"));
-        dt__page(t, "<tr><td>%s</td><td>%i</td>", dt__field_text(v, "label"), whole(v, "count"));
+        dt__page(t, "<tr><td>%s</td><td>%i</td>", dt__field_text(v, "label"),
+                 dt__field_whole(v, "count"));
         for (; q != NULL; q = q->next) dt__page(t, "<td>%g</td>", dt__number_of(q));
         dt__put_text(t, "</tr>\n");
     }
@@ -227,7 +222,7 @@ void dt__part_samples(dt__chars *t, const dt__page_run *r)
         const dt__branch *line =
             r->samples[n - 1 - (shown > 1 ? i * (n - 1) / (shown - 1) : 0)].root;
         dt__page(t, "<details%r><summary>after update %i (%s)</summary>\n", i == 0 ? " open" : "",
-                 whole(line, "step"), dt__field_text(line, "phase"));
+                 dt__field_whole(line, "step"), dt__field_text(line, "phase"));
         put_sampled(t, dt__field(line, "samples"));
         dt__put_text(t, "</details>\n");
     }

@@ -41,12 +41,6 @@ static void put_scales(dt__chars *t, const dt__branch *side)
     dt__page(t, "<td>%g … %g</td>", dt__number_of(low), dt__number_of(low->next));
 }
 
-static int64_t bytes_of(const dt__branch *layer, const char *name)
-{
-    const double bytes = dt__field_number(layer, name);
-    return dt__whole(bytes);
-}
-
 static void put_layer(dt__chars *t, const dt__branch *layer)
 {
     const dt__branch *weight = dt__field(layer, "weight"), *input = dt__field(layer, "input");
@@ -55,7 +49,7 @@ static void put_layer(dt__chars *t, const dt__branch *layer)
              dt__field_text(weight, "scheme"));
     if (input != NULL) dt__page(t, "<br>input %s", dt__field_text(input, "scheme"));
     dt__page(t, "</small></th><td>%g / %g</td><td>%b</td>", dt__field_number(weight, "bits"),
-             dt__field_number(input, "bits"), bytes_of(layer, "bytes"));
+             dt__field_number(input, "bits"), dt__field_whole(layer, "bytes"));
     put_noise(t, weight);
     put_shares(t, weight);
     put_scales(t, weight);
@@ -74,7 +68,7 @@ void dt__part_layers(dt__chars *t, const dt__page_run *r)
              "<p>Signal to noise compares a tensor with its dequantized codes: 6 dB are one bit. "
              "Clipped are values beyond the range of the codes, dead are code values that occur "
              "nowhere. Measured at update %i on %i training examples.</p>\n",
-             bytes_of(root, "step"), bytes_of(root, "examples"));
+             dt__field_whole(root, "step"), dt__field_whole(root, "examples"));
     dt__put_text(t, "<div class=\"wide\" tabindex=\"0\" role=\"region\" "
                     "aria-label=\"Layers\"><table class=\"layers\"><thead><tr><th scope=\"col\" "
                     "rowspan=\"2\">layer"

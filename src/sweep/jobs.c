@@ -211,7 +211,7 @@ dt_status dt__work_write(const dt__work *w, const char *name, const dt__chars *t
 dt_status dt__work_write_recipe(const dt__work *w, const char *name, const dt_recipe *recipe)
 {
     dt__chars t = { .ctx = w->ctx };
-    dt_status s = dt_recipe_show(recipe, dt__run_collect, &t);
+    dt_status s = dt_recipe_show(recipe, dt__collect, &t);
     if (s == DT_OK) s = dt__work_write(w, name, &t);
     dt__release(w->ctx, t.bytes);
     return s;

@@ -1,18 +1,9 @@
 /* A search as JSON. */
 #include "sweep/search.h"
 
-#include <math.h>
-
 static void put_field(dt__chars *t, const char *name, int64_t value)
 {
     DT__PUT_ALL(t, ", \"", name, "\": ", value);
-}
-
-static void put_cost(dt__chars *t, const char *name, double value)
-{
-    DT__PUT_ALL(t, ", \"", name, "\": ");
-    if (isfinite(value)) dt__put_real(t, value);
-    else dt__put_text(t, "null");
 }
 
 static void put_layer(dt__chars *t, const dt_search_layer *l)
@@ -23,9 +14,9 @@ static void put_layer(dt__chars *t, const dt_search_layer *l)
     put_field(t, "bits", l->bits);
     if (l->group_size >= 0) put_field(t, "group_size", l->group_size);
     put_field(t, "bytes", l->bytes);
-    put_cost(t, "cost", l->cost);
+    dt__put_field(t, "cost", l->cost);
     put_field(t, "uniform_bits", l->uniform_bits);
-    put_cost(t, "uniform_cost", l->uniform_cost);
+    dt__put_field(t, "uniform_cost", l->uniform_cost);
     dt__put_text(t, "}");
 }
 

@@ -90,19 +90,12 @@ static void read_range(dt_sweep *s, dt__swept *k)
     }
 }
 
-/* Whether a path is another one, or a map of `inner` is at `outer`. */
-static bool is_within(const char *inner, const char *outer)
-{
-    const size_t n = strlen(outer);
-    return strncmp(inner, outer, n) == 0 && (inner[n] == 0 || inner[n] == '.');
-}
-
 /* Whether values of the key set `path`, "block.name": by itself, or as maps of the block. */
 static bool sets(const dt__swept *k, const char *path)
 {
     const char *name = strchr(path, '.') + 1;
     if (strcmp(k->path, path) == 0) return true;
-    if (!is_within(path, k->path) || k->value->kind != DT__SEQUENCE) return false;
+    if (!dt__path_lies_in(path, k->path) || k->value->kind != DT__SEQUENCE) return false;
     for (const dt__node *map = k->value->first; map != NULL; map = map->next) {
         if (map->kind == DT__MAP && dt__node_child(map, name, strlen(name)) != NULL) return true;
     }
@@ -125,7 +118,8 @@ static void check_key(dt_sweep *s, const dt__swept *k)
         }
     }
     for (const dt__swept *other = s->key; other < k; other++) {
-        if (!is_within(k->path, other->path) && !is_within(other->path, k->path)) continue;
+        if (!dt__path_lies_in(k->path, other->path) && !dt__path_lies_in(other->path, k->path))
+            continue;
         dt__complain(s->file, k->key, "'%s' and '%s': a value of one would replace the other's",
                      other->path, k->path);
     }

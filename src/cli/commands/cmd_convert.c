@@ -15,7 +15,7 @@ static dt_status find_source(dt_ctx *ctx, const char *word, char path[PATH_MAX])
 {
     struct stat about;
     char folder[PATH_MAX];
-    const bool is_folder = stat(word, &about) == 0 && S_ISDIR(about.st_mode);
+    const bool is_folder = cli_is_folder(word);
     int n = snprintf(folder, PATH_MAX, "%s/checkpoints", word);
     const bool is_run = is_folder && n > 0 && n < PATH_MAX && stat(folder, &about) == 0;
     if (!is_run) n = snprintf(path, PATH_MAX, "%s", word);

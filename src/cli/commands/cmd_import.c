@@ -225,7 +225,7 @@ static int check_folder(const cli_args *args)
 {
     struct stat about;
     const char *from = args->words[0];
-    if (stat(from, &about) != 0 || !S_ISDIR(about.st_mode)) return CLI_DONE;
+    if (!cli_is_folder(from)) return CLI_DONE;
     cli_text recipe = { .used = 0 };
     cli_text_add(&recipe, "%s/recipe.yaml", from);
     if (stat(recipe.text, &about) == 0) {

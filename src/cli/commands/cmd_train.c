@@ -15,12 +15,6 @@ enum { RESUME, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
 static void progress(void *user, const dt_progress *p) { watch_step(user, p); }
 
-static bool is_folder(const char *path)
-{
-    struct stat found;
-    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
-}
-
 /* The folder of the run to resume: RECIPE itself, or the recipe's run.dir. */
 static int find_run(const cli_args *args, dt_ctx *ctx, char dir[CLI_PATH])
 {
@@ -56,7 +50,7 @@ static void quote_dir(const char *dir, char text[2 * CLI_PATH])
 static int check_dir(const cli_args *args, const char *dir)
 {
     static const char key[] = "run.dir=";
-    for (int i = 1; i < args->n_words && is_folder(args->words[0]); i++) {
+    for (int i = 1; i < args->n_words && cli_is_folder(args->words[0]); i++) {
         const char *word = args->words[i];
         if (strncmp(word, key, sizeof key - 1) != 0) continue;
         if (strcmp(word + sizeof key - 1, dir) == 0) continue;
@@ -80,7 +74,7 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
         return cli_fail(args, CLI_FAILED, "%s: %s", path, strerror(errno));
     }
     if (!there) { /* the library begins a run that was killed before it had one */
-        if (!is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
+        if (!cli_is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
         return cli_fail(args, CLI_BAD_FILE, "'%s' has no run to resume: there is no %s", dir, path);
     }
     quote_dir(dir, in_dir);
@@ -118,7 +112,7 @@ static int refuse_folder(const cli_args *args)
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     if (args->option[RESUME] != NULL) return read_resumed(args, ctx, out);
-    if (is_folder(args->words[0])) {
+    if (cli_is_folder(args->words[0])) {
         return refuse_folder(args);
     }
     return cli_read_recipe(args, ctx, 0, false, out);

@@ -74,7 +74,7 @@ static dt_status take(const dt__shards *s, dt__own_experts *e, dt_tensor **from,
     *from = NULL;
     *out = grad;
     if (grad != NULL) e->given = true;
-    if (grad != NULL && dt__is_own_gradient(grad)) return DT_OK;
+    if (grad != NULL && dt__is_own(grad)) return DT_OK;
     const dt_status status = dt_tensor_create(s->ctx, DT_F32, e->x->rank, e->x->dims, out);
     if (status == DT_OK && grad != NULL) dt__copy_tensor(grad, *out);
     dt_tensor_free(grad);

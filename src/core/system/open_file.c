@@ -60,6 +60,18 @@ static dt_status check(dt_ctx *ctx, const char *path, int descriptor, int64_t *s
     return dt_fail(ctx, DT_ERR_IO, "'%s': a device; expected a file", path);
 }
 
+bool dt__exists(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0;
+}
+
+bool dt__is_folder(const char *path)
+{
+    struct stat about;
+    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
+}
+
 dt_status dt__check_fetched(dt_ctx *ctx, const char *path, const void *bytes, size_t n)
 {
     const size_t m = sizeof DT__LFS_POINTER - 1;

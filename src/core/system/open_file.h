@@ -10,6 +10,9 @@
  * take for data. */
 dt_status dt__check_fetched(dt_ctx *ctx, const char *path, const void *bytes, size_t n);
 
+/* Whether something lies at a path; whether a folder does. */
+bool dt__exists(const char *path);
+bool dt__is_folder(const char *path);
 /* Opens a regular file, or a pipe into which somebody writes, and says its size, -1 of a pipe.
  * Errors: IO, also of folders, of devices, which may have no end, and of pipes without a writer,
  * which would block for ever. */

@@ -6,6 +6,11 @@
 #include <string.h>
 
 /* ASCII alone, in every locale. */
+static inline bool dt__is_digit(char c) { return c >= '0' && c <= '9'; }
+static inline bool dt__is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 static inline char dt__small_letter(char c)
 {
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
@@ -29,6 +34,13 @@ static inline bool dt__ends_in_of(const char *name, size_t n, const char *ending
 static inline bool dt__ends_in(const char *name, const char *ending)
 {
     return dt__ends_in_of(name, strlen(name), ending);
+}
+
+/* Whether a name is `ending`, or ends in it, in these very letters. */
+static inline bool dt__has_end(const char *name, const char *ending)
+{
+    const size_t n = strlen(name), m = strlen(ending);
+    return n >= m && strcmp(name + n - m, ending) == 0;
 }
 
 #endif

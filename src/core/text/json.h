@@ -75,6 +75,10 @@ void dt__put_quoted(dt__chars *t, const char *text);
 void dt__put_quoted_bytes(dt__chars *t, const char *text, size_t bytes); /* UTF-8; NUL is allowed */
 void dt__put_integer(dt__chars *t, int64_t value);
 void dt__put_real(dt__chars *t, double value); /* finite */
+/* Of an object with a field before: `, "name": value`, null where it is not finite. */
+void dt__put_field(dt__chars *t, const char *name, double value);
+/* dt_write to a dt__chars. NOMEM. */
+dt_status dt__collect(void *chars, const char *text, size_t bytes);
 /* Writes `,` unless *first, the flag of a list or object before its first element. */
 void dt__put_comma(dt__chars *t, bool *first);
 /* Whether element i of n is there, after writing the `,` between it and the one before. */

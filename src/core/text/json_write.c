@@ -4,6 +4,7 @@
 #include "core/text/json.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -65,6 +66,19 @@ void dt__put_fragments(dt__chars *t, int n, const dt__fragment *all)
         else if (p->is_real) dt__put_real(t, p->real);
         else dt__put_integer(t, p->integer);
     }
+}
+
+void dt__put_field(dt__chars *t, const char *name, double value)
+{
+    DT__PUT_ALL(t, ", \"", name, "\": ");
+    if (isfinite(value)) dt__put_real(t, value);
+    else dt__put_text(t, "null");
+}
+
+dt_status dt__collect(void *chars, const char *text, size_t bytes)
+{
+    dt__put(chars, text, bytes);
+    return ((dt__chars *)chars)->failed ? DT_ERR_NOMEM : DT_OK;
 }
 
 void dt__put_comma(dt__chars *t, bool *first)

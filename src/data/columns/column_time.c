@@ -7,6 +7,7 @@
  * format has the directives of strptime, with %f for a fraction of a second and %z for a zone;
  * names are English. A text without a zone is read as in UTC. */
 #include "data/columns/columns.h"
+#include "core/text/ending.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -60,14 +61,12 @@ typedef struct said {
     const char *wrong;
 } said;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* From `fewest` to `most` digits. */
 static bool take(said *s, int fewest, int most, int64_t *out)
 {
     int n = 0;
     *out = 0;
-    while (n < most && s->at < s->end && is_digit(*s->at)) {
+    while (n < most && s->at < s->end && dt__is_digit(*s->at)) {
         *out = 10 * *out + (*s->at++ - '0');
         n++;
     }
@@ -84,7 +83,7 @@ static bool next_is(said *s, char c)
 static int64_t digits_ahead(const said *s)
 {
     const char *c = s->at;
-    while (c < s->end && is_digit(*c)) c++;
+    while (c < s->end && dt__is_digit(*c)) c++;
     return c - s->at;
 }
 
@@ -92,8 +91,8 @@ static int64_t digits_ahead(const said *s)
 static bool take_fraction(said *s, double *out)
 {
     double unit = 1, sum = 0;
-    if (s->at == s->end || !is_digit(*s->at)) return false;
-    for (; s->at < s->end && is_digit(*s->at); s->at++) {
+    if (s->at == s->end || !dt__is_digit(*s->at)) return false;
+    for (; s->at < s->end && dt__is_digit(*s->at); s->at++) {
         if (unit == 1e15) continue; /* as many digits as a double tells apart */
         sum = 10 * sum + (*s->at - '0');
         unit *= 10;

@@ -115,8 +115,6 @@ static float draw(dt__dice *d, range r)
     return r.low + (r.high - r.low) * dt__unit_f32(dt__roll(d));
 }
 
-static int below(dt__dice *d, int n) { return (int)(((uint64_t)dt__roll(d) * (uint64_t)n) >> 32); }
-
 /* ---- drawing ------------------------------------------------------------------------------ */
 
 typedef struct point {
@@ -235,7 +233,7 @@ static void draw_digit(uint64_t key, uint64_t image, const sheet *s)
     dt__dice d = dt__dice_of(key, image);
     float near[PIXELS];
     for (int i = 0; i < PIXELS; i++) near[i] = FAR;
-    const int digit = below(&d, DIGITS), style = below(&d, styles[digit]);
+    const int digit = dt__roll_below(&d, DIGITS), style = dt__roll_below(&d, styles[digit]);
     pen p = { .near = near };
     take_pen(&d, &p);
     for (int i = 0; i < DT__COUNT_OF(strokes); i++) {

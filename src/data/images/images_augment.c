@@ -43,8 +43,6 @@ dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options
 
 static float both_ways(uint32_t word) { return 2 * dt__unit_f32(word) - 1; }
 
-static int64_t below(uint32_t word, int64_t n) { return (int64_t)((word * (uint64_t)n) >> 32); }
-
 dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
                          int64_t place)
 {
@@ -57,10 +55,10 @@ dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint6
     c.offset = 0.5F - 0.5F * c.gain + (float)a->brightness * both_ways(word[1]);
     if (!((double)dt__unit_f32(word[3]) < a->erasing)) return c;
     dt__philox(key, (uint64_t)place | THIRD_BLOCK, corner);
-    c.height = 1 + below(corner[0], dt__max_i64(1, d->height / 2));
-    c.width = 1 + below(corner[1], dt__max_i64(1, d->width / 2));
-    c.top = below(corner[2], d->height - c.height + 1);
-    c.left = below(corner[3], d->width - c.width + 1);
+    c.height = 1 + dt__below(corner[0], dt__max_i64(1, d->height / 2));
+    c.width = 1 + dt__below(corner[1], dt__max_i64(1, d->width / 2));
+    c.top = dt__below(corner[2], d->height - c.height + 1);
+    c.left = dt__below(corner[3], d->width - c.width + 1);
     return c;
 }
 

@@ -24,8 +24,6 @@ dt_status dt__images_check_mixture(const dt_dataset *d, const dt_augment_options
                    "loader: augment.mixup and cutmix are for images whose targets are classes");
 }
 
-static int64_t below(uint32_t word, int64_t n) { return (int64_t)((word * (uint64_t)n) >> 32); }
-
 /* `word` gets the block of the attempt that succeeded. */
 static double draw_share(double alpha, uint64_t key, uint64_t block, uint32_t word[4])
 {
@@ -50,8 +48,8 @@ dt__mixture dt__mixture_of(const dt_dataset *d, const dt_augment_options *a, uin
     if (!cuts) return m;
     m.height = (int64_t)((double)d->height * sqrt(1 - share));
     m.width = (int64_t)((double)d->width * sqrt(1 - share));
-    m.top = below(word[2], d->height - m.height + 1);
-    m.left = below(word[3], d->width - m.width + 1);
+    m.top = dt__below(word[2], d->height - m.height + 1);
+    m.left = dt__below(word[3], d->width - m.width + 1);
     m.share = 1 - (float)(m.height * m.width) / (float)(d->height * d->width);
     return m;
 }

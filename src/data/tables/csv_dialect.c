@@ -6,6 +6,7 @@
  * Decimal sign: a comma if a field has one where thousands cannot have it, as in 1,5 or 1.234,5.
  * Where commas may be either, the option decides. */
 #include "core/text/byte_mark.h"
+#include "core/text/ending.h"
 #include "core/text/json.h"
 #include "core/text/utf8.h"
 #include "data/tables/csv_reader.h"
@@ -207,8 +208,6 @@ typedef struct signs {
     char example[4][16]; /* the first field of each count */
 } signs;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 static void count(signs *s, int which, const dt__csv_field *f)
 {
     int64_t *const counts[] = { &s->comma, &s->point, &s->either_comma, &s->either_point };
@@ -229,7 +228,7 @@ static void look_at_field(const dt__csv_field *f, signs *s)
             commas += *c == ',';
             points += *c == '.';
             last = c;
-        } else if (is_digit(*c)) {
+        } else if (dt__is_digit(*c)) {
             digits++;
         } else {
             return;
@@ -380,8 +379,8 @@ dt_csv_form dt__csv_form(const dt__csv *c)
 static bool is_comment(const char *sign)
 {
     const char c = sign[0];
-    return c > ' ' && c < 127 && sign[1] == 0 && strchr("\"'.,;|+-?", c) == NULL && !is_digit(c) &&
-           (c < 'A' || (c > 'Z' && c < 'a' && c != '_') || c > 'z');
+    return c > ' ' && c < 127 && sign[1] == 0 && strchr("\"'.,;|+-?", c) == NULL &&
+           !dt__is_digit(c) && (c < 'A' || (c > 'Z' && c < 'a' && c != '_') || c > 'z');
 }
 
 static dt_status find_form(dt__csv_reader *r)
@@ -433,10 +432,10 @@ bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char 
             digits = 0;
             continue;
         }
-        if (whole && groups > 0 && !is_digit(c) && digits != 3) return false;
-        whole = whole && (is_digit(c) || c == '-' || c == '+' || c == ' ');
+        if (whole && groups > 0 && !dt__is_digit(c) && digits != 3) return false;
+        whole = whole && (dt__is_digit(c) || c == '-' || c == '+' || c == ' ');
         if (c == '.' && r->decimal != '.') return false;
-        digits += is_digit(c);
+        digits += dt__is_digit(c);
         to[(*n)++] = c == r->decimal ? '.' : c;
     }
     return !(whole && groups > 0 && digits != 3);

@@ -7,6 +7,7 @@
  * power of ten up to 22 are one exact operation; all others are read by the C library. Digits are
  * read eight at a time [the idea of Lemire, "Number parsing at a gigabyte per second", 2021]. */
 #include "data/tables/decimal.h"
+#include "core/text/ending.h"
 
 #include <math.h>
 #include <stdint.h>
@@ -35,13 +36,11 @@ typedef struct decimal {
     int64_t exponent;                /* of the last digit of w */
 } decimal;
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* Digits from `at` on; in a fraction each one that w takes lowers the exponent. */
 static const char *take_digits(const char *at, const char *end, bool fraction, decimal *d)
 {
     const uint64_t room = UINT64_C(1000000000000000000); /* 10^18 */
-    for (; at < end && is_digit(*at); at++) {
+    for (; at < end && dt__is_digit(*at); at++) {
         if (d->w < room) {
             d->w = 10 * d->w + (uint64_t)(*at - '0');
             d->exponent -= fraction;
@@ -60,9 +59,9 @@ static const char *take_exponent(const char *at, const char *end, decimal *d)
     c++;
     const bool negative = c < end && *c == '-';
     if (c < end && (*c == '-' || *c == '+')) c++;
-    if (c == end || !is_digit(*c)) return at;
+    if (c == end || !dt__is_digit(*c)) return at;
     int64_t exponent = 0;
-    for (; c < end && is_digit(*c); c++) {
+    for (; c < end && dt__is_digit(*c); c++) {
         if (exponent < FAR) exponent = 10 * exponent + (*c - '0');
     }
     d->exponent += negative ? -exponent : exponent;
@@ -178,7 +177,7 @@ static const uint64_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000
 /* Appends all digits at `at` to w, which overflows where they are many. */
 static const char *take_long_run(const char *at, const char *end, uint64_t *w)
 {
-    for (; at < end && is_digit(*at); at++) *w = 10 * *w + (uint64_t)(*at - '0');
+    for (; at < end && dt__is_digit(*at); at++) *w = 10 * *w + (uint64_t)(*at - '0');
     return at;
 }
 
@@ -191,7 +190,7 @@ static inline const char *take_run(const char *at, const char *end, uint64_t *w)
     if (n == 0) return at;
     *w = *w * tens[n] + value_of_eight(v << (64 - 8 * n));
     at += n;
-    return n == 8 && is_digit(*at) ? take_long_run(at, end, w) : at;
+    return n == 8 && dt__is_digit(*at) ? take_long_run(at, end, w) : at;
 }
 
 /* NULL: another form. */

@@ -50,6 +50,7 @@ dt__c_name dt__c_out(dt__c_program *p, const dt_trace_call *c, int i);
 /* Their extents. */
 int dt__c_rank(const dt__c_program *p, int64_t value);
 int64_t dt__c_dim(const dt__c_program *p, int64_t value, int d);
+const dt_trace_value *dt__c_value_at(const dt__c_program *p, int64_t v);
 int64_t dt__c_count(const dt__c_program *p, int64_t value);
 /* Memory of the call alone, as a pointer to `type` ("float"): n elements of `size` bytes. */
 dt__c_name dt__c_scratch(dt__c_program *p, const dt_trace_call *c, const char *type, int64_t n,

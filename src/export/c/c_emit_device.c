@@ -2,6 +2,7 @@
 #include "export/c/c_device.h"
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
+#include "export/trace/trace.h"
 #include "ops/device/device_functions.h"
 
 #include <math.h>
@@ -9,11 +10,6 @@
 #include <string.h>
 
 enum { X, WEIGHT };
-
-static const dt_trace_value *value(const dt__c_program *p, int64_t v)
-{
-    return dt_trace_value_at(p->trace, v);
-}
 
 /* Channels, rows and columns; of what is no image, elements and 1. */
 static void extents(const dt__c_program *p, int64_t v, int64_t out[3])
@@ -49,7 +45,7 @@ static void emit_linear(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, product);
     p->integer_products++;
     const dt__c_name x = dt__c_value(p, c->in[X].value);
-    const int zero = value(p, c->in[X].value)->zero_point;
+    const int zero = dt__c_value_at(p, c->in[X].value)->zero_point;
     if (bits == 8) { /* CMSIS-NN has none of 4 bits with a scale for each output */
         dt__c_begin_cmsis(p, "cmsis_linear_i8", (size_t)n * sizeof(int32_t));
         dt__c_line(p, "bad |= cmsis_linear_i8(&w%lld, %s, %d, %lld, room, %s);", (long long)p->at,
@@ -87,7 +83,7 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in
                    option_of(p, c, "stride", 0), option_of(p, c, "stride", 1),
                    option_of(p, c, "padding", 0), option_of(p, c, "padding", 1),
                    option_of(p, c, "dilation", 0), option_of(p, c, "dilation", 1),
-                   value(p, c->in[X].value)->zero_point);
+                   dt__c_value_at(p, c->in[X].value)->zero_point);
 }
 
 /* A product at each output position of each group, of what the kernel reads there. */
@@ -187,7 +183,7 @@ static dt__coding_range range_of(const dt_trace_value *v)
  * beside a result that is no image it is repeated to all of the result's elements. */
 static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, int64_t in[3])
 {
-    const dt_trace_value *v = value(p, c->in[i].value), *y = value(p, c->out[0]);
+    const dt_trace_value *v = dt__c_value_at(p, c->in[i].value), *y = dt__c_value_at(p, c->out[0]);
     const bool image = dt__c_is_image(p->trace, c->out[0]);
     const float *x = dt__values(v->tensor);
     int64_t dims[DT_MAX_RANK], own[DT_MAX_RANK], n = 1;
@@ -224,7 +220,7 @@ static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, i
 static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
 {
     int64_t in[3], out[3];
-    const bool constant = value(p, c->in[i].value)->kind == DT_VALUE_CONSTANT;
+    const bool constant = dt__c_value_at(p, c->in[i].value)->kind == DT_VALUE_CONSTANT;
     extents(p, c->out[0], out);
     if (!constant) extents(p, c->in[i].value, in);
     const dt__c_name x = constant ? constant_of(p, c, i, in) : dt__c_value(p, c->in[i].value);
@@ -243,8 +239,9 @@ static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
 
 static bool make_pair(dt__c_program *p, const dt_trace_call *c, dt__device_add *by)
 {
-    const float a = value(p, c->in[0].value)->scale, b = value(p, c->in[1].value)->scale;
-    const float y = value(p, c->out[0])->scale;
+    const float a = dt__c_value_at(p, c->in[0].value)->scale,
+                b = dt__c_value_at(p, c->in[1].value)->scale;
+    const float y = dt__c_value_at(p, c->out[0])->scale;
     const bool mul = strcmp(c->op->name, "device_mul") == 0;
     *by = (dt__device_add){ .minus = false };
     if (strcmp(c->op->name, "device_prelu") == 0) {
@@ -262,7 +259,7 @@ static bool make_pair(dt__c_program *p, const dt_trace_call *c, dt__device_add *
 
 static void emit_pair(dt__c_program *p, const dt_trace_call *c)
 {
-    const dt__coding_range y = range_of(value(p, c->out[0]));
+    const dt__coding_range y = range_of(dt__c_value_at(p, c->out[0]));
     dt__device_add by;
     int least, most;
     if (!make_pair(p, c, &by)) return;
@@ -272,9 +269,9 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
                    "static const device_pair s%lld = { /* zeros; a, b, y: multiplier and shift; "
                    "clamps */\n"
                    "    %d, %d, %d, %d, %d, %d, %d, %d, %d, %d, %d\n};\n",
-                   (long long)p->at, value(p, c->in[0].value)->zero_point,
-                   value(p, c->in[1].value)->zero_point, y.zero, by.a.m, by.a.shift, by.b.m,
-                   by.b.shift, by.y.m, by.y.shift, least, most);
+                   (long long)p->at, dt__c_value_at(p, c->in[0].value)->zero_point,
+                   dt__c_value_at(p, c->in[1].value)->zero_point, y.zero, by.a.m, by.a.shift,
+                   by.b.m, by.b.shift, by.y.m, by.y.shift, least, most);
     const dt__c_name a = operand_of(p, c, 0), b = operand_of(p, c, 1), to = dt__c_out(p, c, 0);
     const long long n = (long long)dt__c_count(p, c->out[0]);
     const char *kind = c->op->name + strlen("device_");
@@ -296,8 +293,8 @@ static void emit_table(dt__c_program *p, const dt_trace_call *c)
     char name[24];
     const dt_device_table_options o = { (int)dt__c_int(c, "function", 0),
                                         *(const double *)dt__c_field(c, "slope") };
-    dt__device_table_make(&o, range_of(value(p, c->in[X].value)), range_of(value(p, c->out[0])),
-                          &table);
+    dt__device_table_make(&o, range_of(dt__c_value_at(p, c->in[X].value)),
+                          range_of(dt__c_value_at(p, c->out[0])), &table);
     snprintf(name, sizeof name, "t%lld", (long long)p->at);
     dt__c_signed_bytes(p, name, dt__device_function_names[o.function], table.code, 256);
     dt__c_want(p, "device_lookup");
@@ -315,7 +312,7 @@ static bool means_of(const dt_trace_value *x, const dt_trace_call *c, int64_t of
     const dt_ints *dims = dt__c_field(c, "dims");
     bool over[DT_MAX_RANK] = { false }, began = false, ended = false;
     if (x->rank < 2 || x->rank > 4) return false;
-    for (int i = 0; i < dims->n; i++) over[dt__c_axis(dims->v[i], x->rank)] = true;
+    for (int i = 0; i < dims->n; i++) over[dt__trace_axis(dims->v[i], x->rank)] = true;
     of[0] = of[1] = of[2] = 1;
     for (int i = 1; i < x->rank; i++) {
         const int d = orders[x->rank - 1][i];
@@ -340,9 +337,9 @@ static bool takes_mean(const dt_trace *t, const dt_trace_call *c, char *why, siz
 static void emit_mean(dt__c_program *p, const dt_trace_call *c)
 {
     int64_t of[3] = { 1, 1, 1 };
-    const dt__coding_range x = range_of(value(p, c->in[X].value));
-    const dt__coding_range y = range_of(value(p, c->out[0]));
-    means_of(value(p, c->in[X].value), c, of);
+    const dt__coding_range x = range_of(dt__c_value_at(p, c->in[X].value));
+    const dt__coding_range y = range_of(dt__c_value_at(p, c->out[0]));
+    means_of(dt__c_value_at(p, c->in[X].value), c, of);
     const dt__multiplier by = dt__device_mean_make(x.scale, y.scale, of[1]);
     dt__c_want(p, "device_mean");
     dt__c_constant(p,
@@ -371,7 +368,7 @@ static bool emit_plain_pool(dt__c_program *p, const dt_trace_call *c)
     if (max || !pads || !dt__c_flag(c, "count_include_pad")) return false;
     dt__c_want(p, "device_average_padded");
     dt__c_line(p, "device_average_padded(&s%lld, %d, %s, %s);", (long long)p->at,
-               value(p, c->in[X].value)->zero_point, x.text, dt__c_out(p, c, 0).text);
+               dt__c_value_at(p, c->in[X].value)->zero_point, x.text, dt__c_out(p, c, 0).text);
     return true;
 }
 
@@ -418,7 +415,7 @@ static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t n = dt__c_dim(p, c->in[X].value, -1);
     dt__device_softmax s;
-    if (!dt__device_softmax_make((double)value(p, c->in[X].value)->scale, &s)) {
+    if (!dt__device_softmax_make((double)dt__c_value_at(p, c->in[X].value)->scale, &s)) {
         dt__c_fail(p, dt_fail(p->ctx, DT_ERR_NUMERIC,
                               "export: %s: the scale of its operand is "
                               "too small",
@@ -465,7 +462,7 @@ static void emit_permute(dt__c_program *p, const dt_trace_call *c)
 /* Parts side by side: of each of `rows` rows of the result `n` codes from `first` on. */
 static void emit_concat(dt__c_program *p, const dt_trace_call *c)
 {
-    const int64_t y = c->out[0], dim = dt__c_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
+    const int64_t y = c->out[0], dim = dt__trace_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
     int64_t out[3], first = 0;
     extents(p, y, out);
     const bool image = dt__c_is_image(p->trace, y);
@@ -515,7 +512,7 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
     dt__c_want(p, "device_place");
     const double outside = *(const double *)dt__c_field(c, "value");
     dt__c_line(p, "memset(%s, %d, %lld);", y.text,
-               dt__device_code(outside, range_of(value(p, c->in[X].value))),
+               dt__device_code(outside, range_of(dt__c_value_at(p, c->in[X].value))),
                (long long)dt__c_count(p, c->out[0]));
     dt__c_line(p, "device_place(%s, %lld, %lld, %lld, %s + %lld);",
                dt__c_value(p, c->in[X].value).text, (long long)in[1], (long long)(in[2] * in[0]),
@@ -528,10 +525,9 @@ static bool cut_of(const dt_trace_value *x, const dt_trace_call *c, int64_t rang
     const dt_ints *dims = dt__c_field(c, "dims"), *steps = dt__c_field(c, "steps");
     const dt_ints *starts = dt__c_field(c, "starts"), *stops = dt__c_field(c, "stops");
     if (dims->n != 1 || (steps->n > 0 && steps->v[0] != 1) || x->rank > 4) return false;
-    range[0] = dt__c_axis(dims->v[0], x->rank);
+    range[0] = dt__trace_axis(dims->v[0], x->rank);
     for (int i = 0; i < 2; i++) {
-        const int64_t n = x->extent[range[0]].size, at = i == 0 ? starts->v[0] : stops->v[0];
-        range[1 + i] = dt__max_i64(0, dt__min_i64(n, at < 0 ? at + n : at));
+        range[1 + i] = dt__bound_in(i == 0 ? starts->v[0] : stops->v[0], x->extent[range[0]].size);
     }
     return range[0] > 0;
 }
@@ -548,7 +544,7 @@ static void emit_slice(dt__c_program *p, const dt_trace_call *c)
 {
     int64_t in[3], range[3] = { 0 };
     extents(p, c->in[X].value, in);
-    cut_of(value(p, c->in[X].value), c, range);
+    cut_of(dt__c_value_at(p, c->in[X].value), c, range);
     const bool image = dt__c_is_image(p->trace, c->in[X].value);
     const bool line = image && dt__c_rank(p, c->in[X].value) == 3;
     const int64_t d = range[0] == 1 ? 1 : line ? 3 : range[0]; /* channels, rows, columns */

@@ -10,6 +10,7 @@
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
+#include "export/trace/trace.h"
 
 #include "kernels/attention_args.h"
 #include "kernels/products/panels.h"
@@ -67,7 +68,7 @@ static bool runs_along_length(const dt_trace *t, const dt_trace_call *c)
     const dt_trace_value *x = value_at(t, c->in[0].value);
     int dim = x->rank - 1;
     for (const dt_key *k = c->op->keys; k != NULL && k->name != NULL; k++) {
-        if (strcmp(k->name, "dim") == 0) dim = dt__c_axis(dt__c_int(c, "dim", 0), x->rank);
+        if (strcmp(k->name, "dim") == 0) dim = dt__trace_axis(dt__c_int(c, "dim", 0), x->rank);
     }
     if (strcmp(c->op->name, "softmax") != 0 && strcmp(c->op->name, "log_softmax") != 0) {
         return false;

@@ -4,6 +4,7 @@
 #include "export/c/c_views.h"
 
 #include "core/tensor.h"
+#include "export/trace/trace.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -116,7 +117,7 @@ static void emit_group_norm(dt__c_program *p, const dt_trace_call *c)
 static void emit_softmax(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t x = c->in[X].value;
-    const int rank = dt__c_rank(p, x), dim = dt__c_axis(dt__c_int(c, "dim", 0), rank);
+    const int rank = dt__c_rank(p, x), dim = dt__trace_axis(dt__c_int(c, "dim", 0), rank);
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < dim; d++) outer *= dt__c_dim(p, x, d);
     for (int d = dim + 1; d < rank; d++) inner *= dt__c_dim(p, x, d);

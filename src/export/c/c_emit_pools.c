@@ -160,7 +160,7 @@ static void reduced(const dt__c_program *p, const dt_trace_call *c, bool *over)
     const dt_ints *dims = dt__c_ints(c, "dims");
     const int rank = dt__c_rank(p, c->in[0].value);
     for (int d = 0; d < rank; d++) over[d] = dims->n == 0;
-    for (int i = 0; i < dims->n; i++) over[dt__c_axis(dims->v[i], rank)] = true;
+    for (int i = 0; i < dims->n; i++) over[dt__trace_axis(dims->v[i], rank)] = true;
 }
 
 static void emit_sum(dt__c_program *p, const dt_trace_call *c)
@@ -179,7 +179,7 @@ static void emit_global(dt__c_program *p, const dt_trace_call *c)
 static void emit_max(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t x = c->in[0].value;
-    const int rank = dt__c_rank(p, x), dim = dt__c_axis(dt__c_int(c, "dim", 0), rank);
+    const int rank = dt__c_rank(p, x), dim = dt__trace_axis(dt__c_int(c, "dim", 0), rank);
     const dt__c_name in = dt__c_in(p, c, 0), out = dt__c_out(p, c, 0);
     int64_t outer = 1, inner = 1;
     for (int d = 0; d < dim; d++) outer *= dt__c_dim(p, x, d);

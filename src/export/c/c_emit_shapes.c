@@ -1,6 +1,7 @@
 /* Format c: ops that move elements. Views that lie where their operand lies need no statement. */
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
+#include "export/trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,7 +66,7 @@ static void emit_view(dt__c_program *p, const dt_trace_call *c)
 static void emit_concat(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t y = c->out[0];
-    const int dim = dt__c_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
+    const int dim = dt__trace_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
     int64_t strides[DT_MAX_RANK], own[DT_MAX_RANK], at = 0;
     for (int i = 0; i < c->n_in; i++) {
         const int64_t x = c->in[i].value;

@@ -1,12 +1,10 @@
 /* Names of a stranger's model in C text: identifiers and comments. */
 #include "core/text/row_named.h"
+#include "core/text/ending.h"
 #include "export/c/c_program.h"
 #include "export/c/c_texts.h"
 
 #include <string.h>
-
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /* Words that C or C++ keeps for itself, as far as somebody may call a model so. */
 static bool is_reserved(const char *name)
@@ -44,7 +42,7 @@ void dt__c_identifier(const char *from, char to[DT__C_NAME])
 {
     size_t n = 0;
     for (; *from != '\0' && n + 2 < DT__C_NAME; from++) {
-        if (is_letter(*from) || (is_digit(*from) && n > 0)) to[n++] = *from;
+        if (dt__is_letter(*from) || (dt__is_digit(*from) && n > 0)) to[n++] = *from;
         else if (n > 0 && to[n - 1] != '_') to[n++] = '_';
     }
     while (n > 0 && to[n - 1] == '_') n--;

@@ -11,11 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const dt_trace_value *value_of(const dt__c_program *p, int64_t v)
-{
-    return dt_trace_value_at(p->trace, v);
-}
-
 /* Whether the result has the elements of operand 0 from `offset` on, in order. */
 static bool is_view(const dt__c_program *p, const dt_trace_call *c, int64_t *offset)
 {
@@ -43,7 +38,7 @@ static bool ends_here(const dt__c_program *p, int64_t v, int64_t call)
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
         const dt__c_place *other = &p->place[i];
         if (other->home != DT__C_BLOCK || other->index != at->index) continue;
-        if (overlaps(p, i, at->offset, dt__c_count(p, v)) && value_of(p, i)->last > call) {
+        if (overlaps(p, i, at->offset, dt__c_count(p, v)) && dt__c_value_at(p, i)->last > call) {
             return false;
         }
     }
@@ -94,14 +89,14 @@ static bool reads_first(const dt__c_program *p, const dt_trace_call *c)
 
 static int64_t first_of(const dt__c_program *p, int64_t v)
 {
-    const dt_trace_value *of = value_of(p, v);
+    const dt_trace_value *of = dt__c_value_at(p, v);
     const dt_trace_call *c = dt_trace_call_at(p->trace, of->first);
     return c != NULL && reads_first(p, c) ? DT__C_WRITES(of->first) : DT__C_READS(of->first);
 }
 
 static int64_t last_of(const dt__c_program *p, int64_t v)
 {
-    const dt_trace_value *of = value_of(p, v);
+    const dt_trace_value *of = dt__c_value_at(p, v);
     const dt_trace_call *c = dt_trace_call_at(p->trace, of->last);
     const bool early = c != NULL && c->in[0].value == v && reads_first(p, c);
     return early ? DT__C_READS(of->last) : DT__C_WRITES(of->last);
@@ -117,7 +112,7 @@ static void lengthen(dt__c_program *p, int64_t v)
 
 static void give_block(dt__c_program *p, int64_t v)
 {
-    const dt_trace_value *of = value_of(p, v);
+    const dt_trace_value *of = dt__c_value_at(p, v);
     dt__c_block b = { .n = dt__c_count(p, v),
                       .size = of->coded ? 1 : dt_dtype_size(of->dtype),
                       .value = v,
@@ -166,7 +161,7 @@ static bool is_made_after(const dt__c_program *p, int64_t block, int64_t call)
 {
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
         const dt__c_place *at = &p->place[i];
-        if (at->home == DT__C_BLOCK && at->index == block && value_of(p, i)->first > call) {
+        if (at->home == DT__C_BLOCK && at->index == block && dt__c_value_at(p, i)->first > call) {
             return true;
         }
     }
@@ -177,7 +172,7 @@ static bool is_read_after(const dt__c_program *p, int64_t block, int64_t call)
 {
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
         const dt__c_place *at = &p->place[i];
-        if (at->home == DT__C_BLOCK && at->index == block && value_of(p, i)->last > call) {
+        if (at->home == DT__C_BLOCK && at->index == block && dt__c_value_at(p, i)->last > call) {
             return true;
         }
     }
@@ -213,7 +208,8 @@ static void join(dt__c_program *p, const dt_trace_call *c)
     for (int i = 0; i < c->n_in; i++) {
         const int64_t v = c->in[i].value, n = dt__c_count(p, v);
         if (c->in[i].quant == NULL && n > 0 && fills(p, v) && reads_once(c, v) &&
-            p->place[v].index != to && may_move(p, p->place[v].index, to, value_of(p, y)->first)) {
+            p->place[v].index != to &&
+            may_move(p, p->place[v].index, to, dt__c_value_at(p, y)->first)) {
             move_block(p, p->place[v].index, to, offset);
         }
         offset += n;
@@ -227,7 +223,7 @@ static void place_given(dt__c_program *p)
     const int64_t *in;
     const int n = dt_trace_inputs(p->trace, &in);
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
-        const dt_trace_value *v = value_of(p, i);
+        const dt_trace_value *v = dt__c_value_at(p, i);
         if (v->tensor != NULL) p->place[i] = (dt__c_place){ DT__C_TABLE, i, 0 };
     }
     for (int i = 0; i < n; i++) p->place[in[i]] = (dt__c_place){ DT__C_INPUT, i, 0 };

@@ -64,6 +64,11 @@ int64_t dt__c_dim(const dt__c_program *p, int64_t value, int d)
     return dt_extent_at(v->extent[d < 0 ? v->rank + d : d], 1, p->length);
 }
 
+const dt_trace_value *dt__c_value_at(const dt__c_program *p, int64_t v)
+{
+    return dt_trace_value_at(p->trace, v);
+}
+
 int64_t dt__c_count(const dt__c_program *p, int64_t value)
 {
     return dt_trace_count(dt_trace_value_at(p->trace, value), 1, p->length);

@@ -1,5 +1,6 @@
 /* Format c: options by their keys, and the geometry of views. */
 #include "export/c/c_views.h"
+#include "export/trace/trace.h"
 
 #include <string.h>
 
@@ -27,8 +28,6 @@ bool dt__c_flag(const dt_trace_call *c, const char *key)
 
 const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key) { return dt__c_field(c, key); }
 
-int dt__c_axis(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
-
 static void whole(const dt__c_program *p, int64_t value, dt__c_view *v)
 {
     int64_t step = 1;
@@ -40,20 +39,14 @@ static void whole(const dt__c_program *p, int64_t value, dt__c_view *v)
     }
 }
 
-static int64_t inside(int64_t index, int64_t extent)
-{
-    if (index < 0) index += extent;
-    return dt__max_i64(0, dt__min_i64(index, extent));
-}
-
 static void cut(const dt_trace_call *c, dt__c_view *v)
 {
     const dt_ints *dims = dt__c_ints(c, "dims"), *starts = dt__c_ints(c, "starts");
     const dt_ints *stops = dt__c_ints(c, "stops"), *steps = dt__c_ints(c, "steps");
     for (int i = 0; i < dims->n; i++) {
-        const int d = dt__c_axis(dims->v[i], v->rank);
-        const int64_t start = inside(starts->v[i], v->dims[d]);
-        const int64_t length = inside(stops->v[i], v->dims[d]) - start;
+        const int d = dt__trace_axis(dims->v[i], v->rank);
+        const int64_t start = dt__bound_in(starts->v[i], v->dims[d]);
+        const int64_t length = dt__bound_in(stops->v[i], v->dims[d]) - start;
         const int64_t step = steps->n > 0 ? steps->v[i] : 1;
         v->dims[d] = length > 0 ? (length - 1) / step + 1 : 0;
         if (length > 0) v->offset += start * v->strides[d];
@@ -66,7 +59,7 @@ static void reorder(const dt_trace_call *c, dt__c_view *v)
     const dt__c_view x = *v;
     const dt_ints *dims = dt__c_ints(c, "dims");
     for (int d = 0; d < x.rank; d++) {
-        const int from = dt__c_axis(dims->v[d], x.rank);
+        const int from = dt__trace_axis(dims->v[d], x.rank);
         v->dims[d] = x.dims[from];
         v->strides[d] = x.strides[from];
     }
@@ -75,8 +68,8 @@ static void reorder(const dt_trace_call *c, dt__c_view *v)
 static void swap(const dt_trace_call *c, dt__c_view *v)
 {
     const dt__c_view x = *v;
-    const int a = dt__c_axis(dt__c_int(c, "dim0", 0), x.rank);
-    const int b = dt__c_axis(dt__c_int(c, "dim1", 0), x.rank);
+    const int a = dt__trace_axis(dt__c_int(c, "dim0", 0), x.rank);
+    const int b = dt__trace_axis(dt__c_int(c, "dim1", 0), x.rank);
     v->dims[a] = x.dims[b];
     v->dims[b] = x.dims[a];
     v->strides[a] = x.strides[b];
@@ -130,7 +123,7 @@ bool dt__c_is_concat_run(const dt__c_program *p, const dt_trace_call *c)
 {
     if (strcmp(c->op->name, "concat") != 0) return false;
     const int64_t y = c->out[0];
-    const int dim = dt__c_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
+    const int dim = dt__trace_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
     for (int d = 0; d < dim; d++) {
         if (dt__c_dim(p, y, d) != 1) return false;
     }

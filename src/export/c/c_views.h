@@ -12,7 +12,6 @@ double dt__c_real(const dt_trace_call *c, const char *key);
 bool dt__c_flag(const dt_trace_call *c, const char *key);
 const dt_ints *dt__c_ints(const dt_trace_call *c, const char *key);
 /* A dimension that may count from the end. */
-int dt__c_axis(int64_t dim, int rank);
 
 /* Element (i, j, ...) of a view is element offset + i strides[0] + ... of a contiguous operand. */
 typedef struct dt__c_view {

@@ -7,6 +7,7 @@
 #include "export/c/c_program.h"
 
 #include "core/tensor.h"
+#include "export/trace/trace.h"
 #include "io/model/code_rows.h"
 #include "qat/quantized.h"
 
@@ -38,12 +39,8 @@ bool dt__c_is_integer(const dt_trace *t, const dt_trace_call *c)
 bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                         size_t size)
 {
-    const dt_trace_value *w = dt_trace_value_at(t, c->in[weight].value);
-    if (w->kind != DT_VALUE_PARAMETER && w->kind != DT_VALUE_CONSTANT) {
-        snprintf(why, size, "its weight is computed from an input");
-        return false;
-    }
-    const dt__codes *codes = codes_of(w->tensor);
+    if (!dt__trace_takes_weight(t, c, weight, why, size)) return false;
+    const dt__codes *codes = codes_of(dt_trace_value_at(t, c->in[weight].value)->tensor);
     if (codes == NULL) return true;
     if (codes->order != NULL && codes->columns > MOST_COLUMNS) {
         snprintf(why, size, "an order of %lld columns; at most %d", (long long)codes->columns,

@@ -28,6 +28,9 @@ enum {
     DT__PUT_INT4 = 22
 };
 
+/* protobuf-c's texts are not const, though packing only reads them. */
+static inline char *dt__put_text_of(const char *constant) { return (char *)(uintptr_t)constant; }
+
 typedef const char *dt__value;
 
 /* A small constant that the graph has already. */

@@ -44,7 +44,7 @@ static void put_router(dt__put_model *m, const dt_trace_call *c)
 static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     (void)t;
-    if (dt__put_has(c, INDEX) && !dt__put_has(c, OFFSETS)) return true;
+    if (dt__trace_has(c, INDEX) && !dt__trace_has(c, OFFSETS)) return true;
     snprintf(why, size, "experts by offsets of rows");
     return false;
 }
@@ -104,7 +104,7 @@ static dt__value float_weight(dt__put_model *m, const dt_trace_call *c, const ex
 static dt__value through(dt__put_model *m, const dt_trace_call *c, const experts *x, int64_t e)
 {
     dt__put *p = &m->p;
-    const bool biased = dt__put_has(c, BIAS);
+    const bool biased = dt__trace_has(c, BIAS);
     if (x->integer) {
         const dt__put_weight w = expert_of(&x->rows, e);
         const float *bias = biased ? dt__put_data(m, c, BIAS) + e * x->out : NULL;

@@ -44,12 +44,9 @@ typedef struct whole {
     DtOnnx__OperatorSet set[2], *sets[2];
 } whole;
 
-/* protobuf-c's texts are not const, though packing only reads them. */
-static char *text_of(const char *constant) { return (char *)(uintptr_t)constant; }
-
 static void assemble(dt__put *p, whole *w)
 {
-    char *const name = text_of("detent");
+    char *const name = dt__put_text_of("detent");
     dt_onnx__model__init(&w->model);
     dt_onnx__graph__init(&w->graph);
     for (int i = 0; i < 2; i++) {
@@ -58,7 +55,7 @@ static void assemble(dt__put *p, whole *w)
     }
     w->set[0].version = DT__PUT_OPSET;
     w->set[1].version = 1;
-    w->set[1].domain = text_of("com.microsoft");
+    w->set[1].domain = dt__put_text_of("com.microsoft");
     w->graph.name = name;
     w->graph.node = p->node;
     w->graph.n_node = (size_t)p->nodes;
@@ -70,7 +67,7 @@ static void assemble(dt__put *p, whole *w)
     w->graph.n_output = (size_t)p->outputs;
     w->model.ir_version = DT__PUT_IR;
     w->model.producer_name = name;
-    w->model.producer_version = text_of(DETENT_VERSION);
+    w->model.producer_version = dt__put_text_of(DETENT_VERSION);
     w->model.graph = &w->graph;
     w->model.opset_import = w->sets;
     w->model.n_opset_import = p->microsoft ? 2 : 1;

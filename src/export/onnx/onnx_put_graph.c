@@ -83,9 +83,6 @@ static bool reserve(dt__put *p, void *array, int64_t n, int64_t *room)
     return !p->failed;
 }
 
-/* protobuf-c's texts are not const, though packing only reads them. */
-static char *text_of(const char *constant) { return (char *)(uintptr_t)constant; }
-
 dt__value dt__put_node(dt__put *p, const char *op, const char *const *in, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -96,9 +93,9 @@ dt__value dt__put_node(dt__put *p, const char *op, const char *const *in, int n)
     char *result = new_name(p, op);
     if (p->failed || !reserve(p, &p->node, p->nodes, &p->room_nodes)) return NULL;
     dt_onnx__node__init(node);
-    for (int i = 0; i < n; i++) names[i] = text_of(in[i]);
+    for (int i = 0; i < n; i++) names[i] = dt__put_text_of(in[i]);
     names[n] = result;
-    node->op_type = text_of(op);
+    node->op_type = dt__put_text_of(op);
     node->name = result;
     node->input = names;
     node->n_input = (size_t)n;
@@ -124,7 +121,7 @@ void dt__put_results(dt__put *p, int64_t n, dt__value *out)
 void dt__put_microsoft(dt__put *p)
 {
     if (p->failed) return;
-    p->node[p->nodes - 1]->domain = text_of("com.microsoft");
+    p->node[p->nodes - 1]->domain = dt__put_text_of("com.microsoft");
     p->microsoft = true;
 }
 
@@ -141,7 +138,7 @@ static DtOnnx__Attribute *attribute(dt__put *p, const char *name, int type)
         if (node->attribute == NULL) return NULL;
     }
     dt_onnx__attribute__init(a);
-    a->name = text_of(name);
+    a->name = dt__put_text_of(name);
     a->type = type;
     node->attribute[node->n_attribute++] = a;
     return a;

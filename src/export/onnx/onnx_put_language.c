@@ -172,7 +172,7 @@ enum { Q, K, V, MASK, DOCUMENT };
 static bool takes_attention(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     (void)t;
-    if (!dt__put_has(c, MASK) && !dt__put_has(c, DOCUMENT)) return true;
+    if (!dt__trace_has(c, MASK) && !dt__trace_has(c, DOCUMENT)) return true;
     snprintf(why, size, "a mask of keys, or documents");
     return false;
 }

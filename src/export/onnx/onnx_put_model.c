@@ -185,8 +185,6 @@ bool dt__put_is_integer(const dt__put_model *m, const dt_trace_call *c, int x, i
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-bool dt__put_has(const dt_trace_call *c, int i) { return i < c->n_in && c->in[i].value >= 0; }
-
 const dt_trace_value *dt__put_operand(const dt__put_model *m, const dt_trace_call *c, int i)
 {
     return dt_trace_value_at(m->trace, c->in[i].value);
@@ -194,7 +192,7 @@ const dt_trace_value *dt__put_operand(const dt__put_model *m, const dt_trace_cal
 
 const float *dt__put_data(const dt__put_model *m, const dt_trace_call *c, int i)
 {
-    if (!dt__put_has(c, i) || c->in[i].quant != NULL) return NULL;
+    if (!dt__trace_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__put_operand(m, c, i)->tensor;
     return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
@@ -212,7 +210,7 @@ static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
                               .rank = x->rank,
                               .dims = x->dims,
                               .data = dt__values(x),
-                              .bytes = (size_t)x->count * dt_dtype_size(x->dtype),
+                              .bytes = dt__bytes_of(x),
                               .lent = true };
     return dt__put_tensor(&m->p, &a);
 }
@@ -276,7 +274,7 @@ dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *
 
 dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)
 {
-    if (!dt__put_has(c, i)) return "";
+    if (!dt__trace_has(c, i)) return "";
     const dt_trace_operand *o = &c->in[i];
     if (o->quant == NULL) return value_of(m, o->value);
     if (o->weight) return of_codes(m, c, i);

@@ -58,7 +58,6 @@ void dt__put_call(dt__put_model *m, const dt_trace_call *c);
 /* Operand i as floats (or indices): of a quantized one its dequantized values. "" if it is not
  * given. */
 dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i);
-bool dt__put_has(const dt_trace_call *c, int i);
 /* The value of the trace that operand i is; its rank and extents. */
 const dt_trace_value *dt__put_operand(const dt__put_model *m, const dt_trace_call *c, int i);
 /* The float data of a parameter or constant; NULL: the operand is not given, or is quantized. */

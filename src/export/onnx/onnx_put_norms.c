@@ -20,12 +20,12 @@ static dt__value root(dt__put *p, dt__value v, double eps)
 
 static dt__value times(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
 {
-    return dt__put_has(c, i) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, i)) : y;
+    return dt__trace_has(c, i) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, i)) : y;
 }
 
 static dt__value plus(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
 {
-    return dt__put_has(c, i) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, i)) : y;
+    return dt__trace_has(c, i) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, i)) : y;
 }
 
 static void put_layer_norm(dt__put_model *m, const dt_trace_call *c)
@@ -64,11 +64,6 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
 
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
-static double at(const float *v, int64_t i, double absent)
-{
-    return v != NULL ? (double)v[i] : absent;
-}
-
 /* Three numbers of each channel: y = (x - middle) slope + offset. */
 static void batch_constants(const dt__put_model *m, const dt_trace_call *c, int64_t n, float *to)
 {
@@ -76,12 +71,13 @@ static void batch_constants(const dt__put_model *m, const dt_trace_call *c, int6
     const float *factor = dt__put_data(m, c, B_FACTOR), *mean_of = dt__put_data(m, c, B_MEAN);
     const float *var_of = dt__put_data(m, c, B_VAR);
     for (int64_t i = 0; i < n; i++) {
-        const double var = at(var_of, i, 1), f = at(factor, i, 1), mean = at(mean_of, i, 0) * f;
+        const double var = dt__float_or(var_of, i, 1), f = dt__float_or(factor, i, 1),
+                     mean = dt__float_or(mean_of, i, 0) * f;
         const double rstd = 1 / sqrt((var < 0 ? 0 : var) + dt__trace_number(c, "eps"));
-        const double slope = at(weight, i, 1) * rstd / f, middle = (double)(float)mean;
+        const double slope = dt__float_or(weight, i, 1) * rstd / f, middle = (double)(float)mean;
         to[i] = (float)middle;
         to[n + i] = (float)slope;
-        to[2 * n + i] = (float)(at(bias, i, 0) + (middle - mean) * slope);
+        to[2 * n + i] = (float)(dt__float_or(bias, i, 0) + (middle - mean) * slope);
     }
 }
 
@@ -148,11 +144,11 @@ static void put_group_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value mean = DT__PUT(p, "Add", first, shift);
     dt__value middle = dt__put_cast(p, dt__put_cast(p, mean, DT__PUT_FLOAT), DT__PUT_DOUBLE);
     dt__value ones = dt__put_f64(p, 1);
-    if (dt__put_has(c, 1)) ones = by_group(m, c, 1, groups);
+    if (dt__trace_has(c, 1)) ones = by_group(m, c, 1, groups);
     else ones = DT__PUT(p, "Expand", ones, DT__PUT_I64(p, groups, channels / groups));
     slope = DT__PUT(p, "Mul", slope, ones);
     dt__value offset = DT__PUT(p, "Mul", DT__PUT(p, "Sub", middle, mean), slope);
-    if (dt__put_has(c, 2)) offset = DT__PUT(p, "Add", offset, by_group(m, c, 2, groups));
+    if (dt__trace_has(c, 2)) offset = DT__PUT(p, "Add", offset, by_group(m, c, 2, groups));
     middle = DT__PUT(p, "Expand", middle, DT__PUT_I64(p, 1, groups, channels / groups));
     dt__value y = DT__PUT(p, "Sub", x, by_channel(p, middle, v->rank, channels));
     y = DT__PUT(p, "Mul", y, by_channel(p, slope, v->rank, channels));

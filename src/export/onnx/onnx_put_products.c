@@ -26,7 +26,7 @@ static dt__value of_floats(dt__put_model *m, const dt_trace_call *c, int w)
     m->float_products++;
     dt__value x = dt__put_in(m, c, X);
     dt__value y = DT__PUT(&m->p, "MatMul", x, columns_first(m, c, w));
-    return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
+    return dt__trace_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
 }
 
 static dt__value by_codes(dt__put_model *m, const dt_trace_call *c, const dt__put_weight *w,
@@ -51,7 +51,7 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
         y = by_codes(m, c, &r.w, bias);
     }
     dt__put_rows_free(m, &r);
-    if (bias != NULL || !dt__put_has(c, w + 1)) return y;
+    if (bias != NULL || !dt__trace_has(c, w + 1)) return y;
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
@@ -91,7 +91,7 @@ static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
     m->near = true;
     if (accuracy > 0) m->integer_products++;
     else m->float_products++;
-    return dt__put_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
+    return dt__trace_has(c, w + 1) ? DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1)) : y;
 }
 
 /* A product as QuantizeLinear and DequantizeLinear; v NULL: a linear layer. */
@@ -132,7 +132,7 @@ static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, s
 static void put_linear(dt__put_model *m, const dt_trace_call *c)
 {
     dt__value y = product(m, c, WEIGHT);
-    if (dt__put_has(c, RESIDUAL)) y = DT__PUT(&m->p, "Add", y, dt__put_in(m, c, RESIDUAL));
+    if (dt__trace_has(c, RESIDUAL)) y = DT__PUT(&m->p, "Add", y, dt__put_in(m, c, RESIDUAL));
     dt__put_out(m, c, 0, y);
 }
 
@@ -185,7 +185,7 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
 {
     const dt__put_conv v = conv_of(m, c);
     const float *bias = dt__put_data(m, c, BIAS);
-    const bool known = bias != NULL || !dt__put_has(c, BIAS);
+    const bool known = bias != NULL || !dt__trace_has(c, BIAS);
     const bool integer = dt__put_is_integer(m, c, X, WEIGHT) && known;
     dt__put_rows r;
     const bool by_axis = !v.transposed || v.groups == 1; /* a scale for each row */

@@ -118,16 +118,11 @@ static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c)
     for (int64_t i = 0; i < n; i++) {
         const dt_trace_call *k = dt_trace_call_at(m->trace, i);
         if (strncmp(k->op->name, "batch_norm", 10) != 0 || k->in[N_X].value != value) continue;
-        if (dt__lite_has(k, N_RESIDUAL)) return NULL;
+        if (dt__trace_has(k, N_RESIDUAL)) return NULL;
         m->folded[i] = true;
         return k;
     }
     return NULL;
-}
-
-static double at(const float *v, int64_t i, double absent)
-{
-    return v != NULL ? (double)v[i] : absent;
 }
 
 /* w[o] *= slope, bias = (bias - mean) slope + offset, of z = y / factor. */
@@ -147,10 +142,13 @@ static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *
                               ? i / each
                               : i / (out * taps) / (v->in / v->groups) * out + i / taps % out;
         const double eps = dt__trace_number(norm, "eps");
-        const double slope = at(weight, o, 1) / sqrt(fmax(at(var, o, 1), 0) + eps);
-        to[i] = (float)((double)w->floats[i] * slope / at(factor, o, 1));
-        own[o] =
-            (float)((at(bias, o, 0) / at(factor, o, 1) - at(mean, o, 0)) * slope + at(add, o, 0));
+        const double slope =
+            dt__float_or(weight, o, 1) / sqrt(fmax(dt__float_or(var, o, 1), 0) + eps);
+        to[i] = (float)((double)w->floats[i] * slope / dt__float_or(factor, o, 1));
+        own[o] = (float)((dt__float_or(bias, o, 0) / dt__float_or(factor, o, 1) -
+                          dt__float_or(mean, o, 0)) *
+                             slope +
+                         dt__float_or(add, o, 0));
     }
     w->floats = to;
     return dt__lite_floats(m, norm->module, v->out, own);
@@ -271,7 +269,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
     if (bias == NULL) return -1;
     const int x = dt__lite_last(m, c, X);
     if (v.groups > 1 && v.transposed) return by_group(m, &v, w, &k, x, bias);
-    const char *name = dt__lite_has(c, BIAS) ? dt__lite_operand(m, c, BIAS)->name : "bias";
+    const char *name = dt__trace_has(c, BIAS) ? dt__lite_operand(m, c, BIAS)->name : "bias";
     if (k.bias < 0) k.bias = dt__lite_floats(m, name, v.out, bias);
     k.weight = put_weight(m, &v, w, v.out);
     const bool point = v.kernel[0] * v.kernel[1] == 1 && !v.transposed && !v.depthwise;
@@ -281,7 +279,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
 
 static bool takes_conv(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    if (dt__lite_has(c, BIAS) && dt_trace_value_at(t, c->in[BIAS].value)->tensor == NULL &&
+    if (dt__trace_has(c, BIAS) && dt_trace_value_at(t, c->in[BIAS].value)->tensor == NULL &&
         dt_trace_value_at(t, c->in[BIAS].value)->kind == DT_VALUE_RESULT) {
         snprintf(why, size, "its bias is computed from an input");
         return false;

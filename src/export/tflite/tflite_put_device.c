@@ -99,10 +99,7 @@ int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lit
 /* Codes and scales of a layer's weight are there when its bits are: not before it is converted. */
 static bool lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
-    const dt_trace_value *w = dt_trace_value_at(t, c->in[WEIGHT].value);
-    if (w->kind == DT_VALUE_PARAMETER || w->kind == DT_VALUE_CONSTANT) return true;
-    snprintf(why, size, "its weight is computed from an input");
-    return false;
+    return dt__trace_takes_weight(t, c, WEIGHT, why, size);
 }
 
 static int put_operand(dt__lite_model *m, const dt_trace_call *c, int i, bool last)

@@ -29,7 +29,7 @@ static int64_t from(const void *user, int64_t i)
 static int bias_of(dt__lite_model *m, const dt_trace_call *c, int i, int64_t n)
 {
     const float *data = dt__lite_data(m, c, i);
-    const dt_trace_value *v = dt__lite_has(c, i) ? dt__lite_operand(m, c, i) : NULL;
+    const dt_trace_value *v = dt__trace_has(c, i) ? dt__lite_operand(m, c, i) : NULL;
     return data == NULL ? -1 : dt__lite_floats(m, v->name, n, data);
 }
 
@@ -77,7 +77,7 @@ static int product(dt__lite_model *m, const dt_trace_call *c, int i, const dt__l
     dt__lite_option(&m->p, F_ASYMMETRIC, DT__FLAT_BYTE, coded);
     if (keep) dt__lite_version(&m->p, KEEPS_DIMS);
     if (coded) dt__lite_version(&m->p, blocks ? HAS_BLOCKS : HAS_CHANNELS);
-    if (bias >= 0 || !dt__lite_has(c, i + 1)) return y;
+    if (bias >= 0 || !dt__trace_has(c, i + 1)) return y;
     return dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, i + 1));
 }
 
@@ -106,7 +106,7 @@ static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, s
 static void put_linear(dt__lite_model *m, const dt_trace_call *c)
 {
     int y = linear(m, c, WEIGHT);
-    if (dt__lite_has(c, RESIDUAL)) {
+    if (dt__trace_has(c, RESIDUAL)) {
         y = dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, RESIDUAL));
     }
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);

@@ -14,8 +14,6 @@ int dt__lite_batch_of(const dt_trace_value *v)
     return -1;
 }
 
-bool dt__lite_has(const dt_trace_call *c, int i) { return i < c->n_in && c->in[i].value >= 0; }
-
 const dt_trace_value *dt__lite_operand(const dt__lite_model *m, const dt_trace_call *c, int i)
 {
     return dt_trace_value_at(m->trace, c->in[i].value);
@@ -28,7 +26,7 @@ const dt_trace_value *dt__lite_result_of(const dt__lite_model *m, const dt_trace
 
 const float *dt__lite_data(const dt__lite_model *m, const dt_trace_call *c, int i)
 {
-    if (!dt__lite_has(c, i) || c->in[i].quant != NULL) return NULL;
+    if (!dt__trace_has(c, i) || c->in[i].quant != NULL) return NULL;
     const dt_tensor *x = dt__lite_operand(m, c, i)->tensor;
     return x == NULL || x->dtype != DT_F32 ? NULL : dt__values(x);
 }
@@ -159,12 +157,12 @@ dt__lite_value dt__lite_as_is(dt__lite_model *m, const dt_trace_call *c, int i)
 
 bool dt__lite_is_last(const dt__lite_model *m, const dt_trace_call *c, int i)
 {
-    return dt__lite_has(c, i) && m->value[c->in[i].value].layout == DT__LITE_LAST;
+    return dt__trace_has(c, i) && m->value[c->in[i].value].layout == DT__LITE_LAST;
 }
 
 int dt__lite_plain(dt__lite_model *m, const dt_trace_call *c, int i)
 {
-    if (!dt__lite_has(c, i)) return -1;
+    if (!dt__trace_has(c, i)) return -1;
     dt__lite_value *v = value_of(m, c, i);
     if (v->layout == DT__LITE_PLAIN) return v->tensor;
     if (v->plain >= 0) return v->plain;
@@ -178,7 +176,7 @@ int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i)
 {
     const bool batched = m->p.batched;
     const int x = dt__lite_plain(m, c, i);
-    if (dt__lite_has(c, i) && dt__lite_operand(m, c, i)->tensor != NULL) m->p.batched = batched;
+    if (dt__trace_has(c, i) && dt__lite_operand(m, c, i)->tensor != NULL) m->p.batched = batched;
     return x;
 }
 
@@ -245,7 +243,7 @@ static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
 
 int dt__lite_last(dt__lite_model *m, const dt_trace_call *c, int i)
 {
-    if (!dt__lite_has(c, i)) return -1;
+    if (!dt__trace_has(c, i)) return -1;
     const dt_trace_value *of = dt__lite_operand(m, c, i);
     if (of->tensor != NULL && c->in[i].quant == NULL) {
         return last_constant(m, of, dt__lite_result_of(m, c)->rank);

@@ -63,7 +63,6 @@ extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[]
 
 /* ---- values (tflite_put_model.c) ------------------------------------------------------------- */
 
-bool dt__lite_has(const dt_trace_call *c, int i);
 const dt_trace_value *dt__lite_operand(const dt__lite_model *m, const dt_trace_call *c, int i);
 const dt_trace_value *dt__lite_result_of(const dt__lite_model *m, const dt_trace_call *c);
 /* The float data of a parameter or constant; NULL: the operand is not given, or is quantized. */

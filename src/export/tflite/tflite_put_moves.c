@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
-
 /* The dimension of the file for dimension `dim` of operand 0, which is read in `last` layout. */
 static int axis_of(const dt__lite_model *m, const dt_trace_call *c, int64_t dim, bool last)
 {
-    const int rank = dt__lite_operand(m, c, 0)->rank, d = front(dim, rank);
+    const int rank = dt__lite_operand(m, c, 0)->rank, d = dt__trace_axis(dim, rank);
     return last ? dt__lite_last_axis(rank, d) : d;
 }
 
@@ -49,8 +47,8 @@ static void put_reshape(dt__lite_model *m, const dt_trace_call *c)
 static void put_transpose(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const int a = front(dt__trace_integer(c, "dim0"), rank);
-    const int b = front(dt__trace_integer(c, "dim1"), rank);
+    const int a = dt__trace_axis(dt__trace_integer(c, "dim0"), rank);
+    const int b = dt__trace_axis(dt__trace_integer(c, "dim1"), rank);
     int64_t order[DT_MAX_RANK];
     for (int i = 0; i < rank; i++) order[i] = i;
     order[a] = b;
@@ -64,7 +62,7 @@ static void put_permute(dt__lite_model *m, const dt_trace_call *c)
     const int rank = dt__lite_operand(m, c, 0)->rank;
     const dt_ints *dims = dt__trace_list(c, "dims");
     int64_t order[DT_MAX_RANK];
-    for (int i = 0; i < rank; i++) order[i] = front(dims->v[i], rank);
+    for (int i = 0; i < rank; i++) order[i] = dt__trace_axis(dims->v[i], rank);
     const int y = dt__lite_transposed(m, dt__lite_plain(m, c, 0), rank, order);
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
@@ -86,8 +84,8 @@ static bool takes_parts(const dt_trace_call *c, const dt_trace_value *from, int6
     const dt_slice_options *o = c->options;
     const size_t at = offsetof(dt_ints, v);
     if (from->rank == 0 || from->rank >= DT__LITE_RANK || from->extent[0].batch == 0 ||
-        from->extent[0].size < 2 || o->dims.n != 1 || front(o->dims.v[0], from->rank) != 0 ||
-        (o->steps.n > 0 && o->steps.v[0] != 1)) {
+        from->extent[0].size < 2 || o->dims.n != 1 ||
+        dt__trace_axis(o->dims.v[0], from->rank) != 0 || (o->steps.n > 0 && o->steps.v[0] != 1)) {
         return false;
     }
     const dt_extent a = dt_trace_option(c, offsetof(dt_slice_options, starts) + at);
@@ -136,7 +134,7 @@ static void put_slice(dt__lite_model *m, const dt_trace_call *c)
         s.stop[d] = bound(c, offsetof(dt_slice_options, stops), i, n);
         s.step[d] = o->steps.n == 0 ? 1 : o->steps.v[i];
         const bool whole = s.start[d] == 0 && s.stop[d] == n && s.step[d] == 1;
-        if (front(o->dims.v[i], from->rank) == dt__lite_batch_of(from) && !whole)
+        if (dt__trace_axis(o->dims.v[i], from->rank) == dt__lite_batch_of(from) && !whole)
             m->p.batched = false;
     }
     const int y = dt__lite_sliced(m, x, &s);

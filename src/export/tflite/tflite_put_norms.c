@@ -9,12 +9,12 @@
 
 static int times(dt__lite_model *m, const dt_trace_call *c, int i, int y)
 {
-    return dt__lite_has(c, i) ? dt__lite_with(m, DT__LITE_MUL, y, dt__lite_plain(m, c, i)) : y;
+    return dt__trace_has(c, i) ? dt__lite_with(m, DT__LITE_MUL, y, dt__lite_plain(m, c, i)) : y;
 }
 
 static int plus(dt__lite_model *m, const dt_trace_call *c, int i, int y)
 {
-    return dt__lite_has(c, i) ? dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, i)) : y;
+    return dt__trace_has(c, i) ? dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, i)) : y;
 }
 
 /* x / sqrt(mean(x^2) + eps) over axes */
@@ -78,11 +78,6 @@ static bool takes_group_norm(const dt_trace *t, const dt_trace_call *c, char *wh
 
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
-static double at(const float *v, int64_t i, double absent)
-{
-    return v != NULL ? (double)v[i] : absent;
-}
-
 static void put_batch_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const float *weight = dt__lite_data(m, c, B_WEIGHT), *bias = dt__lite_data(m, c, B_BIAS);
@@ -94,16 +89,16 @@ static void put_batch_norm(dt__lite_model *m, const dt_trace_call *c)
     float *offset = dt__lite_memory(&m->p, n, sizeof *offset);
     if (slope == NULL || offset == NULL) return;
     for (int64_t i = 0; i < n; i++) {
-        const double root = sqrt(fmax(at(var, i, 1), 0) + dt__trace_number(c, "eps"));
-        const double k = at(weight, i, 1) / root;
-        slope[i] = (float)(k / at(factor, i, 1));
-        offset[i] = (float)(at(bias, i, 0) - at(mean, i, 0) * k);
+        const double root = sqrt(fmax(dt__float_or(var, i, 1), 0) + dt__trace_number(c, "eps"));
+        const double k = dt__float_or(weight, i, 1) / root;
+        slope[i] = (float)(k / dt__float_or(factor, i, 1));
+        offset[i] = (float)(dt__float_or(bias, i, 0) - dt__float_or(mean, i, 0) * k);
     }
     const bool last = v->rank > 2;
     int y = last ? dt__lite_last(m, c, B_X) : dt__lite_plain(m, c, B_X);
     y = dt__lite_with(m, DT__LITE_MUL, y, dt__lite_floats(m, c->module, n, slope));
     y = dt__lite_with(m, DT__LITE_ADD, y, dt__lite_floats(m, c->module, n, offset));
-    if (dt__lite_has(c, B_RESIDUAL)) {
+    if (dt__trace_has(c, B_RESIDUAL)) {
         const int add = last ? dt__lite_last(m, c, B_RESIDUAL) : dt__lite_plain(m, c, B_RESIDUAL);
         y = dt__lite_with(m, DT__LITE_ADD, y, add);
     }

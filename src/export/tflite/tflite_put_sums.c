@@ -6,13 +6,12 @@
 
 #include <string.h>
 
-static int front(int64_t dim, int rank) { return (int)(dim < 0 ? dim + rank : dim); }
-
 /* Axes of operand 0 in the trace; none means all. */
 static dt_ints axes_of(const dt_trace_value *x, const dt_ints *dims)
 {
     dt_ints axes = { .n = dims->n == 0 ? x->rank : dims->n };
-    for (int i = 0; i < axes.n; i++) axes.v[i] = dims->n == 0 ? i : front(dims->v[i], x->rank);
+    for (int i = 0; i < axes.n; i++)
+        axes.v[i] = dims->n == 0 ? i : dt__trace_axis(dims->v[i], x->rank);
     return axes;
 }
 
@@ -51,7 +50,7 @@ static void put_sum(dt__lite_model *m, const dt_trace_call *c)
 static void put_max(dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const dt_ints axes = { 1, { front(dt__trace_integer(c, "dim"), rank) } };
+    const dt_ints axes = { 1, { dt__trace_axis(dt__trace_integer(c, "dim"), rank) } };
     reduce(m, c, DT__LITE_REDUCE_MAX, &axes, dt__trace_integer(c, "keepdim") != 0);
 }
 
@@ -60,7 +59,7 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
 {
     const bool log = strcmp(c->op->name, "log_softmax") == 0;
     const int rank = dt__lite_operand(m, c, 0)->rank;
-    const int d = front(dt__trace_integer(c, "dim"), rank);
+    const int d = dt__trace_axis(dt__trace_integer(c, "dim"), rank);
     const bool last = dt__lite_is_last(m, c, 0) && d == 1;
     int x = last ? dt__lite_last(m, c, 0) : dt__lite_plain(m, c, 0);
     int64_t order[DT_MAX_RANK];

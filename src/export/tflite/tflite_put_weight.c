@@ -140,11 +140,7 @@ static bool takes_weight(const dt_trace *t, const dt_trace_call *c, int i, char 
 bool dt__lite_takes_product(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                             size_t size)
 {
-    const dt_trace_value *w = dt_trace_value_at(t, c->in[weight].value);
-    if (w->kind != DT_VALUE_PARAMETER && w->kind != DT_VALUE_CONSTANT) {
-        snprintf(why, size, "its weight is computed from an input");
-        return false;
-    }
+    if (!dt__trace_takes_weight(t, c, weight, why, size)) return false;
     if (c->in[0].quant == NULL) return true;
     if (c->in[weight].quant == NULL) {
         snprintf(why, size, "its input is quantized and its weight is not");

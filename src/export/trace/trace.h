@@ -99,6 +99,24 @@ const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name);
  * name, and an empty row at its end; NULL: there is none. And the i-th row; NULL past the last. */
 const void *dt__row_of_op(const void *const *lists, int n, size_t size, const char *op);
 const void *dt__row_at(const void *const *lists, int n, size_t size, int i);
+/* Whether operand i is given. */
+static inline bool dt__trace_has(const dt_trace_call *c, int i)
+{
+    return i < c->n_in && c->in[i].value >= 0;
+}
+/* A dimension that may count from the end, from the front. */
+static inline int dt__trace_axis(int64_t dim, int rank)
+{
+    return (int)(dim < 0 ? dim + rank : dim);
+}
+/* Element i of an operand's floats, which may be absent. */
+static inline double dt__float_or(const float *x, int64_t i, double absent)
+{
+    return x != NULL ? (double)x[i] : absent;
+}
+/* For rows of formats (`takes`) whose operand `weight` is a parameter or a constant. */
+bool dt__trace_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
+                            size_t size);
 /* For rows of formats (`takes`) of maxima, whose positions nothing may read. */
 bool dt__trace_takes_values(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 /* For rows of formats (`takes`) that read all operands as floats. */

@@ -173,16 +173,10 @@ int dt_trace_outputs(const dt_trace *t, const int64_t **values)
 
 /* ---- extents --------------------------------------------------------------------------------- */
 
-/* a b of numbers that are not negative, INT64_MAX where that is too large. */
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t c;
-    return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
-}
-
 int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length)
 {
-    return times(times(e.size, e.batch != 0 ? batch : 1), e.length != 0 ? length : 1);
+    return dt__times_i64(dt__times_i64(e.size, e.batch != 0 ? batch : 1),
+                         e.length != 0 ? length : 1);
 }
 
 int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
@@ -190,7 +184,7 @@ int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length)
     if (v == NULL) return 0;
     int64_t n = 1;
     for (int i = 0; i < v->rank; i++) {
-        n = times(n, dt_extent_at(v->extent[i], batch, length));
+        n = dt__times_i64(n, dt_extent_at(v->extent[i], batch, length));
     }
     return n;
 }
@@ -240,7 +234,10 @@ static int64_t extent(const query *q, int i, int d)
     return dt_extent_at(v->extent[d < 0 ? v->rank + d : d], q->batch, q->length);
 }
 
-static int64_t of_linear(const query *q) { return times(count(q, q->c->out[0]), extent(q, 0, -1)); }
+static int64_t of_linear(const query *q)
+{
+    return dt__times_i64(count(q, q->c->out[0]), extent(q, 0, -1));
+}
 
 /* The elements of a filter; 0 where there is none. */
 static int64_t of_filter(const query *q)
@@ -250,17 +247,20 @@ static int64_t of_filter(const query *q)
 }
 
 /* A filter for each element of the result; the other way round if transposed. */
-static int64_t of_conv(const query *q) { return times(count(q, q->c->out[0]), of_filter(q)); }
+static int64_t of_conv(const query *q)
+{
+    return dt__times_i64(count(q, q->c->out[0]), of_filter(q));
+}
 
 static int64_t of_transposed(const query *q)
 {
-    return times(count(q, q->c->in[0].value), of_filter(q));
+    return dt__times_i64(count(q, q->c->in[0].value), of_filter(q));
 }
 
 /* q k^T and its product with v; what a causal mask leaves out is counted. */
 static int64_t of_attention(const query *q)
 {
-    return times(2, times(count(q, q->c->in[0].value), extent(q, 1, 1)));
+    return dt__times_i64(2, dt__times_i64(count(q, q->c->in[0].value), extent(q, 1, 1)));
 }
 
 static const struct {
@@ -370,6 +370,15 @@ const void *dt__row_of_op(const void *const *lists, int n, size_t size, const ch
         e = dt__row_at(lists, n, size, ++i);
     }
     return e;
+}
+
+bool dt__trace_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
+                            size_t size)
+{
+    const dt_trace_value *w = dt_trace_value_at(t, c->in[weight].value);
+    if (w->kind == DT_VALUE_PARAMETER || w->kind == DT_VALUE_CONSTANT) return true;
+    snprintf(why, size, "its weight is computed from an input");
+    return false;
 }
 
 bool dt__trace_takes_values(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)

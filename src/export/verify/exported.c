@@ -4,13 +4,13 @@
 #include "autograd/tape.h"
 #include "core/block_list.h"
 #include "core/system/atomic_file.h"
+#include "core/system/open_file.h"
 #include "core/tensor.h"
 #include "nn/module.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 dt_status dt__exported_misfit(const dt__exported *e, const dt_tensor *x, int rank,
                               const int64_t *dims)
@@ -100,8 +100,7 @@ static const dt__exported_kind *kind_of(const char *path)
         const char *end;
         const dt__exported_kind *kind;
     } kinds[] = { { ".onnx", &dt__exported_onnx }, { ".tflite", &dt__exported_tflite } };
-    struct stat about;
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return &dt__exported_folder;
+    if (dt__is_folder(path)) return &dt__exported_folder;
     const size_t n = strlen(path);
     for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
         const size_t k = strlen(kinds[i].end);

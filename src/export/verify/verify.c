@@ -249,9 +249,8 @@ dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *
     *n = 0;
     if (m == NULL) return DT_ERR_ARG;
     dt_ctx *ctx = dt_module_ctx(m);
-    struct stat about;
     if (path == NULL) return dt_fail(ctx, DT_ERR_ARG, "verify: path is NULL");
-    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode)) {
+    if (dt__is_folder(path)) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,
                        "verify: %s is a folder; files of formats onnx and tflite are run, and a "
                        "folder of format c tests itself",

@@ -127,17 +127,6 @@ static const dt__split *split_of(int digits)
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
 
-static bool is_text(const char *text, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)text, *end = p + n;
-    while (p < end) {
-        const int length = dt__utf8_length(p, end);
-        if (length == 0) return false;
-        p += length;
-    }
-    return true;
-}
-
 /* Strings of an array must be UTF-8, to be written as JSON. */
 static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char *name)
 {
@@ -146,7 +135,7 @@ static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char
     size_t n;
     for (uint64_t i = 0; i < k->n; i++) {
         at = dt__gguf_string(at, &text, &n);
-        if (is_text(text, n)) continue;
+        if (dt__is_utf8_of(text, n)) continue;
         return dt__gguf_fail(w->g, "key '%s': element %llu is not UTF-8", name,
                              (unsigned long long)i);
     }

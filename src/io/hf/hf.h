@@ -35,6 +35,8 @@ void dt__hf_text_free(dt_ctx *ctx, dt__hf_text *text);
 /* A scanner of the text; the caller frees *strings. */
 dt_status dt__hf_scan(dt_ctx *ctx, const dt__hf_text *text, dt__json *j, char **strings);
 
+bool dt__hf_is_in(const char *const *list, const char *name); /* a NULL ends the list */
+
 /* ---- config.json (hf_config.c, hf_config_put.c) --------------------------------------------- */
 
 /* Whether dt_hf_save or, with `integers`, dt__hf_save_as in a form could write a model of this

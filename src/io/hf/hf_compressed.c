@@ -8,6 +8,7 @@
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
 #include "core/block_list.h"
+#include "core/text/ending.h"
 #include "core/text/half.h"
 #include "io/model/code_rows.h"
 #include "io/hf/hf_compressed.h"
@@ -43,21 +44,15 @@ static dt_status refuse(const layer *l, const char *format, ...)
 
 /* ---- which tensors -------------------------------------------------------------------------- */
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), tail = strlen(end);
-    return n >= tail && strcmp(text + n - tail, end) == 0;
-}
-
 /* Whether the name is one of an integer weight's tensors; *n: the length of the layer's path. */
 static bool is_part(const dt_file_entry *e, size_t *n)
 {
     for (int i = 0; i < DT__COUNT_OF(parts); i++) {
         *n = strlen(e->name) - strlen(parts[i]);
-        if (ends_with(e->name, parts[i])) return true;
+        if (dt__has_end(e->name, parts[i])) return true;
     }
     *n = strlen(e->name) - strlen(".weight");
-    return ends_with(e->name, ".weight") && strcmp(e->dtype, "I8") == 0;
+    return dt__has_end(e->name, ".weight") && strcmp(e->dtype, "I8") == 0;
 }
 
 static const dt_file_entry *find(const layer *l, const char *suffix)

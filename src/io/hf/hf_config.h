@@ -113,6 +113,7 @@ dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_optio
 /* ---- classes of family gpt: GPT-2, and GPT-NeoX (Pythia) ------------------------------------- */
 
 /* Of the whole config.json. */
+dt_status dt__hf_refuse_gpt(const dt__json *j, const char *what); /* UNSUPPORTED */
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out);
 dt_status dt__hf_config_read_neox(dt__json *j, dt_gpt_options *out);
 /* Whether an activation is gelu itself (1) or by tanh (0); -1: another one. */

@@ -52,11 +52,6 @@ int dt__hf_gelu_of(const char *name)
     return strcmp(name, "gelu") == 0 ? 1 : -1;
 }
 
-static dt_status refuse(const dt__json *j, const char *what)
-{
-    return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
-}
-
 /* transformers has two names for some keys; both may be there, and agree. */
 static dt_status take_other_names(const dt__json *j, config *c)
 {
@@ -82,6 +77,11 @@ static dt_status take_other_names(const dt__json *j, config *c)
     return DT_OK;
 }
 
+dt_status dt__hf_refuse_gpt(const dt__json *j, const char *what)
+{
+    return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
+}
+
 static dt_status check(const dt__json *j, const config *c)
 {
     const char *act = c->activation;
@@ -91,14 +91,17 @@ static dt_status check(const dt__json *j, const config *c)
                        "%s: activation_function '%s' is not supported; gelu_new and gelu are",
                        j->path, dt__shown(act, shown));
     }
-    if (!c->scaled) return refuse(j, "scale_attn_weights false is not supported; true is");
+    if (!c->scaled)
+        return dt__hf_refuse_gpt(j, "scale_attn_weights false is not supported; true is");
     if (c->by_layer) {
-        return refuse(j, "scale_attn_by_inverse_layer_idx true is not supported; false is");
+        return dt__hf_refuse_gpt(j,
+                                 "scale_attn_by_inverse_layer_idx true is not supported; false is");
     }
-    if (c->crossed) return refuse(j, "add_cross_attention true is not supported; false is");
-    if (c->has_code) return refuse(j, "auto_map: the model brings code of its own");
+    if (c->crossed)
+        return dt__hf_refuse_gpt(j, "add_cross_attention true is not supported; false is");
+    if (c->has_code) return dt__hf_refuse_gpt(j, "auto_map: the model brings code of its own");
     if (c->has_quantization) {
-        return refuse(j, "quantization_config: of a GPT-2 the float model is read");
+        return dt__hf_refuse_gpt(j, "quantization_config: of a GPT-2 the float model is read");
     }
     if (c->gpt.width % c->gpt.heads == 0) return DT_OK;
     return dt_fail(j->ctx, DT_ERR_FORMAT, "%s: n_embd %lld is not a multiple of n_head %lld",

@@ -45,11 +45,6 @@ static dt_status read_other(dt__json *j, const char *name, void *options)
     return dt__json_skip(j);
 }
 
-static dt_status refuse(const dt__json *j, const char *what)
-{
-    return dt_fail(j->ctx, DT_ERR_UNSUPPORTED, "%s: %s", j->path, what);
-}
-
 static bool is_scaled(const char *type) { return type != NULL && strcmp(type, "default") != 0; }
 
 /* rope_parameters, which must agree with the keys of transformers 4. */
@@ -58,13 +53,15 @@ static dt_status check_rotation(const dt__json *j, config *c)
     const dt__hf_rope *r = &c->parameters;
     if (c->has_scaling || r->has_factor || r->other[0] != 0 || is_scaled(r->rope_type) ||
         is_scaled(r->type)) {
-        return refuse(j, "rope_scaling and rope_parameters with scaling are not supported");
+        return dt__hf_refuse_gpt(j,
+                                 "rope_scaling and rope_parameters with scaling are not supported");
     }
     if (r->has_theta && c->has_theta && r->theta != c->gpt.theta) {
-        return refuse(j, "rotary_emb_base, and rope_theta of rope_parameters differ");
+        return dt__hf_refuse_gpt(j, "rotary_emb_base, and rope_theta of rope_parameters differ");
     }
     if (r->has_partial && c->has_share && r->partial != c->gpt.rotated) {
-        return refuse(j, "rotary_pct, and partial_rotary_factor of rope_parameters differ");
+        return dt__hf_refuse_gpt(j,
+                                 "rotary_pct, and partial_rotary_factor of rope_parameters differ");
     }
     if (r->has_theta) c->gpt.theta = r->theta;
     if (r->has_partial) c->gpt.rotated = r->partial;
@@ -86,10 +83,10 @@ static dt_status check(const dt__json *j, config *c)
                        "%s: hidden_act '%s' is not supported; gelu and gelu_new are", j->path,
                        dt__shown(act, shown));
     }
-    if (!c->biased) return refuse(j, "attention_bias false is not supported; true is");
-    if (c->has_code) return refuse(j, "auto_map: the model brings code of its own");
+    if (!c->biased) return dt__hf_refuse_gpt(j, "attention_bias false is not supported; true is");
+    if (c->has_code) return dt__hf_refuse_gpt(j, "auto_map: the model brings code of its own");
     if (c->has_quantization) {
-        return refuse(j, "quantization_config: of a GPT-NeoX the float model is read");
+        return dt__hf_refuse_gpt(j, "quantization_config: of a GPT-NeoX the float model is read");
     }
     if (c->gpt.width % c->gpt.heads == 0) return check_rotation(j, c);
     return dt_fail(j->ctx, DT_ERR_FORMAT,

@@ -42,12 +42,6 @@ dt_status dt__hf_config_again(dt__chars *t, const dt__hf_text *text, const char 
     return s;
 }
 
-static bool is_one_of(const char *const *keys, const char *key)
-{
-    while (*keys != NULL && strcmp(*keys, key) != 0) keys++;
-    return *keys != NULL;
-}
-
 dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *const *keys,
                              const char *added)
 {
@@ -63,7 +57,7 @@ dt_status dt__hf_put_without(dt__chars *t, const dt__hf_text *text, const char *
         const unsigned char *const begin = j.at;
         s = dt__json_key(&j, &key);
         if (s == DT_OK) s = dt__json_skip(&j);
-        if (s == DT_OK && !is_one_of(keys, key)) {
+        if (s == DT_OK && !dt__hf_is_in(keys, key)) {
             dt__put_text(t, first ? "\n  " : ",\n  ");
             dt__put(t, (const char *)begin, (size_t)(j.at - begin));
             first = false;

@@ -2,29 +2,17 @@
  * of detent (detent.model, detent.tokenizer), plus the folder's other contents (detent.hf). So
  * every function that accepts a model file accepts such a folder. */
 #include "data/text/tokenizer.h"
+#include "core/text/ending.h"
 #include "io/hf/hf.h"
 #include "io/hf/hf_compressed.h"
 #include "io/model/model.h"
 
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define CONFIG_MOST ((size_t)1 << 20)
 #define TOKENIZER_MOST ((size_t)64 << 20)
 
-bool dt__is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
-bool dt__hf_is_skipped(const char *name)
-{
-    static const char end[] = "rotary_emb.inv_freq";
-    const size_t n = strlen(name), tail = sizeof end - 1;
-    return n >= tail && strcmp(name + n - tail, end) == 0;
-}
+bool dt__hf_is_skipped(const char *name) { return dt__has_end(name, "rotary_emb.inv_freq"); }
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 

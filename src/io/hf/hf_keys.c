@@ -349,12 +349,6 @@ static bool is_neutral(const row *r, const value *v)
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static bool is_in(const char *const *list, const char *name)
-{
-    while (*list != NULL && strcmp(*list, name) != 0) list++;
-    return *list != NULL;
-}
-
 static const row *row_of(const row *rows, const char *key, unsigned class)
 {
     while (rows->key != NULL && ((rows->classes & class) == 0 || strcmp(rows->key, key) != 0)) {
@@ -399,25 +393,31 @@ static dt_status check_config(checking *c, const char *key, const value *v)
                    *r->only == 0 ? "" : " or ", "null is");
 }
 
+bool dt__hf_is_in(const char *const *list, const char *name)
+{
+    while (*list != NULL && strcmp(*list, name) != 0) list++;
+    return *list != NULL;
+}
+
 static dt_status check_generation(checking *c, const char *key, const value *v)
 {
     const row *g = row_of(generation_rows, key, ALL);
     if (g != NULL) note_unused(c, g, v);
-    if (g == NULL && !is_in(also_generation, key)) say_unknown(c, key);
+    if (g == NULL && !dt__hf_is_in(also_generation, key)) say_unknown(c, key);
     return DT_OK;
 }
 
 static dt_status check_tokenizer(checking *c, const char *key, const value *v)
 {
     (void)v;
-    if (!is_in(tokenizer_keys, key)) say_unknown(c, key);
+    if (!dt__hf_is_in(tokenizer_keys, key)) say_unknown(c, key);
     return DT_OK;
 }
 
 static dt_status check_map(checking *c, const char *key, const value *v)
 {
     (void)v;
-    if (!is_in(map_keys, key)) say_unknown(c, key);
+    if (!dt__hf_is_in(map_keys, key)) say_unknown(c, key);
     return DT_OK;
 }
 

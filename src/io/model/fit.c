@@ -84,18 +84,10 @@ static void note_both(work *w, const char *whole, const char *expert)
     dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], whole, text);
 }
 
-static const char *form_text(const char *dtype, int rank, const int64_t *dims, char text[192])
-{
-    char shape[160] = "[...]";
-    if (rank <= DT_MAX_RANK) dt__dims_text(rank, dims, shape, sizeof shape);
-    snprintf(text, 192, "%s%s", dtype, shape);
-    return text;
-}
-
 static void note_form(work *w, const dt_file_entry *e, const char *wanted)
 {
     char text[600], has[192];
-    snprintf(text, sizeof text, " is %s, not %s", form_text(e->dtype, e->rank, e->dims, has),
+    snprintf(text, sizeof text, " is %s, not %s", dt__form_text(e->dtype, e->rank, e->dims, has),
              wanted);
     dt__wrong_add(&w->wrong.of[DT__MISSHAPEN], e->name, text);
 }
@@ -120,7 +112,7 @@ static bool check_shape(work *w, const part *p)
     const int64_t *dims = x->dims + 1;
     const int rank = x->rank - 1;
     if (e->rank == rank && memcmp(e->dims, dims, (size_t)rank * sizeof dims[0]) == 0) return true;
-    note_form(w, e, form_text("", rank, dims, wanted));
+    note_form(w, e, dt__form_text("", rank, dims, wanted));
     return false;
 }
 
@@ -130,7 +122,7 @@ static bool check_part(work *w, const part *p, const part *first)
     const bool repeated = p->form == DT__AS_REPEATED || p->from->rank == 0;
     if (!check_shape(w, p)) return false;
     if (!same_form(p->from, first->from)) {
-        form_text(first->from->dtype, first->from->rank, first->from->dims, wanted);
+        dt__form_text(first->from->dtype, first->from->rank, first->from->dims, wanted);
         snprintf(text, sizeof text, "%s as %s", wanted, dt__shown(first->from->name, shown));
         note_form(w, p->from, text);
         return false;

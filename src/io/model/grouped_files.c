@@ -4,6 +4,7 @@
 #include "io/model/grouped_files.h"
 #include "autograd/spread.h"
 #include "core/tensor.h"
+#include "core/text/ending.h"
 #include "nn/module.h"
 
 #include <stdlib.h>
@@ -38,8 +39,6 @@ static void read_suffix(dt__place *p)
     }
 }
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 int64_t dt__expert_number(const char *digits, int n)
 {
     int64_t value = 0;
@@ -52,7 +51,7 @@ int64_t dt__expert_number(const char *digits, int n)
 static void read_expert(dt__place *p)
 {
     int n = 0;
-    while (n < p->path_n && is_digit(p->path[p->path_n - 1 - n])) n++;
+    while (n < p->path_n && dt__is_digit(p->path[p->path_n - 1 - n])) n++;
     p->expert = DT__WHOLE;
     if (n == 0 || n + 2 > p->path_n || p->path[p->path_n - 1 - n] != '.') return;
     p->expert = dt__expert_number(p->path + p->path_n - n, n);

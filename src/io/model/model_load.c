@@ -1,5 +1,6 @@
 /* Loads models: builds the model from its family and options, then restores its tensors. */
 #include "core/block_list.h"
+#include "core/system/open_file.h"
 #include "io/plugin.h"
 #include "io/hf/hf.h"
 #include "io/model/model_base.h"

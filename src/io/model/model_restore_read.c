@@ -1,6 +1,7 @@
 /* Reads and checks a value for each tensor of a plan; reports tensors that the file lacks and
  * tensors that the model does not have. */
 #include "io/model/code_rows.h"
+#include "core/text/ending.h"
 #include "io/differences.h"
 #include "io/model/model_restore.h"
 
@@ -72,12 +73,7 @@ static void complain_of_shape(reading *r, const dt__load_item *i, const dt_file_
 }
 
 /* Of a layer; other tensors are small, and some are checked before they are kept. */
-static bool is_weight(const char *path)
-{
-    static const char end[] = ".weight";
-    const size_t n = strlen(path), tail = sizeof end - 1;
-    return n >= tail && strcmp(path + n - tail, end) == 0;
-}
+static bool is_weight(const char *path) { return dt__has_end(path, ".weight"); }
 
 static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e)
 {

@@ -4,6 +4,7 @@
  * loaded. */
 #include "autograd/spread.h"
 #include "core/block_list.h"
+#include "core/text/ending.h"
 #include "io/plugin.h"
 #include "io/hf/hf.h"
 #include "io/model/model_base.h"
@@ -15,7 +16,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void *dt__saving_keep(dt__saving *s, size_t bytes) { return dt__block_list_add(s->ctx, &s->kept, bytes); }
+void *dt__saving_keep(dt__saving *s, size_t bytes)
+{
+    return dt__block_list_add(s->ctx, &s->kept, bytes);
+}
 
 void dt__saving_end(dt__saving *s)
 {
@@ -77,12 +81,6 @@ dt_status dt__saving_add(dt__saving *s, const char *name, const dt_tensor *x)
                                                      .data = dt_data(x) });
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-    const size_t n = strlen(text), tail = strlen(end);
-    return n >= tail && strcmp(text + n - tail, end) == 0;
-}
-
 static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     dt__saving *s = user;
@@ -95,7 +93,7 @@ static dt_status add_tensor(void *user, const char *path, dt_tensor *x, dt_entry
     if (dt_param_path(s->m, x) != path) return DT_OK; /* tied: saved under its first path */
     if (s->has_base && dt__is_of_base(s->m, path, x, kind)) return DT_OK;
     if (x->kind == NULL) return dt__saving_add(s, path, x);
-    if (strcmp(path, "weight") != 0 && !ends_with(path, ".weight")) {
+    if (strcmp(path, "weight") != 0 && !dt__has_end(path, ".weight")) {
         return dt_fail(s->ctx, DT_ERR_STATE, "save: '%s' is a %s tensor; only weights can be", path,
                        x->kind->name);
     }

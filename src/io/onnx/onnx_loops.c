@@ -91,8 +91,6 @@ static dt_status read_loop(dt__onnx *g, size_t place, loop *l)
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static char *text(const char *t) { return (char *)(uintptr_t)t; }
-
 static bool is_made(const DtOnnx__Graph *body, const char *name)
 {
     for (size_t i = 0; i < body->n_node; i++) {
@@ -138,11 +136,11 @@ static dt_status add_node(loop *l, const dt__onnx_node *n, int64_t turn)
     to->output = dt__onnx_memory(g, (int64_t)n->n_output, sizeof *to->output);
     if (to->input == NULL || to->output == NULL) return DT_ERR_NOMEM;
     for (size_t i = 0; i < n->n_input; i++) {
-        to->input[i] = text(name_in(l, n->input[i], turn));
+        to->input[i] = dt__onnx_text(name_in(l, n->input[i], turn));
         if (to->input[i] == NULL) return DT_ERR_NOMEM;
     }
     for (size_t i = 0; i < n->n_output; i++) {
-        to->output[i] = text(name_in(l, n->output[i], turn));
+        to->output[i] = dt__onnx_text(name_in(l, n->output[i], turn));
         if (to->output[i] == NULL) return DT_ERR_NOMEM;
     }
     l->to->node[l->to->n_node++] = to;
@@ -208,7 +206,7 @@ static dt_status add_counters(dt__onnx *g, DtOnnx__Graph *to, int64_t turns)
     if (t == NULL || value == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < turns; i++) {
         dt_onnx__tensor__init(&t[i]);
-        t[i].name = text(dt__block_list_text(g->ctx, g->kept, "turn %lld", (long long)i));
+        t[i].name = dt__onnx_text(dt__block_list_text(g->ctx, g->kept, "turn %lld", (long long)i));
         if (t[i].name == NULL) return DT_ERR_NOMEM;
         t[i].data_type = DT__ONNX_I64;
         value[i] = i;

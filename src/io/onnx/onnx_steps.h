@@ -24,4 +24,7 @@ char *dt__onnx_value_name(dt__onnx *g, const char *of, char letter);
  * of its own. Errors: NOMEM. */
 dt_status dt__onnx_expand_dynamic(dt__onnx *g);
 
+/* A text of a node that a reader makes: protobuf-c's are not const, though nobody writes them. */
+static inline char *dt__onnx_text(const char *constant) { return (char *)(uintptr_t)constant; }
+
 #endif

@@ -54,7 +54,6 @@ struct dt_file {
 
 /* For qsort: of pointers to entries, by name. */
 int dt__by_entry_name(const void *left, const void *right);
-bool dt__is_folder(const char *path);
 /* dt_file_open for a file, not a folder. */
 dt_status dt__file_open(dt_ctx *ctx, const char *path, dt_file **out);
 

@@ -1,19 +1,18 @@
 /* Checks that only files of detent allow: the version that wrote the file, and its hash (see
  * safetensors_write.c). Files of other programs have neither and pass. */
 #include "core/system/atomic_file.h"
+#include "core/text/ending.h"
 #include "io/safetensors/safetensors.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 /* The number before the first point of "major.minor.patch"; -1 if the text is not of that form. */
 static long major_of(const char *version)
 {
     size_t n = 0;
-    while (n < 9 && is_digit(version[n])) n++;
-    if (n == 0 || version[n] != '.' || !is_digit(version[n + 1])) return -1;
+    while (n < 9 && dt__is_digit(version[n])) n++;
+    if (n == 0 || version[n] != '.' || !dt__is_digit(version[n + 1])) return -1;
     return strtol(version, NULL, 10);
 }
 

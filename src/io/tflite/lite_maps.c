@@ -199,11 +199,6 @@ static dt_status run_add(dt__vlite_call *c)
     return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
 }
 
-static dt_status run_sub(dt__vlite_call *c)
-{
-    return c->in[0]->q != NULL ? dt__vlite_add_int8(c) : run_two(c);
-}
-
 static dt_status run_mul(dt__vlite_call *c)
 {
     return c->in[0]->q != NULL ? dt__vlite_mul_int8(c) : run_two(c);
@@ -250,7 +245,7 @@ const dt__vlite_operator dt__vlite_maps[] = {
     { DT__VLITE_ROW(RELU), 1, 1, run_one, { 0 }, relu },
     { DT__VLITE_ROW(RELU6), 1, 1, run_one, { 0 }, relu6 },
     { DT__VLITE_ROW(TANH), 1, 1, run_one, { 0 }, hyperbolic },
-    { DT__VLITE_ROW(SUB), 2, 2, run_sub, { 1 }, sub },
+    { DT__VLITE_ROW(SUB), 2, 2, run_add, { 1 }, sub },
     { DT__VLITE_ROW(DIV), 2, 2, run_two, { 1 }, divide },
     { DT__VLITE_ROW(EXP), 1, 1, run_one, { 0 }, exponential },
     { DT__VLITE_ROW(CAST), 1, 1, run_cast, { 1, 1 }, NULL },

@@ -1,6 +1,7 @@
 /* Which tensor of a file is which parameter of a model. Every mistake is a line. */
 #include "core/tensor.h"
 #include "core/text/distance.h"
+#include "io/differences.h"
 #include "io/weights/weights.h"
 #include "nn/module.h"
 
@@ -54,14 +55,6 @@ static const char *name_of(const dt__weight_match *w, int64_t i, char text[3 * D
     return text;
 }
 
-static const char *form_of(const char *dtype, int rank, const int64_t *dims, char text[192])
-{
-    char shape[160] = "[...]";
-    if (rank <= DT_MAX_RANK) dt__dims_text(rank, dims, shape, sizeof shape);
-    snprintf(text, 192, "%s%s", dtype, shape);
-    return text;
-}
-
 /* ---- the nearest ----------------------------------------------------------------------------- */
 
 static bool has_shape(const dt_file_entry *e, const dt_tensor *x)
@@ -91,8 +84,8 @@ static void complain_of_place(dt__weight_match *w, int64_t i)
         return;
     }
     complain(w, "%s, %s: the network has no such parameter; the nearest is '%s', %s",
-             name_of(w, i, name), form_of(e->dtype, e->rank, e->dims, has),
-             dt__shown(best->path, shown), form_of("", best->x->rank, best->x->dims, wants));
+             name_of(w, i, name), dt__form_text(e->dtype, e->rank, e->dims, has),
+             dt__shown(best->path, shown), dt__form_text("", best->x->rank, best->x->dims, wants));
 }
 
 static void complain_of_lack(dt__weight_match *w, const dt__weight_target *t)
@@ -108,14 +101,14 @@ static void complain_of_lack(dt__weight_match *w, const dt__weight_target *t)
         best = i;
     }
     dt__shown(t->path, shown);
-    form_of("", t->x->rank, t->x->dims, wants);
+    dt__form_text("", t->x->rank, t->x->dims, wants);
     if (best < 0) {
         complain(w, "'%s', %s, of the network is not in the file", shown, wants);
         return;
     }
     const dt_file_entry *e = &w->names->view.entry[best];
     complain(w, "'%s', %s, of the network is not in the file; the nearest there is %s, %s", shown,
-             wants, name_of(w, best, name), form_of(e->dtype, e->rank, e->dims, has));
+             wants, name_of(w, best, name), dt__form_text(e->dtype, e->rank, e->dims, has));
 }
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
@@ -189,7 +182,7 @@ static dt_status place(dt__weight_match *w, int64_t i, const dt__weight_target *
     char name[3 * DT__SHOWN], has[192], wants[192], now[192] = "", shown[DT__SHOWN];
     dt__weight_order order;
     name_of(w, i, name);
-    form_of(e->dtype, e->rank, e->dims, has);
+    dt__form_text(e->dtype, e->rank, e->dims, has);
     if (!is_float(e->dtype)) {
         complain(w, "%s is %s; expected F32, F16, BF16 or F64", name, has);
         return DT_OK;
@@ -202,11 +195,11 @@ static dt_status place(dt__weight_match *w, int64_t i, const dt__weight_target *
         return DT_OK;
     }
     DT__TRY(dt__weight_turn(w->file->ctx, &w->names->view.kept, &order, e));
-    form_of("", t->x->rank, t->x->dims, wants);
+    dt__form_text("", t->x->rank, t->x->dims, wants);
     if (!has_shape(e, t->x)) {
         const bool turned = order.turns || order.shape.n > 0;
         complain(w, "%s is %s%s%s; '%s' of the network is %s%s", name, has,
-                 turned ? ", turned " : "", turned ? form_of("", e->rank, e->dims, now) : "",
+                 turned ? ", turned " : "", turned ? dt__form_text("", e->rank, e->dims, now) : "",
                  dt__shown(t->path, shown), wants, turned ? "" : hint(e, t->x));
         return DT_OK;
     }

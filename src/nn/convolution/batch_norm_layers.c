@@ -59,9 +59,7 @@ bool dt__is_batch_norm(const dt_module *m) { return m->type->forward == dt__batc
 static dt_status build(dt_module *m, int64_t channels)
 {
     dt_tensor *x;
-    DT__TRY(dt__new_param(m, "weight", 1, &channels, &x));
-    DT__TRY(dt_fill(x, 1.0));
-    DT__TRY(dt__new_param(m, "bias", 1, &channels, &x));
+    DT__TRY(dt__new_scale_and_shift(m, channels));
     DT__TRY(dt__new_buffer(m, "running_mean", 1, &channels, &x));
     DT__TRY(dt__new_buffer(m, "running_var", 1, &channels, &x));
     return dt_fill(x, 1.0);

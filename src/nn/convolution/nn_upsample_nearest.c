@@ -8,20 +8,14 @@ typedef struct upsample {
     int64_t factor;
 } upsample;
 
-/* extent * factor; if that overflows, an extent that the op refuses. */
-static int64_t times(int64_t extent, int64_t factor)
-{
-    int64_t product;
-    return __builtin_mul_overflow(extent, factor, &product) ? INT64_MAX : product;
-}
-
 DT__FORWARD(forward)
 {
     const upsample *s = dt_module_state(m);
-    if (x->rank == 3) return dt_upsample_nearest1d(t, x, times(x->dims[2], s->factor));
+    if (x->rank == 3) return dt_upsample_nearest1d(t, x, dt__times_i64(x->dims[2], s->factor));
     const bool is_image = x->rank == 4; /* the op refuses other ranks */
     const int64_t height = is_image ? x->dims[2] : 1, width = is_image ? x->dims[3] : 1;
-    return dt_upsample_nearest(t, x, times(height, s->factor), times(width, s->factor));
+    return dt_upsample_nearest(t, x, dt__times_i64(height, s->factor),
+                               dt__times_i64(width, s->factor));
 }
 
 const dt_module_type dt__nn_upsample_nearest = { .name = "upsample_nearest", .forward = forward };

@@ -9,14 +9,6 @@ DT__LAYER_FORWARD(dt_group_norm(t, x, dt_module_weight(t, m), dt__entry_find(m, 
 
 const dt_module_type dt__nn_group_norm = { .name = "group_norm", .forward = forward };
 
-static dt_status build(dt_module *m, int64_t channels)
-{
-    dt_tensor *x;
-    DT__TRY(dt__new_param(m, "weight", 1, &channels, &x));
-    DT__TRY(dt_fill(x, 1.0));
-    return dt__new_param(m, "bias", 1, &channels, &x);
-}
-
 dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, double eps,
                                dt_module **out)
 {
@@ -32,7 +24,7 @@ dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t channels, do
     dt_module *m;
     DT__TRY(dt_module_create(ctx, &dt__nn_group_norm, sizeof(dt_group_norm_options), &m));
     *(dt_group_norm_options *)dt_module_state(m) = (dt_group_norm_options){ groups, eps };
-    return dt__layer_done(build(m, channels), m, out);
+    return dt__layer_done(dt__new_scale_and_shift(m, channels), m, out);
 }
 
 static const dt_key layer_keys[] = {

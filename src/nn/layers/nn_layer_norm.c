@@ -18,14 +18,6 @@ DT__FORWARD(forward)
 
 const dt_module_type dt__nn_layer_norm = { .name = "layer_norm", .forward = forward };
 
-static dt_status build(dt_module *m, int64_t width)
-{
-    dt_tensor *x;
-    DT__TRY(dt__new_param(m, "weight", 1, &width, &x));
-    DT__TRY(dt_fill(x, 1.0));
-    return dt__new_param(m, "bias", 1, &width, &x);
-}
-
 dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module **out)
 {
     DT__NEED2(ctx, ctx, out);
@@ -35,7 +27,7 @@ dt_status dt_layer_norm_create(dt_ctx *ctx, int64_t width, double eps, dt_module
     dt_module *m;
     DT__TRY(dt_module_create(ctx, &dt__nn_layer_norm, sizeof(layer_norm), &m));
     ((layer_norm *)dt_module_state(m))->eps = eps;
-    return dt__layer_done(build(m, width), m, out);
+    return dt__layer_done(dt__new_scale_and_shift(m, width), m, out);
 }
 
 static const dt_key layer_keys[] = {

@@ -79,7 +79,7 @@ size_t dt__device_mask_bytes(const dt_call *c)
 static void mask_floats(const dt_call *c, int activation, const dt_tensor *dy, void *to)
 {
     const bool wide = dy->dtype == DT_F64;
-    memcpy(to, dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
+    memcpy(to, dt__data(dy), dt__bytes_of(dy));
     if (activation == DT_ACT_NONE) return;
     const double most = activation == DT_ACT_RELU6 ? 6 : (double)INFINITY;
     const void *y = dt__data(c->y);
@@ -176,7 +176,7 @@ dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data)
     return &b->x;
 }
 
-static size_t number_bytes(const dt_tensor *x)
+size_t dt__device_number_bytes(const dt_tensor *x)
 {
     return (size_t)dt__round_up(x->count * (int64_t)sizeof(float), DT__ALIGNMENT);
 }
@@ -207,7 +207,7 @@ dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_ran
     if (c->coded) DT__TRY(check_zeros(c));
     DT__TRY(base->shape(c));
     if (!c->coded) return DT_OK;
-    for (int i = 0; i < c->n_in; i++) c->scratch_bytes += number_bytes(c->in[i]);
+    for (int i = 0; i < c->n_in; i++) c->scratch_bytes += dt__device_number_bytes(c->in[i]);
     return dt__result_to_coded(c, 0, r);
 }
 
@@ -243,7 +243,7 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
         inner.arg[i] = dt__borrow(&numbers[i], c->arg[i], at);
         const numbers_args args = { .u = c->codes[i]->u, .x = (float *)(void *)at, .zero = zero };
         dt__parallel(c->arg[i]->count, 1, to_numbers, &args);
-        at += number_bytes(c->arg[i]);
+        at += dt__device_number_bytes(c->arg[i]);
     }
     inner.scratch = at;
     base->forward(&inner);
@@ -258,6 +258,11 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
 void dt__device_through(const dt_call *c, const dt_op *base)
 {
     dt__device_through_scaled(c, base, 1);
+}
+
+void dt__device_copy_forward(const dt_call *c)
+{
+    memcpy(dt__data_mut(c->y), dt__data(c->arg[0]), dt__bytes_of(c->y));
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */

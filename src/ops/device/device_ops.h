@@ -60,6 +60,9 @@ typedef struct dt__borrowed {
 } dt__borrowed;
 dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data);
 
+/* Bytes of the elements of x as floats, rounded up so that what follows is aligned. */
+size_t dt__device_number_bytes(const dt_tensor *x);
+
 /* Ops that copy codes, or choose among them, by the functions of an op of floats, `base`: it gets
  * the differences of codes and zero point as floats, which are exact. Its options are those of the
  * call. The result has the range `r`; all operands have the zero point of operand 0. */
@@ -83,6 +86,9 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
     }                                                                                              \
     DT__DEVICE_FLOATS(base)                                                                        \
     static void forward_codes(const dt_call *c) { dt__device_through(c, &base); }
+
+/* The forward of ops whose floats are those of operand 0. */
+void dt__device_copy_forward(const dt_call *c);
 
 /* Ops that copy a view of operand 0, of its floats or its codes, and their functions. */
 dt_status dt__device_view_shape(dt_call *c, dt__part_of *of);

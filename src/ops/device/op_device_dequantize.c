@@ -7,12 +7,6 @@
 
 static dt_status shape(dt_call *c) { return dt__shape_like(c, 0); }
 
-static void forward(const dt_call *c)
-{
-    memcpy(dt__data_mut(c->y), dt__data(c->arg[0]),
-           (size_t)c->y->count * dt_dtype_size(c->y->dtype));
-}
-
 static void forward_codes(const dt_call *c)
 {
     dt__codes_expand_all(c->codes[0], dt__data_mut(c->y));
@@ -22,7 +16,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
 {
     (void)c;
     if (dx[0] == dy) return;
-    memcpy(dt__data_mut(dx[0]), dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
+    memcpy(dt__data_mut(dx[0]), dt__data(dy), dt__bytes_of(dy));
 }
 
 const dt_op dt__op_device_dequantize = {
@@ -32,7 +26,11 @@ const dt_op dt__op_device_dequantize = {
     .out_name = { "y" },
     .role = { DT_CODES },
     .ungrouped = true,
-    DT__DEVICE_FUNCTIONS,
+    .takes_codes = dt__device_takes_codes,
+    .shape = shape,
+    .forward = dt__device_copy_forward,
+    .forward_codes = forward_codes,
+    .backward = backward,
 };
 
 dt_tensor *dt_device_dequantize(dt_tape *t, dt_tensor *x)

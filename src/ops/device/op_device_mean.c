@@ -11,11 +11,6 @@
 enum { X, SCALE, ZERO, ENDS };
 #define MOST 65536 /* codes of a sum: floats hold it exactly */
 
-static size_t float_bytes(const dt_tensor *x)
-{
-    return (size_t)dt__round_up(x->count * (int64_t)sizeof(float), DT__ALIGNMENT);
-}
-
 /* state[0] and [1] are of reductions: n is the second. */
 static dt_status shape(dt_call *c)
 {
@@ -33,7 +28,7 @@ static dt_status shape(dt_call *c)
         y = dt__device_coarser(y, least);
         c->state[DT__DEVICE_COARSER] = 1;
     }
-    c->scratch_bytes += float_bytes(c->in[X]);
+    c->scratch_bytes += dt__device_number_bytes(c->in[X]);
     DT__TRY(dt__result_to_coded(c, 0, y));
     if (!c->recording) return DT_OK;
     return dt_result(c, DT__DEVICE_RESIDUAL, DT_I8, c->out[0]->rank, c->out[0]->dims);

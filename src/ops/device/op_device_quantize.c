@@ -64,7 +64,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     const dt__device_back back = { DT_ACT_NONE, ENDS, 127 };
     dt__device_mask(c, &back, dy, c->scratch, dx);
     if (dx[X] == NULL) return;
-    memcpy(dt__data_mut(dx[X]), c->scratch, (size_t)dy->count * dt_dtype_size(dy->dtype));
+    memcpy(dt__data_mut(dx[X]), c->scratch, dt__bytes_of(dy));
 }
 
 const dt_op dt__op_device_quantize = {

@@ -32,21 +32,9 @@ static dt_status shape(dt_call *c)
     return dt__result_coded(c, 0, o->shape.n, o->shape.v, dt__range_of_codes(c->codes[0]));
 }
 
-static void forward(const dt_call *c)
-{
-    memcpy(dt__data_mut(c->y), dt__data(c->arg[0]),
-           (size_t)c->y->count * dt_dtype_size(c->y->dtype));
-}
-
 static void forward_codes(const dt_call *c)
 {
     memcpy(dt__coded_codes(c->y)->u, c->codes[0]->u, (size_t)c->y->count);
-}
-
-static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
-{
-    (void)c;
-    memcpy(dt__data_mut(dx[0]), dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
 }
 
 const dt_op dt__op_device_reshape = {
@@ -57,7 +45,11 @@ const dt_op dt__op_device_reshape = {
     .role = { DT_CODES },
     .ungrouped = true,
     DT__OP_OPTIONS(options, defaults, keys),
-    DT__DEVICE_FUNCTIONS,
+    .takes_codes = dt__device_takes_codes,
+    .shape = shape,
+    .forward = dt__device_copy_forward,
+    .forward_codes = forward_codes,
+    .backward = dt__reshaped_backward,
 };
 
 dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims)

@@ -60,7 +60,7 @@ size_t dt__binary_scratch(const dt_call *c)
 {
     const dt_tensor *y = c->out[0];
     const bool broadcasts = !dt__same_dims(c->arg[0], y) || !dt__same_dims(c->arg[1], y);
-    return broadcasts ? (size_t)y->count * dt_dtype_size(y->dtype) : 0;
+    return broadcasts ? dt__bytes_of(y) : 0;
 }
 
 const dt__factor_options dt__factor_defaults = { .factor = 1 };

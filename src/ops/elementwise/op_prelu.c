@@ -42,10 +42,7 @@ static void forward(const dt_call *c)
     c->kernels->prelu(&p, dt__data_mut(c->y));
 }
 
-static size_t scratch(const dt_call *c)
-{
-    return c->wants[SLOPE] ? (size_t)c->y->count * dt_dtype_size(c->y->dtype) : 0;
-}
+static size_t scratch(const dt_call *c) { return c->wants[SLOPE] ? dt__bytes_of(c->y) : 0; }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {

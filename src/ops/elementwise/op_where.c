@@ -44,7 +44,7 @@ static size_t scratch(const dt_call *c)
 {
     const dt_tensor *y = c->out[0];
     const bool broadcasts = !dt__same_dims(c->arg[A], y) || !dt__same_dims(c->arg[B], y);
-    return broadcasts ? (size_t)y->count * dt_dtype_size(y->dtype) : 0;
+    return broadcasts ? dt__bytes_of(y) : 0;
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)

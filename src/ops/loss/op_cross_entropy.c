@@ -50,12 +50,6 @@ static dt_status check_options(const dt_call *c)
     return DT_OK;
 }
 
-static double real_at(const dt_tensor *x, int64_t i)
-{
-    return x->dtype == DT_F32 ? (double)((const float *)dt__data(x))[i]
-                              : ((const double *)dt__data(x))[i];
-}
-
 static dt_status check_weight(const dt_call *c)
 {
     const dt_tensor *weight = c->arg[2];
@@ -63,7 +57,7 @@ static dt_status check_weight(const dt_call *c)
     DT__TRY(dt__want_dtype(c, 2, c->in[0]->dtype));
     DT__TRY(dt__want_dims(c, 2, 1, &c->in[0]->dims[1]));
     for (int64_t i = 0; i < weight->count; i++) {
-        const double value = real_at(weight, i);
+        const double value = dt__real_at(weight, i);
         if (value >= 0 && isfinite(value)) continue;
         return dt_refuse(c, DT_ERR_ARG, "weight[%lld] is %g: expected finite and at least 0",
                          (long long)i, value);
@@ -120,7 +114,7 @@ static double divisor(const dt_call *c)
     double sum = 0;
     for (int64_t i = 0; i < labels->count; i++) {
         const int64_t label = dt__index_at(labels, i);
-        sum += label == o->ignore_index ? 0 : real_at(weight, label);
+        sum += label == o->ignore_index ? 0 : dt__real_at(weight, label);
     }
     return sum == 0 ? 1 : sum;
 }

@@ -116,11 +116,6 @@ dt_status dt__batch_norm_shape(dt_call *c, int least, int most)
     return make_results(c, &l);
 }
 
-static const void *data_of(const dt_call *c, int i)
-{
-    return c->arg[i] == NULL ? NULL : dt__data(c->arg[i]);
-}
-
 static dt__batch_norm problem(const dt_call *c)
 {
     const dt_batch_norm_options *o = c->options;
@@ -130,8 +125,8 @@ static dt__batch_norm problem(const dt_call *c)
                              .relu = has_activation(c, DT_ACT_RELU),
                              .relu6 = has_activation(c, DT_ACT_RELU6),
                              .x = dt__data(c->arg[X]),
-                             .weight = data_of(c, WEIGHT),
-                             .factor = data_of(c, FACTOR),
+                             .weight = dt__arg_data(c, WEIGHT),
+                             .factor = dt__arg_data(c, FACTOR),
                              .stats = dt__data_mut(c->out[STATS]),
                              .room = c->scratch,
                              .bits = c->out[BITS] != NULL ? dt__data_mut(c->out[BITS]) : NULL };
@@ -162,8 +157,8 @@ void dt__batch_norm_forward(const dt_call *c)
     const dt_batch_norm_options *o = c->options;
     void *mean = dt__data_mut(c->arg[RUNNING_MEAN]), *var = dt__data_mut(c->arg[RUNNING_VAR]);
     dt__batch_norm b = problem(c);
-    b.bias = data_of(c, BIAS);
-    b.residual = data_of(c, RESIDUAL);
+    b.bias = dt__arg_data(c, BIAS);
+    b.residual = dt__arg_data(c, RESIDUAL);
     b.mean = mean;
     b.var = var;
     b.y = dt__data_mut(c->y);

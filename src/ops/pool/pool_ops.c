@@ -282,10 +282,7 @@ void dt__global_avg_pool_forward(const dt_call *c)
                                    .y = dt__data_mut(c->y) });
 }
 
-size_t dt__global_avg_pool_scratch(const dt_call *c)
-{
-    return (size_t)c->y->count * dt_dtype_size(c->y->dtype);
-}
+size_t dt__global_avg_pool_scratch(const dt_call *c) { return dt__bytes_of(c->y); }
 
 void dt__global_avg_pool_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {

@@ -17,10 +17,6 @@ bool dt__grouped_integer_w(const dt__grouped *g)
     return g->c->wants[g->weight] && dt__back_w(g->c->codes[g->x], g->c->codes[g->weight]);
 }
 
-static int64_t in_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[2]; }
-static int64_t out_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[1]; }
-static bool is_indexed(const dt__grouped *g) { return g->c->arg[g->index] != NULL; }
-
 /* Parts of the room: rows of dy and of dx by place, scales and zero points of x; then a layer's. */
 typedef struct room {
     float *dy, *dx, *sx;
@@ -39,9 +35,9 @@ static void *take(room *r, char *base, int64_t count)
 static room room_of(const dt__grouped *g, void *base)
 {
     room r = { .bytes = 0 };
-    const int64_t rows = is_indexed(g) ? g->routing.assignments : 0;
-    r.dy = take(&r, base, rows * out_of(g));
-    r.dx = take(&r, base, dt__grouped_integer_x(g) ? rows * in_of(g) : 0);
+    const int64_t rows = dt__grouped_indexed(g) ? g->routing.assignments : 0;
+    r.dy = take(&r, base, rows * dt__grouped_out(g));
+    r.dx = take(&r, base, dt__grouped_integer_x(g) ? rows * dt__grouped_in(g) : 0);
     r.sx = take(&r, base, g->routing.assignments);
     r.zu = take(&r, base, g->routing.assignments);
     r.layer = take(&r, base, 0);
@@ -51,9 +47,9 @@ static room room_of(const dt__grouped *g, void *base)
 static dt__q7_layer layer_of(const dt__grouped *g, int64_t rows)
 {
     return (dt__q7_layer){ .m = rows,
-                           .n = dt__min_i64(out_of(g), DT__Q7_DEPTH),
-                           .k = in_of(g),
-                           .ldy = out_of(g),
+                           .n = dt__min_i64(dt__grouped_out(g), DT__Q7_DEPTH),
+                           .k = dt__grouped_in(g),
+                           .ldy = dt__grouped_out(g),
                            .threads = dt_threads(g->c->ctx) };
 }
 
@@ -78,7 +74,7 @@ static void gather(const void *args, const dt__share *s)
     const dt__grouped_integers *b = v->b;
     const dt__routing *to = &b->g->routing;
     const dt__codes *x = b->g->c->codes[b->g->x];
-    const int64_t n = out_of(b->g);
+    const int64_t n = dt__grouped_out(b->g);
     for (int64_t p = s->first; p < s->past; p++) {
         const int64_t from = dt__assignment_at(to, p), row = from / to->per_row;
         if (to->assignment != NULL) {
@@ -93,7 +89,7 @@ static void gather(const void *args, const dt__share *s)
 static void scatter(const void *args, const dt__share *s)
 {
     const moving *v = args;
-    const int64_t k = in_of(v->b->g), *assignment = v->b->g->routing.assignment;
+    const int64_t k = dt__grouped_in(v->b->g), *assignment = v->b->g->routing.assignment;
     for (int64_t p = s->first; p < s->past; p++) {
         memcpy(v->b->dx + assignment[p] * k, v->r->dx + p * k, (size_t)k * sizeof(float));
     }
@@ -103,7 +99,7 @@ static void run_expert(const dt__grouped_integers *b, const room *r, int64_t e)
 {
     const dt__grouped *g = b->g;
     const dt__routing *to = &g->routing;
-    const int64_t first = to->start[e], n = out_of(g), k = in_of(g);
+    const int64_t first = to->start[e], n = dt__grouped_out(g), k = dt__grouped_in(g);
     const bool copied = to->assignment != NULL;
     float *dx = copied && !b->by_place ? r->dx : b->dx;
     for (int64_t n0 = 0; n0 == 0 || n0 < n; n0 += DT__Q7_DEPTH) {
@@ -131,8 +127,8 @@ void dt__grouped_integer_backward(const dt__grouped_integers *b)
     const moving v = { b, &r };
     const dt__routing *to = &b->g->routing;
     const int64_t places = to->start[to->experts];
-    dt__parallel(places, out_of(b->g), gather, &v);
+    dt__parallel(places, dt__grouped_out(b->g), gather, &v);
     for (int64_t e = 0; e < b->g->routing.experts; e++) run_expert(b, &r, e);
     if (b->dx == NULL || to->assignment == NULL || b->by_place) return;
-    dt__parallel(places, in_of(b->g), scatter, &v);
+    dt__parallel(places, dt__grouped_in(b->g), scatter, &v);
 }

@@ -108,8 +108,6 @@ typedef struct operands {
     row_view a, b, c;
 } operands;
 
-static bool is_indexed(const dt__grouped *g) { return g->c->arg[g->index] != NULL; }
-
 static row_view row_view_of(const work *w, int64_t columns)
 {
     return (row_view){ .element = w->element, .columns = columns, .per_row = 1 };
@@ -266,22 +264,20 @@ static size_t room_of(const dt__grouped *g, dt__gemm most, bool a, bool b, bool 
 static size_t lists_of(const dt__grouped *g)
 {
     const size_t experts = (size_t)g->routing.experts;
-    return dt__scratch_part(dt__routing_bytes(&g->routing, is_indexed(g))) +
+    return dt__scratch_part(dt__routing_bytes(&g->routing, dt__grouped_indexed(g))) +
            dt__scratch_part(experts * sizeof(dt__gemm_job)) +
            dt__scratch_part(experts * sizeof(operands));
 }
 
 static bool is_coded(const dt__grouped *g, int i) { return g->c->codes[i] != NULL; }
 
-static int64_t in_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[2]; }
-static int64_t out_of(const dt__grouped *g) { return g->c->arg[g->weight]->dims[1]; }
-
 size_t dt__grouped_forward_scratch(const dt__grouped *g)
 {
-    const bool indexed = is_indexed(g);
-    const dt__gemm most = {
-        .trans_b = true, .m = g->routing.assignments, .n = out_of(g), .k = in_of(g)
-    };
+    const bool indexed = dt__grouped_indexed(g);
+    const dt__gemm most = { .trans_b = true,
+                            .m = g->routing.assignments,
+                            .n = dt__grouped_out(g),
+                            .k = dt__grouped_in(g) };
     const size_t codes = dt__grouped_codes_room(g);
     const size_t floats =
         room_of(g, most, indexed || is_coded(g, g->x), is_coded(g, g->weight), indexed);
@@ -290,27 +286,29 @@ size_t dt__grouped_forward_scratch(const dt__grouped *g)
 
 static bool has_parts(const dt__grouped *g)
 {
-    return g->c->wants[g->x] && is_indexed(g) && g->routing.per_row != 1;
+    return g->c->wants[g->x] && dt__grouped_indexed(g) && g->routing.per_row != 1;
 }
 
 static size_t parts_of(const dt__grouped *g)
 {
     const size_t element = dt_dtype_size(g->c->arg[g->weight]->dtype);
-    return dt__scratch_part((size_t)(g->routing.assignments * in_of(g)) * element);
+    return dt__scratch_part((size_t)(g->routing.assignments * dt__grouped_in(g)) * element);
 }
 
 size_t dt__grouped_backward_scratch(const dt__grouped *g)
 {
-    const bool indexed = is_indexed(g);
+    const bool indexed = dt__grouped_indexed(g);
     const int64_t rows = g->routing.assignments;
     size_t bytes = lists_of(g), x = 0, w = 0;
     if (has_parts(g)) bytes += dt__scratch_part((size_t)rows * sizeof(int64_t)) + parts_of(g);
     if (g->c->wants[g->x] && !dt__grouped_integer_x(g)) {
-        const dt__gemm most = { .m = rows, .n = in_of(g), .k = out_of(g) };
+        const dt__gemm most = { .m = rows, .n = dt__grouped_in(g), .k = dt__grouped_out(g) };
         x = room_of(g, most, indexed, is_coded(g, g->weight), indexed);
     }
     if (g->c->wants[g->weight] && !dt__grouped_integer_w(g)) {
-        const dt__gemm most = { .trans_a = true, .m = out_of(g), .n = in_of(g), .k = rows };
+        const dt__gemm most = {
+            .trans_a = true, .m = dt__grouped_out(g), .n = dt__grouped_in(g), .k = rows
+        };
         w = room_of(g, most, indexed, indexed || is_coded(g, g->x), false);
     }
     const size_t floats = x > w ? x : w, integers = dt__grouped_integer_room(g);
@@ -327,11 +325,11 @@ static void *take_room(char **room, size_t bytes)
 
 static work open_work(const dt__grouped *g)
 {
-    work w = { .of = *g, .in = in_of(g), .out = out_of(g) };
+    work w = { .of = *g, .in = dt__grouped_in(g), .out = dt__grouped_out(g) };
     w.element = dt_dtype_size(g->c->arg[g->weight]->dtype);
     char *room = g->c->scratch;
     const size_t experts = (size_t)g->routing.experts;
-    void *lists = take_room(&room, dt__routing_bytes(&w.of.routing, is_indexed(g)));
+    void *lists = take_room(&room, dt__routing_bytes(&w.of.routing, dt__grouped_indexed(g)));
     dt__routing_make(g->c->arg[g->offsets], g->c->arg[g->index], lists, &w.of.routing);
     w.job = take_room(&room, experts * sizeof *w.job);
     w.operands = take_room(&room, experts * sizeof *w.operands);

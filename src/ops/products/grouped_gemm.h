@@ -19,6 +19,13 @@ typedef struct dt__grouped {
     dt__routing routing;                 /* sizes from the shape function; lists not yet made */
 } dt__grouped;
 
+static inline int64_t dt__grouped_in(const dt__grouped *g) { return g->c->arg[g->weight]->dims[2]; }
+static inline int64_t dt__grouped_out(const dt__grouped *g)
+{
+    return g->c->arg[g->weight]->dims[1];
+}
+static inline bool dt__grouped_indexed(const dt__grouped *g) { return g->c->arg[g->index] != NULL; }
+
 /* Bytes of c->scratch for forward and for backward. */
 size_t dt__grouped_forward_scratch(const dt__grouped *g);
 size_t dt__grouped_backward_scratch(const dt__grouped *g);

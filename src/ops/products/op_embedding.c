@@ -9,19 +9,12 @@
 #include <math.h>
 #include <string.h>
 
-/* Element k of the index. */
-static double index_at(const dt_tensor *x, int64_t k)
-{
-    return x->dtype == DT_F32 ? (double)((const float *)dt__data(x))[k]
-                              : ((const double *)dt__data(x))[k];
-}
-
 /* Floats that are indices. */
 static dt_status want_whole(const dt_call *c, int64_t n)
 {
     const dt_tensor *x = c->arg[1];
     for (int64_t k = 0; k < x->count && !c->tape->shapes_only; k++) {
-        const double v = index_at(x, k);
+        const double v = dt__real_at(x, k);
         if (v >= 0 && v < (double)n && v == floor(v)) continue;
         return dt_refuse(c, DT_ERR_ARG, "index[%lld] is %g; expected a whole number in 0...%lld",
                          (long long)k, v, (long long)n - 1);

@@ -118,11 +118,6 @@ static dt_status shape(dt_call *c)
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-static const void *data_of(const dt_call *c, int i)
-{
-    return c->arg[i] == NULL ? NULL : dt__data(c->arg[i]);
-}
-
 static dt__after after_of(const dt_call *c)
 {
     dt_tensor *kept = c->recording ? c->out[1] : NULL;
@@ -130,8 +125,8 @@ static dt__after after_of(const dt_call *c)
     return (dt__after){ .rows = dt__rows(c->y),
                         .n = dt__columns(c->y),
                         .x = dt__data_mut(kept != NULL && keeps_sum(c) ? kept : c->y),
-                        .bias = data_of(c, BIAS),
-                        .residual = data_of(c, RESIDUAL),
+                        .bias = dt__arg_data(c, BIAS),
+                        .residual = dt__arg_data(c, RESIDUAL),
                         .relu = relu,
                         .bits = relu && kept != NULL ? dt__data_mut(kept) : NULL,
                         .function = function_of(c),
@@ -154,8 +149,6 @@ static void forward(const dt_call *c)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-static size_t bytes_of(const dt_tensor *x) { return (size_t)x->count * dt_dtype_size(x->dtype); }
-
 /* Whether ds needs memory of its own, in scratch behind the workspace of the products. */
 static bool makes_sum(const dt_call *c)
 {
@@ -170,7 +163,7 @@ static size_t scratch_of_products(const dt_call *c)
 
 static size_t scratch(const dt_call *c)
 {
-    return scratch_of_products(c) + (makes_sum(c) ? bytes_of(c->y) : 0);
+    return scratch_of_products(c) + (makes_sum(c) ? dt__bytes_of(c->y) : 0);
 }
 
 static void sum_rows(const dt_call *c, const void *ds, void *db)

@@ -49,12 +49,10 @@ static size_t scratch_of(const dt_call *c, dt__gemm g)
     return dt__gemm_scratch(&g, dt_dtype_size(b->dtype), dt_threads(c->ctx));
 }
 
-static size_t bytes_of(const dt_tensor *x) { return (size_t)x->count * dt_dtype_size(x->dtype); }
-
 /* Of s B, in front of the product's workspace. */
 static size_t scaled_bytes(const dt_call *c)
 {
-    return (size_t)dt__round_up((int64_t)bytes_of(c->arg[B]), DT__ALIGNMENT);
+    return (size_t)dt__round_up((int64_t)dt__bytes_of(c->arg[B]), DT__ALIGNMENT);
 }
 
 static dt_status shape(dt_call *c)

@@ -11,10 +11,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     dt__reduce_backward(c, c->scratch, dx[0]);
 }
 
-static size_t scratch(const dt_call *c)
-{
-    return (size_t)c->out[0]->count * dt_dtype_size(c->out[0]->dtype);
-}
+static size_t scratch(const dt_call *c) { return dt__bytes_of(c->out[0]); }
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {

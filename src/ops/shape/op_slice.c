@@ -21,12 +21,6 @@ const dt_key dt__slice_keys[] = {
     { 0 },
 };
 
-static int64_t inside(int64_t index, int64_t extent)
-{
-    if (index < 0) index += extent;
-    return dt__max_i64(0, dt__min_i64(index, extent));
-}
-
 static dt_status check(const dt_call *c)
 {
     const dt_slice_options *o = c->options;
@@ -54,7 +48,8 @@ dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__part *out)
         if ((seen >> d & 1) != 0) return dt_refuse(c, DT_ERR_ARG, "dimension %d is given twice", d);
         if (step < 1) return dt_refuse(c, DT_ERR_ARG, "step %lld is below 1", (long long)step);
         seen |= 1u << d;
-        const int64_t start = inside(o->starts.v[i], extent), stop = inside(o->stops.v[i], extent);
+        const int64_t start = dt__bound_in(o->starts.v[i], extent),
+                      stop = dt__bound_in(o->stops.v[i], extent);
         const int64_t length = stop - start;
         out->dims[d] = length > 0 ? (length - 1) / step + 1 : 0;
         if (length > 0) out->offset += start * x->strides[d];

@@ -55,7 +55,7 @@ void dt__reshaped_forward(const dt_call *c)
 void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
     (void)c;
-    memcpy(dt__data_mut(dx[0]), dt__data(dy), (size_t)dy->count * dt_dtype_size(dy->dtype));
+    memcpy(dt__data_mut(dx[0]), dt__data(dy), dt__bytes_of(dy));
 }
 
 dt_tensor *dt__line_to_plane(dt_tape *t, dt_tensor *x)

@@ -9,7 +9,7 @@ static dt_status shape(dt_call *c) { return dt__want_operands(c, 1, 1); }
 static void forward(const dt_call *c)
 {
     const dt_tensor *x = c->arg[0];
-    memset(dt__data_mut(c->arg[0]), 0, (size_t)x->count * dt_dtype_size(x->dtype));
+    memset(dt__data_mut(c->arg[0]), 0, dt__bytes_of(x));
 }
 
 const dt_op dt__op_zero_ = {

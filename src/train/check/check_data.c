@@ -1,5 +1,6 @@
 /* Checks of `data`, and of files that must exist. */
 #include "core/text/ending.h"
+#include "core/system/open_file.h"
 #include "data/data_options.h"
 #include "data/splits/name_pattern.h"
 #include "io/gguf/gguf.h"
@@ -359,12 +360,6 @@ static void check_scaling(dt_recipe *r)
     }
 }
 
-static bool is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
-
 static void check_files(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -374,7 +369,7 @@ static void check_files(dt_recipe *r)
     }
     if (r->options.train.distill.teacher != NULL) {
         const char *teacher = r->options.train.distill.teacher;
-        check_exists(r, "train.distill.teacher", teacher, is_folder(teacher));
+        check_exists(r, "train.distill.teacher", teacher, dt__is_folder(teacher));
     }
     if (dt__is_bad(r, "data.format") || ((DT__DRAWN | DT__GIVEN) & DT__BIT(d->format))) return;
     if (d->tokenizer != NULL && strcmp(d->tokenizer, "bytes") != 0 &&

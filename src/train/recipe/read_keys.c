@@ -5,15 +5,14 @@
 
 #include <string.h>
 
-/* Whether `path` is `key` or lies in it. */
-static bool lies_in(const char *path, const char *key)
+bool dt__path_lies_in(const char *path, const char *key)
 {
     const size_t n = strlen(key);
     return strncmp(path, key, n) == 0 && (path[n] == 0 || path[n] == '.');
 }
 
 /* Whether some of `key` lies in `path`. */
-static bool holds(const char *path, const char *key) { return lies_in(key, path); }
+static bool holds(const char *path, const char *key) { return dt__path_lies_in(key, path); }
 
 /* Of the rows that match, the longest one decides; "!data.augment" is not read. */
 bool dt__recipe_reads(const dt_recipe *r, const char *path)
@@ -22,7 +21,7 @@ bool dt__recipe_reads(const dt_recipe *r, const char *path)
     bool reads = r->reads == NULL;
     for (const char *const *row = r->reads; row != NULL && *row != NULL; row++) {
         const char *key = *row + (**row == '!');
-        if (strlen(key) < longest || !lies_in(path, key)) continue;
+        if (strlen(key) < longest || !dt__path_lies_in(path, key)) continue;
         longest = strlen(key);
         reads = **row != '!';
     }

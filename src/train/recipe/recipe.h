@@ -169,6 +169,8 @@ void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);
 void dt__recipe_check(dt_recipe *r);
 /* Leaves out what the file says besides the keys that are read (read_keys.c). */
 void dt__recipe_leave_out(dt_recipe *r);
+/* Whether `path` is `key` or lies in it. */
+bool dt__path_lies_in(const char *path, const char *key);
 bool dt__recipe_reads(const dt_recipe *r, const char *path);
 /* The key of row i of those that only some formats of data read; "": `format` reads it; NULL: there
  * is no such row (check_limited.c). */

@@ -314,7 +314,7 @@ dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t b
 /* Writes a file that the report shows, without waiting for the disk. NOMEM if the text failed. */
 dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *text);
 /* A dt_sink that appends to a dt__chars. */
-dt_status dt__run_collect(void *chars, const char *text, size_t bytes);
+dt_status dt__collect(void *chars, const char *text, size_t bytes);
 
 /* ---- differ.c ---- */
 

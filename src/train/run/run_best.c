@@ -98,11 +98,6 @@ static dt_status compare_to_best(dt__run *r, double loss)
     return DT_OK;
 }
 
-static void put_share(dt__chars *t, const char *name, double share)
-{
-    DT__PUT_ALL(t, ", \"", name, "\": ", share);
-}
-
 /* Evaluates, on all ranks, and writes the line of metrics. */
 static dt_status measure(dt__run *r)
 {
@@ -120,8 +115,8 @@ static dt_status measure(dt__run *r)
         dt__put_real(&t, m.value[i]);
     }
     if (r->pace.experts.any) {
-        put_share(&t, "busiest_expert", r->pace.experts.busiest);
-        put_share(&t, "idlest_expert", r->pace.experts.idlest);
+        dt__put_field(&t, "busiest_expert", r->pace.experts.busiest);
+        dt__put_field(&t, "idlest_expert", r->pace.experts.idlest);
     }
     DT__TRY(dt__run_end_line(r, &t));
     DT__TRY(dt__run_log_samples(r));

@@ -56,7 +56,7 @@ dt_status dt__run_buffers(dt__run *r, dt__buffers_task task)
         const void *from = dt_data(task == DT__BUFFERS_SAVE ? b->x : b->copy);
         void *to = dt_data_mut(task == DT__BUFFERS_SAVE ? b->copy : b->x);
         if (from == NULL || to == NULL) return dt_error_status(r->ctx);
-        memcpy(to, from, (size_t)b->x->count * dt_dtype_size(b->x->dtype));
+        memcpy(to, from, dt__bytes_of(b->x));
     }
     return DT_OK;
 }

@@ -243,7 +243,7 @@ static uint64_t hash_of(const dt_tensor *x)
     if (dt__is_spread(x)) return 0; /* no other rank has these experts */
     const dt_tensor *inner = kind->inner == NULL ? x : kind->inner((dt_tensor *)(uintptr_t)x);
     if (dt__values(inner) == NULL) return 0;
-    return XXH3_64bits(dt__values(inner), (size_t)inner->count * dt_dtype_size(inner->dtype));
+    return XXH3_64bits(dt__values(inner), dt__bytes_of(inner));
 }
 
 /* all: the hashes of each rank's n tensors. */

@@ -226,7 +226,7 @@ static dt_status write_summary(dt__run *r)
 {
     dt__chars t = { .ctx = r->ctx };
     if (!dt__run_writes(r)) return DT_OK;
-    dt_status status = dt_run_summary_json(r->ctx, r->summary, dt__run_collect, &t);
+    dt_status status = dt_run_summary_json(r->ctx, r->summary, dt__collect, &t);
     if (status == DT_OK) status = dt__run_write(r, "summary.json", t.bytes, t.used);
     dt__release(r->ctx, t.bytes);
     return status;

@@ -14,12 +14,6 @@
 
 /* ---- small files ---------------------------------------------------------------------------- */
 
-dt_status dt__run_collect(void *chars, const char *text, size_t bytes)
-{
-    dt__put(chars, text, bytes);
-    return ((dt__chars *)chars)->failed ? DT_ERR_NOMEM : DT_OK;
-}
-
 dt_status dt__run_write(dt__run *r, const char *name, const char *text, size_t bytes)
 {
     char path[DT__RUN_PATH];
@@ -39,7 +33,7 @@ dt_status dt__run_write_shown(dt__run *r, const char *name, const dt__chars *tex
 static dt_status resolve(dt__run *r, char **out)
 {
     dt__chars t = { .ctx = r->ctx };
-    const dt_status status = dt_recipe_show(r->recipe, dt__run_collect, &t);
+    const dt_status status = dt_recipe_show(r->recipe, dt__collect, &t);
     *out = status == DT_OK ? (char *)(uintptr_t)dt__chars_text(&t) : NULL;
     if (*out != NULL) return DT_OK;
     dt__release(r->ctx, t.bytes);

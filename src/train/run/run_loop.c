@@ -12,18 +12,13 @@
 
 /* ---- lines --------------------------------------------------------------------------------- */
 
-static void put_field(dt__chars *t, const char *name, double value)
-{
-    DT__PUT_ALL(t, ", \"", name, "\": ", value);
-}
-
 void dt__run_begin_line(dt__run *r, dt__chars *t)
 {
     const int64_t step = *dt__run_count(r, DT__COUNT_STEP);
     *t = (dt__chars){ .ctx = r->ctx };
     dt__put_text(t, "{\"step\": ");
     dt__put_integer(t, step);
-    put_field(t, "epoch", (double)step / (double)r->data.per_epoch);
+    dt__put_field(t, "epoch", (double)step / (double)r->data.per_epoch);
     DT__PUT_ALL(t, ", \"phase\": ", DT__QUOTED(dt__run_phase(r)));
 }
 
@@ -44,9 +39,9 @@ static void put_communication(dt__run *r, dt__chars *t)
                             *before = &r->pace.line_costs;
     const double n = (double)(r->pace.trained - r->pace.line_trained);
     if (r->ranks.cluster != NULL && n > 0) {
-        put_field(t, "communication_ms", 1e3 * (now.busy - before->busy) / n);
-        put_field(t, "exposed_ms", 1e3 * (now.waited - before->waited) / n);
-        put_field(t, "sent_bytes", (now.sent - before->sent) / n);
+        dt__put_field(t, "communication_ms", 1e3 * (now.busy - before->busy) / n);
+        dt__put_field(t, "exposed_ms", 1e3 * (now.waited - before->waited) / n);
+        dt__put_field(t, "sent_bytes", (now.sent - before->sent) / n);
     }
     r->pace.line_costs = now;
     r->pace.line_trained = r->pace.trained;
@@ -60,20 +55,20 @@ static dt_status write_line(dt__run *r, const dt__update_result *u)
     dt__chars t;
     dt__run_begin_line(r, &t);
     if (since > 0) { /* else all updates were skipped */
-        put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
-        put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
-        put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
+        dt__put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
+        dt__put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
+        dt__put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
     }
-    put_field(&t, "lr", u->lr);
-    put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
+    dt__put_field(&t, "lr", u->lr);
+    dt__put_field(&t, "skipped", (double)*dt__run_count(r, DT__COUNT_SKIPPED));
     const double seconds = now - r->pace.line_clock;
     const double speed = seconds > 0 ? (double)r->pace.line_samples / seconds : 0;
     const int64_t context = dt_dataset_context(r->data.train);
     if (r->o->train.spikes.policy != DT_SPIKES_IGNORE) {
-        put_field(&t, "spikes", (double)*dt__run_count(r, DT__COUNT_SPIKES));
+        dt__put_field(&t, "spikes", (double)*dt__run_count(r, DT__COUNT_SPIKES));
     }
-    put_field(&t, "samples_per_s", speed);
-    if (context > 0) put_field(&t, "tokens_per_s", speed * (double)context);
+    dt__put_field(&t, "samples_per_s", speed);
+    if (context > 0) dt__put_field(&t, "tokens_per_s", speed * (double)context);
     put_communication(r, &t);
     *dt__run_count(r, DT__COUNT_SINCE) = *dt__run_count(r, DT__COUNT_LIMITED) = 0;
     *dt__run_value(r, DT__VALUE_LOSS_SUM) = *dt__run_value(r, DT__VALUE_NORM_SUM) = 0;

@@ -3,18 +3,12 @@
  * of detent already; its other files hold adapters, and name that file and its hash. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "io/model/model_base.h"
+#include "core/system/open_file.h"
 #include "train/run/run.h"
 
 #include <stdlib.h>
-#include <sys/stat.h>
 
 #define BASE "base.safetensors"
-
-static bool exists(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0;
-}
 
 /* Whether the run has a folder by now: a trial model and a dry run have none. */
 static bool has_folder(const dt__run *r) { return r->files.checkpoints[DT__MAIN] != NULL; }
@@ -23,7 +17,7 @@ static dt_status load(dt__run *r, const char *own, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
     const dt_model_info as = { .family = m->family, .options = m->options };
-    const bool kept = has_folder(r) && exists(own);
+    const bool kept = has_folder(r) && dt__exists(own);
     const char *key = m->packing.given ? "model.pack" : "model.init";
     return dt__recipe_blame(r->recipe, key, DT_ERR_CONFIG,
                             dt__model_load_packed(r->ctx, kept ? own : m->init,
@@ -39,7 +33,7 @@ static dt_status save(dt__run *r, dt_module *m, const char *own)
                                  .tokens = r->files.tokens,
                                  .hf = r->files.hf,
                                  .grouped = r->o->train.checkpoint.grouped };
-    return exists(own) ? DT_OK : dt_model_save(m, &info, own);
+    return dt__exists(own) ? DT_OK : dt_model_save(m, &info, own);
 }
 
 /* Keeps the text that says which file is the base. */

@@ -134,7 +134,7 @@ static dt_status keep_tokenizer(dt__run *r)
     DT__TRY(keep_tokens(r, k));
     dt__release(r->ctx, r->files.tokenizer);
     r->files.tokenizer = NULL;
-    dt_status status = dt_tokenizer_text(k, dt__run_collect, &t);
+    dt_status status = dt_tokenizer_text(k, dt__collect, &t);
     if (status == DT_OK && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
     if (status == DT_OK) r->files.tokenizer = t.bytes;
     else dt__release(r->ctx, t.bytes);
@@ -147,7 +147,7 @@ dt_status dt__run_keep_data(dt__run *r)
     dt__chars t = { .ctx = r->ctx };
     dt__release(r->ctx, r->files.data);
     r->files.data = NULL;
-    dt_status status = dt_model_data_text(r->data.train, dt__run_collect, &t);
+    dt_status status = dt_model_data_text(r->data.train, dt__collect, &t);
     if (status == DT_OK && t.used > 0 && dt__chars_text(&t) == NULL) status = DT_ERR_NOMEM;
     if (status == DT_OK) r->files.data = t.bytes;
     else dt__release(r->ctx, t.bytes);

@@ -142,8 +142,6 @@ dt_status dt__sync_take(dt__shards *s, int64_t i, dt__gradients *to);
 
 /* ---- shards_overlap.c ---- */
 
-/* Whether no other handle or view refers to the gradient, so that it may be written. */
-bool dt__is_own_gradient(const dt_tensor *grad);
 /* Moves gradient i to `to`, where nobody else writes it; zeros where there is none. */
 dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to);
 /* Around backward of a shard's last batch: gradients may leave meanwhile. */

@@ -31,7 +31,7 @@ static dt_status add(finding *f, dt_tensor *x, dt__merging how)
 {
     dt__shards *s = f->s;
     DT__TRY(DT__RESERVE(s->ctx, s->merged, s->n_merged, f->room));
-    const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
+    const size_t bytes = dt__bytes_of(x);
     s->merged[s->n_merged++] = (dt__merged){ x, how, s->state_bytes, f->count_at, bytes };
     s->state_bytes += (size_t)dt__round_up((int64_t)bytes, 8);
     return DT_OK;

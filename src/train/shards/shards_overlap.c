@@ -14,17 +14,11 @@
 #include "core/tensor.h"
 #include "train/shards/shards.h"
 
-bool dt__is_own_gradient(const dt_tensor *grad)
-{
-    return atomic_load(&grad->refs) == 1 && atomic_load(&grad->storage->refs) == 1 &&
-           dt_is_contiguous(grad);
-}
-
 dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to)
 {
     dt_tensor *x = s->param[i], *grad = x->grad;
     if (grad != NULL) dt__shards_given(s, s->mine)[i] = 1;
-    if (grad != NULL && dt__is_own_gradient(grad)) {
+    if (grad != NULL && dt__is_own(grad)) {
         to->x[i] = grad;
         x->grad = NULL;
     } else {

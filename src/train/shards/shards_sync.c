@@ -280,7 +280,7 @@ static void load(lane *l)
     for (int64_t i = 0; i < y->s->n_params; i++) y->s->param[i]->grad = l->grad[i];
     for (int64_t i = 0; i < y->n_buffers; i++) {
         dt_tensor *x = y->buffer[i];
-        const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
+        const size_t bytes = dt__bytes_of(x);
         if (bytes > 0) memcpy(dt__values_mut(x), from, bytes);
         x->storage->version = l->version[i];
         from += bytes;
@@ -299,7 +299,7 @@ static void store(lane *l)
     }
     for (int64_t i = 0; i < y->n_buffers; i++) {
         const dt_tensor *x = y->buffer[i];
-        const size_t bytes = (size_t)x->count * dt_dtype_size(x->dtype);
+        const size_t bytes = dt__bytes_of(x);
         if (bytes > 0) memcpy(to, dt__values(x), bytes);
         l->version[i] = x->storage->version;
         to += bytes;
@@ -421,7 +421,7 @@ static dt_status add_buffers(sync_of *y)
         if (e->kind != DT_BUFFER || e->x->kind != NULL || e->x->storage == NULL) continue;
         DT__TRY(DT__RESERVE(y->r->ctx, y->buffer, y->n_buffers, y->room_buffers));
         y->buffer[y->n_buffers++] = e->x;
-        y->bytes += (size_t)e->x->count * dt_dtype_size(e->x->dtype);
+        y->bytes += dt__bytes_of(e->x);
     }
     return DT_OK;
 }
@@ -430,7 +430,7 @@ static void remove_buffer(sync_of *y, const dt_tensor *x)
 {
     for (int64_t i = 0; i < y->n_buffers && x != NULL; i++) {
         if (y->buffer[i] != x) continue;
-        y->bytes -= (size_t)x->count * dt_dtype_size(x->dtype);
+        y->bytes -= dt__bytes_of(x);
         y->buffer[i--] = y->buffer[--y->n_buffers];
     }
 }

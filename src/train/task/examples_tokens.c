@@ -11,12 +11,6 @@
 #define MOST 160 /* tokens that are made */
 
 /* Decoded bytes as a JSON string; without a tokenizer the ids. */
-static dt_status collect(void *user, const char *text, size_t bytes)
-{
-    dt__put(user, text, bytes);
-    return ((dt__chars *)user)->failed ? DT_ERR_NOMEM : DT_OK;
-}
-
 static void replace_bad_bytes(dt__chars *t)
 {
     unsigned char *at = (unsigned char *)t->bytes, *end = at == NULL ? NULL : at + t->used;
@@ -30,7 +24,7 @@ static void replace_bad_bytes(dt__chars *t)
 static dt_status decode(const dt__examples *e, const int32_t *ids, int64_t n, dt__chars *out)
 {
     const dt_tokenizer *k = dt_dataset_tokenizer(e->d);
-    if (k != NULL) return dt_tokenizer_decode(k, ids, n, false, collect, out);
+    if (k != NULL) return dt_tokenizer_decode(k, ids, n, false, dt__collect, out);
     for (int64_t i = 0; i < n; i++) {
         if (i > 0) dt__put_text(out, " ");
         dt__put_integer(out, ids[i]);

@@ -249,6 +249,11 @@ static dt_status make_regions(dt__tally *s)
     return DT_OK;
 }
 
+double dt__mean_sum(const dt__tally *s, int i)
+{
+    return s->sum[i] / ((double)s->examples * (double)s->places);
+}
+
 double dt__mean_overlap(const dt__tally *s)
 {
     double sum = 0, n = 0;

@@ -199,6 +199,8 @@ int64_t dt__decided_class(const dt_reals *thresholds, const float *y, int64_t cl
 /* Sets examples and input tokens per second. */
 void dt__put_speed(dt_metrics *m, const dt_dataset *d, double seconds);
 
+/* sum[i], a place of an example. */
+double dt__mean_sum(const dt__tally *s, int i);
 /* The mean over classes or places of 2 both / (wanted + found), without those that are in neither:
  * the macro F1 score, the Dice coefficient. */
 double dt__mean_overlap(const dt__tally *s);

@@ -88,16 +88,11 @@ static void count(dt__tally *s, const float *y, const void *target)
     }
 }
 
-static double mean(const dt__tally *s, int sum)
-{
-    return s->sum[sum] / ((double)s->examples * (double)s->places);
-}
+static double accuracy(const dt__tally *s) { return dt__mean_sum(s, RIGHT); }
 
-static double accuracy(const dt__tally *s) { return mean(s, RIGHT); }
+static double top5(const dt__tally *s) { return dt__mean_sum(s, AMONG_FIVE); }
 
-static double top5(const dt__tally *s) { return mean(s, AMONG_FIVE); }
-
-static double mean_loss(const dt__tally *s) { return mean(s, COST); }
+static double mean_loss(const dt__tally *s) { return dt__mean_sum(s, COST); }
 
 #define PERCENT .unit = "%", .scale = 100, .decimals = 2, .larger_is_better = true
 #define LOSS                                                                                       \

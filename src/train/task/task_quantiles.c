@@ -42,16 +42,11 @@ static void count(dt__tally *s, const float *y, const void *target)
     }
 }
 
-static double per_value(const dt__tally *s, int sum)
-{
-    return s->sum[sum] / ((double)s->examples * (double)s->places);
-}
+static double pinball(const dt__tally *s) { return dt__mean_sum(s, COST); }
 
-static double pinball(const dt__tally *s) { return per_value(s, COST); }
+static double coverage(const dt__tally *s) { return dt__mean_sum(s, COVERED); }
 
-static double coverage(const dt__tally *s) { return per_value(s, COVERED); }
-
-static double crossings(const dt__tally *s) { return per_value(s, CROSSED); }
+static double crossings(const dt__tally *s) { return dt__mean_sum(s, CROSSED); }
 
 #define PERCENT .unit = "%", .scale = 100, .decimals = 2
 

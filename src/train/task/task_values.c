@@ -52,16 +52,11 @@ static void count(dt__tally *s, const float *y, const void *target)
     }
 }
 
-static double per_value(const dt__tally *s, int sum)
-{
-    return s->sum[sum] / ((double)s->examples * (double)s->places);
-}
-
-static double mse(const dt__tally *s) { return per_value(s, SQUARED); }
+static double mse(const dt__tally *s) { return dt__mean_sum(s, SQUARED); }
 
 static double rmse(const dt__tally *s) { return sqrt(mse(s)); }
 
-static double mae(const dt__tally *s) { return per_value(s, ABSOLUTE); }
+static double mae(const dt__tally *s) { return dt__mean_sum(s, ABSOLUTE); }
 
 static double r2(const dt__tally *s)
 {

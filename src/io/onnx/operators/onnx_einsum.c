@@ -9,6 +9,7 @@
  *
  * A constant operand has no batch letters: it is the weight of a layer linear. */
 #include "core/block_list.h"
+#include "core/text/ending.h"
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -40,14 +41,12 @@ static int place_in(const char *letters, int n, char letter)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
 /* The letters that are once in all operands, in the order of their codes. */
 static bool implied_result(const char *text, char *result)
 {
     int n = 0;
     for (char c = 'A'; c <= 'z'; c++) {
-        const char *first = is_letter(c) ? strchr(text, c) : NULL;
+        const char *first = dt__is_letter(c) ? strchr(text, c) : NULL;
         if (first == NULL || strchr(first + 1, c) != NULL) continue;
         if (n == DT_MAX_RANK) return false;
         result[n++] = c;
@@ -73,7 +72,7 @@ static bool split(char *text, equation *e)
     for (int i = 0; i <= e->operands; i++) {
         const char *of = i < e->operands ? e->operand[i] : e->result;
         for (const char *c = of; *c != 0; c++) {
-            if (!is_letter(*c) || strchr(c + 1, *c) != NULL) return false;
+            if (!dt__is_letter(*c) || strchr(c + 1, *c) != NULL) return false;
         }
     }
     return true;

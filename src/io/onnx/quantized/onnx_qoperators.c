@@ -56,8 +56,6 @@ static const expansion expansions[] = {
 };
 /* clang-format on */
 
-static char *of(const char *text) { return (char *)(uintptr_t)text; }
-
 static bool has_input(const dt__onnx_node *n, int i)
 {
     return (size_t)i < n->n_input && *n->input[i] != 0;
@@ -93,15 +91,15 @@ dt_status dt__onnx_step_node(dt__onnx *g, const dt__onnx_node *like, const dt__o
     if (to == NULL) return DT_ERR_NOMEM;
     dt_onnx__node__init(to);
     to->name = like->name;
-    to->op_type = of(as->op);
+    to->op_type = dt__onnx_text(as->op);
     to->n_input = as->n_in;
     to->n_output = 1;
     to->input = dt__onnx_memory(g, (int64_t)to->n_input, sizeof *to->input);
     to->output = dt__onnx_memory(g, 1, sizeof *to->output);
     if (to->input == NULL || to->output == NULL) return DT_ERR_NOMEM;
-    for (size_t i = 0; i < to->n_input; i++) to->input[i] = of(as->in[i]);
+    for (size_t i = 0; i < to->n_input; i++) to->input[i] = dt__onnx_text(as->in[i]);
     while (to->n_input > 0 && *to->input[to->n_input - 1] == 0) to->n_input--;
-    to->output[0] = of(as->out);
+    to->output[0] = dt__onnx_text(as->out);
     return DT_OK;
 }
 
@@ -113,7 +111,7 @@ dt_status dt__onnx_step_axis(dt__onnx *g, DtOnnx__Node *n, int axis)
     if (n->attribute == NULL) n->attribute = dt__onnx_memory(g, 1, sizeof *n->attribute);
     if (own == NULL || n->attribute == NULL) return DT_ERR_NOMEM;
     dt_onnx__attribute__init(own);
-    own->name = of("axis");
+    own->name = dt__onnx_text("axis");
     own->type = INT_TYPE;
     own->i = axis;
     n->attribute[n->n_attribute++] = own;

@@ -74,13 +74,6 @@ static dt_status measure_layer(const sensitivity *s, layer *l)
     return status;
 }
 
-static void put_gain(dt__chars *t, const char *name, double gain)
-{
-    DT__PUT_ALL(t, ", \"", name, "\": ");
-    if (isfinite(gain)) dt__put_real(t, gain);
-    else dt__put_text(t, "null");
-}
-
 static void put_layer(const sensitivity *s, dt__chars *t, const layer *l)
 {
     const dt__fq *weight = dt__weight_to_convert(l->m);
@@ -89,8 +82,8 @@ static void put_layer(const sensitivity *s, dt__chars *t, const layer *l)
     DT__PUT_ALL(t, DT__QUOTED(l->m->path), ", \"bits\": ", weight->quant.bits,
                 ", \"input_bits\": ", input == NULL ? 32 : input->quant.bits,
                 ", \"elements\": ", dt__entry_find(l->m, "weight")->x->count);
-    put_gain(t, "weight_gain", s->loss - l->without_weight);
-    put_gain(t, "gain", s->loss - l->without);
+    dt__put_field(t, "weight_gain", s->loss - l->without_weight);
+    dt__put_field(t, "gain", s->loss - l->without);
     dt__put_text(t, "}");
 }
 
@@ -101,7 +94,7 @@ static dt_status write_file(const sensitivity *s)
     if (!dt__run_writes(r)) return DT_OK;
     dt__put_text(&t, "{\"evaluated_on\": ");
     DT__PUT_ALL(&t, DT__QUOTED(r->summary->evaluated_on), ", \"examples\": ", s->examples);
-    put_gain(&t, "loss", s->loss);
+    dt__put_field(&t, "loss", s->loss);
     dt__put_text(&t, ", \"layers\": [");
     for (int64_t i = 0; i < s->n; i++) {
         dt__put_text(&t, i > 0 ? ",\n  " : "\n  ");
