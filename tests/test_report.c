@@ -548,6 +548,31 @@ START_TEST(labels_of_layers_differ)
     check_has(page, ">11…projection</text>");
     check_has(page, ">…ath.of.words</text>");
     check_has(page, ">head</text>");
+    check_lacks(page, "the first 12");
+    free(page);
+}
+END_TEST
+
+/* A chart of layers says how many it leaves out. */
+START_TEST(layers_beyond_the_lines_are_counted)
+{
+    char lines[2048] = "";
+    for (int step = 1; step < 3; step++) {
+        size_t n = strlen(lines);
+        n +=
+            (size_t)snprintf(lines + n, sizeof lines - n,
+                             "{\"step\": %d, \"phase\": \"qat\", \"loss\": 1, \"layers\": [", step);
+        for (int i = 0; i < 14; i++) {
+            n += (size_t)snprintf(lines + n, sizeof lines - n,
+                                  "%s{\"path\": \"l%d\", \"weight\": {\"snr\": %d}}",
+                                  i > 0 ? ", " : "", i, i);
+        }
+        snprintf(lines + n, sizeof lines - n, "]}\n");
+    }
+    save("recipe.yaml", "run:\n  dir: x\n");
+    save("metrics.jsonl", lines);
+    char *page = page_of(run);
+    check_has(page, "the first 12 of 14 layers");
     free(page);
 }
 END_TEST
@@ -849,6 +874,7 @@ Suite *test_report_suite(void)
     tcase_add_test(c, axes_of_shares_end);
     tcase_add_test(c, recipes_beyond_the_lines_are_counted);
     tcase_add_test(c, labels_of_layers_differ);
+    tcase_add_test(c, layers_beyond_the_lines_are_counted);
     tcase_add_test(c, several_runs_share_their_curves);
     tcase_add_test(c, a_live_page_reads_itself_again);
     tcase_add_test(c, compare_shows_what_differs);

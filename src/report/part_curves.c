@@ -102,6 +102,8 @@ static size_t common_end(const dt__page_run *r, const char *name)
     return end == NULL ? 0 : strlen(end);
 }
 
+#define MOST_LAYERS 12
+
 /* One line a layer, of the figures during QAT. */
 static void put_layers(const curves *c, const char *title, const char *name, const char *unit,
                        double scale)
@@ -111,10 +113,12 @@ static void put_layers(const curves *c, const char *title, const char *name, con
         .title = title, .unit = unit, .scale = scale, .linear = true, .qat = (double)NAN
     };
     const size_t end = common_end(r, name);
+    char note[64];
+    int64_t layers = 0;
     for (int64_t i = 0; i < r->n_series; i++) {
         const dt__series *s = &r->series[i];
         char label[128];
-        if (!is_of_layers(r, i, name) || chart.n >= 12) continue;
+        if (!is_of_layers(r, i, name) || layers++ >= MOST_LAYERS) continue;
         const size_t cut = strchr(s->layer, '.') != NULL ? end : 0;
         snprintf(label, sizeof label, "%.*s", (int)(strlen(s->layer) - cut), s->layer);
         const dt__chart_line line = { .part = { s },
@@ -122,6 +126,8 @@ static void put_layers(const curves *c, const char *title, const char *name, con
                                       .dashed = chart.n >= DT__COLOURS };
         dt__chart_add(&chart, line, label);
     }
+    snprintf(note, sizeof note, "the first %d of %lld layers", MOST_LAYERS, (long long)layers);
+    if (layers > MOST_LAYERS) chart.note = note;
     dt__put_chart(c->t, &chart);
 }
 
