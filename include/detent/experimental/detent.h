@@ -40,7 +40,8 @@ typedef enum dt_float_products {
     DT_PRODUCTS_BF16, /* of operands that are rounded to bf16, with sums in f32: about twice as fast
                        * where the processor has AVX-512 BF16, else slower */
     DT_PRODUCTS_BF16_TILES, /* the same with sums in the order of matrix tiles: several times as
-                             * fast where the processor has AMX-BF16, else slower */
+                             * fast where the processor has AMX-BF16, about as fast as F32 with
+                             * AVX-512 BF16, else slower */
 } dt_float_products;
 
 /* Sets that for later passes of the context. What a tape under dt_no_grad computes stays as it is,
