@@ -6,15 +6,8 @@
 #include <detent/experimental/text.h>
 
 #include <string.h>
-#include <sys/stat.h>
 
 /* ---- formats --------------------------------------------------------------------------------- */
-
-bool dt__is_folder(const char *path)
-{
-    struct stat about;
-    return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
-}
 
 dt_status dt__hf_open(dt_ctx *ctx, const char *folder, dt_file **out)
 {

@@ -1,7 +1,7 @@
 /* Median and quartiles of n sorted values v: the median is the middle one, or the mean of the two
  * in the middle; the quartiles are v[floor(n / 4)] and its counterpart from the end. */
 #include "core/quartiles.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include <stdlib.h>
 

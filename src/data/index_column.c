@@ -1,7 +1,7 @@
 /* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a
  * model that reads one learns the order of the file. */
 #include "core/text/row_named.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "data/index_column.h"
 
 #include <ctype.h>

@@ -1,7 +1,7 @@
 /* What the targets of arrays look like: how many different numbers there are, whether rows are in
  * the order of time, and which columns number them. */
 #include "core/text/row_named.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "data/arrays.h"
 #include "data/index_column.h"
 

@@ -2,7 +2,7 @@
 #include "io/graph_info.h"
 
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/ending.h"
 #include "core/text/json.h"
 

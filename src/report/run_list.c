@@ -4,7 +4,7 @@
  *     SWEEP/NAME/         a run of it: has recipe.yaml
  *     SWEEP/NAME.failed   why a run failed;  NAME.refused: why a recipe cannot be */
 #include "report/run_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include "core/system/atomic_file.h"
 #include "core/system/system_calls.h"

@@ -3,7 +3,7 @@
  * dataset is sorted by key, then class, so any part cut off at its ends holds every class in
  * proportion. */
 #include "core/system/atomic_file.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/ending.h"
 #include "core/pace.h"
 #include "core/system/system_calls.h"

@@ -7,7 +7,7 @@
  * in f64. A row at most SAME steps behind u is at u. Targets and keys are the last ones. Moments
  * that lack a value which nothing fills in are no rows, so that they end windows. */
 #include "data/series/series.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include "data/tables/csv_types.h"
 #include "data/tables/table_cache.h"

@@ -1,6 +1,6 @@
 /* Series and times of the rows of tables, and their order. */
 #include "data/series/series.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include "core/text/json.h"
 #include "data/tables/table_join.h"

@@ -6,7 +6,7 @@
  * Categories are the `most` most frequent words, the first in byte order of equally frequent ones;
  * they are in the order of their numbers if all are numbers, else of their bytes. */
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "data/tables/csv_types.h"
 #include "data/tables/table_cache.h"
 #include "data/value_text.h"

@@ -1,6 +1,6 @@
 /* Words with numbers: a hash table with linear probing, at most half full. */
 #include "data/labels.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include <stdlib.h>
 #include <string.h>

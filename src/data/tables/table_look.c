@@ -1,7 +1,7 @@
 /* What the columns of a table hold (dt_table_look_at): every text is tried as a number, a word of a
  * boolean, and a time in each form that all texts above it had. */
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "data/tables/csv_types.h"
 #include "core/text/ending.h"
 #include "core/text/utf8.h"

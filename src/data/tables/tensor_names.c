@@ -1,7 +1,7 @@
 /* Names of files with arrays: wildcards are expanded by glob(3), and sorted by bytes, as its own
  * order depends on the locale. */
 #include "data/tables/tensor_names.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include "core/system/atomic_file.h"
 #include "core/text/ending.h"

@@ -4,7 +4,7 @@
  * then the data, from a multiple of general.alignment on. Strings have a length of 8 bytes. Every
  * length is checked before it is used; numbers are little-endian. */
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/byte_order.h"
 #include "core/text/utf8.h"
 #include "io/gguf/gguf_keys.h"

@@ -4,7 +4,7 @@
  *     { "config.json": text, "tied_head": false, "dtype": "BF16", "dtypes": { tensor: dtype, ... },
  *       "files": { "generation_config.json": text, ... } } */
 #include "core/text/utf8.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "io/hf/hf.h"
 #include "io/model/model.h"
 

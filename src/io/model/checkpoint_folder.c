@@ -1,7 +1,7 @@
 /* A folder of checkpoints, step-<10 digits>.safetensors: finds the newest good one, deletes old
  * ones. */
 #include "core/system/system_calls.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "io/safetensors/safetensors.h"
 
 #include <detent/experimental/io.h>

@@ -1,6 +1,6 @@
 /* Questions about the node that is read: inputs, results, attributes. */
 #include "core/text/json.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "io/onnx/onnx.h"
 
 #include <stdlib.h>

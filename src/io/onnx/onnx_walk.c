@@ -1,6 +1,6 @@
 /* Walks over the nodes of a graph in their order. */
 #include "core/text/row_named.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 

@@ -6,7 +6,7 @@
  * Further rules: names and keys are unique; end - begin is the size that dtype and shape need; the
  * tensors cover the data from first to last byte without gaps or overlap. */
 #include "core/text/row_named.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "io/safetensors/safetensors.h"
 
 #include <limits.h>

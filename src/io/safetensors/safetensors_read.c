@@ -2,7 +2,7 @@
  * parses the header. A file is 8 bytes (header length, little-endian), header, data. A GGUF file
  * (gguf_read.c) is known by its first bytes. */
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/byte_order.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"

@@ -4,7 +4,7 @@
  *
  * detent.xxh3 is XXH3-64 (xxhash.com) of the whole file with its own 16 digits as zeros. */
 #include "core/tensor.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/utf8.h"
 #include "core/system/atomic_file.h"
 #include "core/text/byte_order.h"

@@ -4,7 +4,7 @@
  *     3],
  *                                "codes": "packed", "rounder": "gptq", "samples": 512 }, ... } */
 #include "io/safetensors/tensors_meta.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "io/model/model.h"
 #include "qat/schemes/scheme.h"
 

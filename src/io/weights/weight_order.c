@@ -77,8 +77,7 @@ static void turn(const dt__weight_order *o, const dt_file_entry *e, const int64_
     }
 }
 
-dt_status dt__weight_turn(dt_ctx *ctx, void **kept, const dt__weight_order *order,
-                          dt_file_entry *e)
+dt_status dt__weight_turn(dt_ctx *ctx, void **kept, const dt__weight_order *order, dt_file_entry *e)
 {
     if (!order->turns && order->shape.n == 0) return DT_OK;
     int64_t *dims = dt__block_list_add(ctx, kept, DT_MAX_RANK * sizeof *dims);

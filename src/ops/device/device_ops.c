@@ -267,11 +267,11 @@ void dt__device_copy_forward(const dt_call *c)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-dt_status dt__device_view_shape(dt_call *c, dt__part_of *of)
+dt_status dt__device_view_shape(dt_call *c, dt__view_part_of *of)
 {
     const dt_tensor *x = c->in[0];
     dt__borrowed own;
-    dt__part y;
+    dt__view_part y;
     DT__TRY(dt__want_float(c, 0));
     DT__TRY(of(c, dt__borrow(&own, x, NULL), &y));
     if (!c->coded) return dt_result(c, 0, x->dtype, x->rank, y.dims);
@@ -279,11 +279,11 @@ dt_status dt__device_view_shape(dt_call *c, dt__part_of *of)
 }
 
 /* Copies elements of `size` bytes from a tensor like x to its view, or back. */
-static void copy_view(const dt_call *c, dt__part_of *of, const dt_tensor *x, size_t size, bool back,
-                      const char *from, char *to)
+static void copy_view(const dt_call *c, dt__view_part_of *of, const dt_tensor *x, size_t size,
+                      bool back, const char *from, char *to)
 {
     dt__borrowed own;
-    dt__part y;
+    dt__view_part y;
     if (of(c, dt__borrow(&own, x, NULL), &y) != DT_OK) return;
     dt__copy copy = { .rank = x->rank, .x = from, .y = to };
     memcpy(copy.dims, y.dims, sizeof copy.dims);
@@ -294,19 +294,20 @@ static void copy_view(const dt_call *c, dt__part_of *of, const dt_tensor *x, siz
     dt__copy_bytes(&copy, size);
 }
 
-void dt__device_view_forward(const dt_call *c, dt__part_of *of)
+void dt__device_view_forward(const dt_call *c, dt__view_part_of *of)
 {
     const dt_tensor *x = c->arg[0];
     copy_view(c, of, x, dt_dtype_size(x->dtype), false, dt__data(x), dt__data_mut(c->y));
 }
 
-void dt__device_view_codes(const dt_call *c, dt__part_of *of)
+void dt__device_view_codes(const dt_call *c, dt__view_part_of *of)
 {
     copy_view(c, of, c->in[0], 1, false, (const char *)c->codes[0]->u,
               (char *)dt__coded_codes(c->y)->u);
 }
 
-void dt__device_view_backward(const dt_call *c, dt__part_of *of, const dt_tensor *dy, dt_tensor *dx)
+void dt__device_view_backward(const dt_call *c, dt__view_part_of *of, const dt_tensor *dy,
+                              dt_tensor *dx)
 {
     const size_t size = dt_dtype_size(dy->dtype);
     memset(dt__data_mut(dx), 0, (size_t)dx->count * size);

@@ -91,10 +91,10 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
 void dt__device_copy_forward(const dt_call *c);
 
 /* Ops that copy a view of operand 0, of its floats or its codes, and their functions. */
-dt_status dt__device_view_shape(dt_call *c, dt__part_of *of);
-void dt__device_view_forward(const dt_call *c, dt__part_of *of);
-void dt__device_view_codes(const dt_call *c, dt__part_of *of);
-void dt__device_view_backward(const dt_call *c, dt__part_of *of, const dt_tensor *dy,
+dt_status dt__device_view_shape(dt_call *c, dt__view_part_of *of);
+void dt__device_view_forward(const dt_call *c, dt__view_part_of *of);
+void dt__device_view_codes(const dt_call *c, dt__view_part_of *of);
+void dt__device_view_backward(const dt_call *c, dt__view_part_of *of, const dt_tensor *dy,
                               dt_tensor *dx);
 #define DT__DEVICE_VIEW(of)                                                                        \
     static dt_status shape(dt_call *c) { return dt__device_view_shape(c, of); }                    \

@@ -30,7 +30,7 @@ static dt_status order_of(const dt_call *c, int *order)
     return DT_OK;
 }
 
-dt_status dt__permutation_of(const dt_call *c, const dt_tensor *x, dt__part *out)
+dt_status dt__permutation_of(const dt_call *c, const dt_tensor *x, dt__view_part *out)
 {
     int order[DT_MAX_RANK];
     DT__TRY(order_of(c, order));

@@ -33,7 +33,7 @@ static dt_status check(const dt_call *c)
                      o->stops.n, o->steps.n);
 }
 
-dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__part *out)
+dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__view_part *out)
 {
     const dt_slice_options *o = c->options;
     DT__TRY(check(c));
@@ -61,14 +61,14 @@ dt_status dt__slice_of(const dt_call *c, const dt_tensor *x, dt__part *out)
 static dt_status shape(dt_call *c)
 {
     const dt_tensor *x = c->arg[0];
-    dt__part y;
+    dt__view_part y;
     DT__TRY(dt__slice_of(c, x, &y));
     return dt__result_view(c, 0, x->rank, y.dims, y.strides, x->offset + y.offset);
 }
 
 static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)
 {
-    dt__part y;
+    dt__view_part y;
     if (dy->count == 0 || dt__slice_of(c, dx[0], &y) != DT_OK) return;
     dt__copy copy = { .rank = dy->rank, .x = dt__data(dy) };
     copy.y = (char *)dt__data_mut(dx[0]) + (size_t)y.offset * dt_dtype_size(dy->dtype);

@@ -5,14 +5,14 @@
 #include "autograd/op.h"
 
 /* Part of a tensor, or all of it in another order. */
-typedef struct dt__part {
+typedef struct dt__view_part {
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK], offset;
-} dt__part;
+} dt__view_part;
 
 /* The view that the options of a call take of a tensor with the extents and strides of x: of
  * slices, and of permutations of dimensions. Errors: ARG. */
-typedef dt_status dt__part_of(const dt_call *c, const dt_tensor *x, dt__part *out);
-dt__part_of dt__slice_of, dt__permutation_of;
+typedef dt_status dt__view_part_of(const dt_call *c, const dt_tensor *x, dt__view_part *out);
+dt__view_part_of dt__slice_of, dt__permutation_of;
 
 extern const dt_key dt__slice_keys[], dt__permute_keys[];
 

@@ -51,6 +51,7 @@ char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes)
 const char *dt__recipe_value(dt_recipe *r, const dt_key *key, const void *options)
 {
     dt__chars t = { .ctx = r->ctx };
+    if (key->given != 0 && !*((const bool *)options + key->given)) return "";
     dt__put_value(&t, key, options);
     const char *text = t.failed ? NULL : dt__recipe_copy(r, t.bytes, t.used);
     r->out_of_memory |= t.failed;

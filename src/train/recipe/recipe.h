@@ -104,7 +104,7 @@ void *dt__recipe_alloc(dt_recipe *r, size_t bytes);
 char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes);
 /* Returns "" if memory is out, so that messages can be built without a check. */
 const char *dt__recipe_format(dt_recipe *r, const char *format, ...) DT_PRINTF(2, 3);
-/* The value of a key of options as JSON, in memory of the recipe. */
+/* The value of a key of options as JSON, in memory of the recipe; "": it is not given. */
 const char *dt__recipe_value(dt_recipe *r, const dt_key *key, const void *options);
 /* `prefix.name`, or `name` where the prefix is empty. */
 const char *dt__recipe_join(dt_recipe *r, const char *prefix, const char *name);

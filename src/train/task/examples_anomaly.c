@@ -2,7 +2,7 @@
  *     error of an example = mean over its values of (y - x)^2
  * and the share of anomalous ones whose error is above that of 99 % of the normal ones. */
 #include "core/tensor.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "train/task/examples.h"
 
 #include <math.h>

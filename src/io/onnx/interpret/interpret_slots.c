@@ -1,6 +1,6 @@
 /* The values of a graph of ONNX: its names, each once. */
 #include "core/block_list.h"
-#include "core/order.h"
+#include "core/comparisons.h"
 #include "core/text/json.h"
 #include "io/onnx/interpret/interpret_graph.h"
 

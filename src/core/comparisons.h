@@ -1,6 +1,6 @@
 /* Comparisons of elements for qsort and bsearch. */
-#ifndef DT__CORE_ORDER_H
-#define DT__CORE_ORDER_H
+#ifndef DT__CORE_COMPARISONS_H
+#define DT__CORE_COMPARISONS_H
 
 /* Of numbers, which are not NaN. */
 int dt__by_double(const void *a, const void *b);

@@ -1,5 +1,5 @@
 /* Comparisons of elements for qsort and bsearch. */
-#include "core/order.h"
+#include "core/comparisons.h"
 
 #include <stdint.h>
 #include <string.h>
