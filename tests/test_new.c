@@ -532,7 +532,7 @@ static void draw_arrays(int rows)
 /* Files of the grid below, drawn anew. */
 static void draw_grid(void)
 {
-    const int rows = 60 + below(60);
+    const int rows = 90 + below(30); /* so many of each of seven that all are categories */
     FILE *csv = file_of("g.csv"), *lines = file_of("g.jsonl"), *text = file_of("g.txt");
     FILE *chats = file_of("chat.jsonl");
     const bool listed = below(2) == 0;
