@@ -136,6 +136,21 @@ START_TEST(nothing_timed_is_no_time)
 }
 END_TEST
 
+/* A first piece that is small tells nothing: it is not even shown. */
+START_TEST(a_small_first_piece_is_not_timed)
+{
+    dt__ledger e;
+    dt__ledger_begin(&e, 100);
+    dt__ledger_plan(&e, DT__TRAIN_FLOAT, 300);
+    dt__ledger_did(&e, DT__TRAIN_FLOAT, 1, 150);
+    ck_assert_double_lt(dt__ledger_left(&e), 0);
+    dt__ledger_did(&e, DT__TRAIN_FLOAT, 1, 152);
+    ck_assert_double_eq(dt__ledger_left(&e), 298 * 2);
+    dt__ledger_did(&e, DT__TRAIN_FLOAT, 1, 156); /* nor is the second left out */
+    ck_assert_double_eq(dt__ledger_left(&e), 297 * 3);
+}
+END_TEST
+
 /* A kind that was not timed is guessed by the one that is most like it, not by all. */
 START_TEST(like_kinds_tell_each_other)
 {
@@ -198,6 +213,7 @@ Suite *test_estimate_suite(void)
     tcase_add_loop_test(all, a_tenth_of_a_run_is_enough, 0, 20);
     tcase_add_loop_test(all, a_trial_tells_all_rates, 0, 20);
     tcase_add_test(all, nothing_timed_is_no_time);
+    tcase_add_test(all, a_small_first_piece_is_not_timed);
     tcase_add_test(all, like_kinds_tell_each_other);
     tcase_add_test(all, expected_work_is_planned_later);
     tcase_add_test(all, parts_belong_to_the_piece_that_ends);

@@ -7,8 +7,9 @@
  *     rate  = seconds / timed,  or weight * guess
  *     guess = rate / weight of the like kind,  or sum of seconds / sum of timed * weight
  *
- * The first piece of a kind makes memory and plans that the others find: it is left out of the rate
- * as soon as another one of at least a quarter of its amount is done.
+ * The first piece of a kind makes memory and plans that the others find. If it is a small part of
+ * what is planned it is not timed; else it is left out of the rate as soon as another one of at
+ * least a quarter of its amount is done.
  *
  * All time between two calls belongs to the work that the second call tells, unless
  * dt__ledger_pass is called between them. Times are read by the caller.
@@ -85,15 +86,18 @@ static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
     k->expected = 0;
 }
 
+#define DT__LEDGER_SMALL 50 /* such a part of what is planned is small */
+
 static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amount, double now)
 {
     dt__work_kind *k = &e->kind[which];
-    if (!k->warm && k->timed > 0 && amount * 4 >= k->timed) {
-        k->timed = k->seconds = 0;
-        k->warm = true;
-    }
-    k->timed += amount;
-    k->seconds += now - e->mark;
+    const bool first = !k->warm && k->timed == 0 && !e->trying;
+    const bool small = first && amount * DT__LEDGER_SMALL < k->planned;
+    const bool second = !k->warm && k->timed > 0 && amount * 4 >= k->timed;
+    if (second) k->timed = k->seconds = 0;
+    k->warm = k->warm || small || second;
+    k->timed += small ? 0 : amount;
+    k->seconds += small ? 0 : now - e->mark;
     if (!e->trying) k->done += amount;
     e->mark = now;
 }
