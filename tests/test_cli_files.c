@@ -233,7 +233,7 @@ START_TEST(wrong_files_are_named)
     size_t n;
     test_join(path, folder, "net.pt");
     test_write_file(path, "PK\x03\x04\0\0\x08\x08\0\0", 10);
-    expect(4, "looks like text, a recipe perhaps; give a model's .safetensors",
+    expect(4, "looks like text, a recipe or a table perhaps; give a model's .safetensors",
            "inspect other.yaml");
     expect(4, "net.pt: not a safetensors file: it looks like a .pt file of PyTorch", "eval net.pt");
     expect(2, "looks like a .pt file of PyTorch", "train net.pt");

@@ -67,5 +67,5 @@ const char *dt__looks_like(const void *begin, size_t n)
     if (is_onnx(bytes, n)) return "an ONNX file";
     if (is_safetensors(bytes, n)) return "a safetensors file: a model, or tensors";
     if (!is_text(bytes, n < 64 ? n : 64)) return NULL;
-    return bytes[0] == '{' ? "JSON" : "text, a recipe perhaps";
+    return bytes[0] == '{' ? "JSON" : "text, a recipe or a table perhaps";
 }
