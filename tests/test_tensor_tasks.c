@@ -188,6 +188,28 @@ START_TEST(anomalies_in_columns)
 }
 END_TEST
 
+/* A missing label is neither normal nor anomalous, as it is written by other programs, or empty. */
+START_TEST(missing_labels_are_refused)
+{
+    static const char *const missing[] = { "nan", "NaN", "-nan", "" };
+    dt_ctx *ctx = sample_context(1);
+    dt_data_options o = tensors();
+    dt_dataset *d[3];
+    char table[80];
+    snprintf(table, sizeof table, "a,kind\n1,normal\n2,broken\n3,%s\n", missing[_i]);
+    write_text("train.csv", table);
+    o.train_tensors = (dt_tensor_files){ true, { 1, { "train.csv" } }, NULL };
+    o.columns.target = (dt_strings){ 1, { "kind" } };
+    o.task = DT_DATA_ANOMALY;
+    for (int named = 0; named < 2; named++) {
+        if (named == 1) o.normal = (dt_strings){ 1, { "normal" } };
+        TEST_FAILS(ctx, DT_ERR_FORMAT, "line 4, column 2 ('kind')",
+                   dt_data_open(ctx, &o, &d[0], &d[1], &d[2]));
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Of folders of recordings (0), and of their names (1). */
 START_TEST(anomalies_of_recordings)
 {
@@ -223,6 +245,7 @@ Suite *test_tensor_tasks_suite(void)
     tcase_add_test(c, features_of_recordings);
     tcase_add_test(c, anomalies_of_arrays);
     tcase_add_test(c, anomalies_in_columns);
+    tcase_add_loop_test(c, missing_labels_are_refused, 0, 4);
     tcase_add_loop_test(c, anomalies_of_recordings, 0, 2);
     suite_add_tcase(s, c);
     return s;

@@ -93,6 +93,14 @@ static bool is_normal(const dt__labels *l, const char *text, size_t bytes, const
     return false;
 }
 
+/* Whether a label is NaN, as missing values are written: it must not count as anomalous. */
+static bool is_missing(const char *text, size_t bytes)
+{
+    char word[8] = "";
+    if (bytes < sizeof word) memcpy(word, text, bytes);
+    return is_nan_text(word);
+}
+
 /* *out = 0: normal, 1: anomalous, whose words are remembered. */
 static dt__label_fault add_anomaly(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
                                    int32_t *out)
@@ -101,7 +109,8 @@ static dt__label_fault add_anomaly(dt_ctx *ctx, dt__labels *l, const char *text,
     const char *value = dt__value_text(text, bytes, own) ? own : NULL;
     *out = !is_normal(l, text, bytes, value);
     if (*out == 0) return DT__LABEL_GOOD;
-    if (l->normal->n == 0 && value != NULL && strcmp(value, "1") != 0) return DT__LABEL_UNKNOWN;
+    const bool other = l->normal->n == 0 && value != NULL && strcmp(value, "1") != 0;
+    if (other || is_missing(text, bytes)) return DT__LABEL_UNKNOWN;
     const bool full = l->words.n >= DT__MOST_WORDS;
     return full || dt__words_add(ctx, &l->words, text, bytes) >= 0 ? DT__LABEL_GOOD
                                                                    : DT__LABEL_NOMEM;
@@ -172,8 +181,8 @@ dt__label_fault dt__labels_add(dt_ctx *ctx, dt__labels *l, const char *text, siz
 const char *dt__labels_unknown(const dt__labels *l)
 {
     if (l->normal != NULL) {
-        return "is neither 0 (normal) nor 1 (anomalous); data.normal: [LABEL, ...] names those of "
-               "normal examples, all others are anomalous then";
+        return "is neither 0 (normal) nor 1 (anomalous), nor a word; data.normal: [LABEL, ...] "
+               "names the labels of normal examples, and other numbers are anomalous then";
     }
     return l->known.names != NULL ? "is not a class of the model"
                                   : "is not a class of the training data";
