@@ -134,7 +134,7 @@ typedef struct dt_progress {
     double busiest_expert, idlest_expert;
     double samples_per_s; /* mean of this call */
     double tokens_per_s;  /* 0 for images */
-    double seconds_left;  /* until the end of the run, as far as it can be told */
+    double seconds_left;  /* until the end of the run, as far as it can be told; < 0: not yet */
     const char *doing;    /* besides updates: "evaluating", "rounding"; NULL: nothing */
     size_t memory;        /* bytes allocated by the context */
     /* Of several ranks, a mean over this call's updates: milliseconds in which messages about

@@ -30,7 +30,7 @@ static void begins(void *user, const dt_sweep_turn *turn)
 static double left_of_all(const many *m, const dt_progress *p)
 {
     const double behind = 1 - m->turn.done - m->turn.own, since = cli_seconds() - m->began;
-    if (m->seconds + since < FIRST_SECONDS) return 0;
+    if (m->seconds + since < FIRST_SECONDS || p->seconds_left < 0) return 0;
     const double as_before = m->share > 0 ? m->turn.own * m->seconds / m->share : 0;
     const double own = since < as_before / 4 ? as_before : since + p->seconds_left;
     const double each = (m->seconds + own) / (m->share + m->turn.own);

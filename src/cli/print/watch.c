@@ -50,10 +50,10 @@ static void fill(line *l, const watch *w, const dt_progress *p)
 {
     const bool tokens = p->tokens_per_s > 0;
     char time[32];
-    screen_time(time, p->seconds_left);
     put(l, "%s %lld/%lld", p->phase, (long long)p->step, (long long)p->steps);
     put(l, "loss %.4f", p->loss);
-    put(l, "%s left", time);
+    screen_time(time, p->seconds_left);
+    if (p->seconds_left >= 0) put(l, "%s left", time);
     screen_time(time, w->all_left);
     if (w->all_left > 0) put(l, "all %s left", time);
     if (p->doing != NULL) put(l, "%s", p->doing);

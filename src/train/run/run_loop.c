@@ -99,7 +99,7 @@ dt_progress dt__run_progress(const dt__run *r)
         .idlest_expert = r->pace.experts.any ? r->pace.experts.idlest : 0,
         .samples_per_s = speed,
         .tokens_per_s = speed * (double)dt_dataset_context(r->data.train),
-        .seconds_left = fmax(0, dt__ledger_left(&r->ctx->work)),
+        .seconds_left = dt__ledger_left(&r->ctx->work),
         .memory = dt_memory_of(r->ctx).held,
         .communication_ms = 1e3 * costs.busy / n,
         .exposed_ms = 1e3 * costs.waited / n,
