@@ -83,6 +83,7 @@ int cli_check(const cli_args *args, dt_ctx *ctx);
 int cli_export(const cli_args *args, dt_ctx *ctx);
 int cli_tokenize(const cli_args *args, dt_ctx *ctx);
 int cli_merge(const cli_args *args, dt_ctx *ctx);
+int cli_rotate(const cli_args *args, dt_ctx *ctx);
 int cli_import(const cli_args *args, dt_ctx *ctx);
 int cli_predict(const cli_args *args, dt_ctx *ctx);
 int cli_new(const cli_args *args);

@@ -197,6 +197,16 @@ static const cli_command commands[] = {
       cli_merge, .least_words = 1, .model = CLI_TRAINED_MODEL, .most_words = 1,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--quiet", NULL, "no line about it" } } },
+    { "rotate", "MODEL|RUN [RECIPE] [key=value ...] -o FILE",
+      "a float language model, to one that computes the same with fewer outliers in its "
+      "activations: orthogonal matrices in front of its layers, folded into the weights",
+      cli_rotate, .least_words = 1, .model = CLI_FLOAT_MODEL,
+      .options = { { "-o", "FILE", "the file to write", .writes = true },
+                   { "--learn", NULL,
+                     "from the recipe's data, quantize.samples examples, in place of signs that "
+                     "are "
+                     "drawn" },
+                   { "--quiet", NULL, "no line about it" } } },
     { "import", "MODEL [key=value ...] -o FILE",
       "an ONNX or TFLite model as a model of family layers: float, or prepared with the integers "
       "of the file; or weights of PyTorch or Keras (.safetensors, .npz) for the network of a "

@@ -142,7 +142,8 @@ typedef enum dt__purpose {
     DT__FOR_OBSERVERS,
     DT__PURPOSES,
     DT__FOR_SAMPLING = DT__PURPOSES, /* no stream of a context: samplers have their own counter */
-    DT__FOR_SWEEPS                   /* likewise */
+    DT__FOR_SWEEPS,                  /* likewise */
+    DT__FOR_ROTATION                 /* likewise */
 } dt__purpose;
 
 /* A stream's state is two integers, which checkpoints save. */

@@ -223,6 +223,25 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
 DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration *data,
                         const dt_ptq_options *options, dt_ptq_report *report);
 
+/* ---- rotation ------------------------------------------------------------------------------- */
+
+typedef struct dt_rotate_options {
+    uint64_t seed;              /* of the signs */
+    const dt_calibration *data; /* of ids [batch, tokens], to learn from; NULL: nothing is learned */
+} dt_rotate_options;
+
+/* Makes *out, a float model of the same function as `from`, up to rounding, whose residual stream
+ * and values of attention are rotated by orthogonal matrices, which are folded into its weights: a
+ * channel with large values is spread over all, so that few bits lose less [Ashkboos et al. 2024].
+ * Gains of norms become 1. `from` is a float model of family llama with `options`; it stays as it
+ * is. *rotated are the options of *out: `from`'s, but not tied, since embedding and head differ.
+ * `how` NULL: seed 0. Matrices: diag(signs) (DCT-II x Hadamard), for any width. Errors:
+ * UNSUPPORTED (another family; norms behind attention and mlp), STATE (prepared, converted,
+ * adapters), NOMEM. */
+DT_API dt_status dt_rotate(dt_module *from, const dt_llama_options *options,
+                           const dt_rotate_options *how, dt_module **out,
+                           dt_llama_options *rotated);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,0 +1,250 @@
+/* dt_rotate: a language model of the same function whose residual stream is rotated [Ashkboos et
+ * al. 2024, QuaRot; Liu et al. 2024, SpinQuant].
+ *
+ * An rms norm without a gain commutes with an orthogonal R, norm(x R) = norm(x) R. So gains go into
+ * the layers behind their norms, and R, of the width of the model, into all layers that read or
+ * write the stream; a matrix P of each block goes into the heads of values, and out of them into
+ * the output layer. W is [out, in]:
+ *     embed_tokens                 E R
+ *     q, k, gate, up, head         W diag(gain) R
+ *     v                            (by head: P^T) W diag(gain) R      bias: by head b P
+ *     o                            R^T W (by head: P)                 bias: b R
+ *     down                         R^T W                              bias: b R
+ * Products are in double, and each is rounded once. */
+#include "ptq/rotate/rotate_learn.h"
+#include "ptq/rotate/rotate_rows.h"
+#include "ptq/rotate/rotation.h"
+
+#include "autograd/write.h"
+#include "core/tensor.h"
+#include "kernels/products/blas_library.h"
+#include "nn/module.h"
+#include "nn/families/family.h"
+#include "qat/convert.h"
+
+#include <detent/experimental/ptq.h>
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct work {
+    dt_ctx *ctx;
+    const dt_llama_options *o;
+    dt_module *m; /* the model that is rotated */
+    int64_t head_width;
+    dt__stream stream;
+    double *r, *p;  /* of the residual stream; of the heads of a block */
+    float *gain;    /* of a norm */
+    dt__rows *rows; /* to learn from: of the stream, and of each block; NULL: nothing is learned */
+} work;
+
+/* ---- what can be rotated -------------------------------------------------------------------- */
+
+static dt_status check_blocks(dt_ctx *ctx, const dt_llama_options *o)
+{
+    const dt_block_options b = dt__llama_block(o);
+    if (b.norms == DT_BLOCK_NORMS_BEFORE) return DT_OK;
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                   "rotate: block.norms: norms behind attention and mlp multiply the stream by "
+                   "channel, which does not commute with a rotation; expected norms before them");
+}
+
+static dt_status check(dt_ctx *ctx, dt_module *m, const dt_llama_options *o)
+{
+    if (strcmp(dt_module_type_of(m)->name, "llama") != 0) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "rotate: expected a model of family llama, with rms norms; this is a %s",
+                       dt_module_type_of(m)->name);
+    }
+    if (dt_is_prepared(m) || dt_is_converted(m) || dt_has_lora(m)) {
+        return dt_fail(ctx, DT_ERR_STATE, "rotate: expected a float model, this one %s",
+                       dt_has_lora(m) ? "has adapters: merge them first"
+                                      : "is quantized: rotation comes before");
+    }
+    return check_blocks(ctx, o);
+}
+
+/* ---- tensors -------------------------------------------------------------------------------- */
+
+/* The tensor of this path below m; NULL: there is none. */
+static dt_tensor *tensor_at(dt_module *m, const char *layer, const char *name)
+{
+    dt_module *holder = dt_module_at(m, layer);
+    const dt__entry *e = holder == NULL ? NULL : dt__entry_find(holder, name);
+    return e == NULL ? NULL : e->x;
+}
+
+/* A weight of layers as one matrix; experts lie behind each other. */
+static dt__part whole(dt_tensor *w)
+{
+    const int64_t in = w->dims[w->rank - 1];
+    return (dt__part){ dt_data_mut(w), w->count / in, in, in };
+}
+
+/* Columns, or rows, first ... first + n - 1 of it. */
+static dt__part columns_of(dt__part x, int64_t first, int64_t n)
+{
+    return (dt__part){ x.x + first, x.rows, n, x.pitch };
+}
+
+static dt__part rows_of(dt__part x, int64_t first, int64_t n)
+{
+    return (dt__part){ x.x + first * x.pitch, n, x.columns, x.pitch };
+}
+
+/* The gain of a norm, which becomes 1: it goes into the layers behind the norm. */
+static dt_status take_gain(work *w, dt_module *m, const char *norm)
+{
+    const bool plus_one = dt__llama_block(w->o).norm_plus_one;
+    dt_tensor *gain = tensor_at(m, norm, "weight");
+    const float *x = dt_data(gain);
+    for (int64_t i = 0; i < w->o->width; i++) w->gain[i] = plus_one ? 1 + x[i] : x[i];
+    return dt_fill(gain, plus_one ? 0.0 : 1.0);
+}
+
+/* W diag(gain) R of a layer that reads the stream; gain NULL: 1. */
+static dt_status rotate_reader(const work *w, dt_module *m, const char *layer, const float *gain)
+{
+    dt_tensor *weight = tensor_at(m, layer, "weight");
+    if (weight == NULL) return DT_OK;
+    const dt__part x = whole(weight);
+    return dt__rotate_columns(w->ctx, &x, gain, w->r);
+}
+
+/* R^T W and b R of a layer that writes it. */
+static dt_status rotate_writer(const work *w, dt_module *m, const char *layer)
+{
+    dt_tensor *weight = tensor_at(m, layer, "weight"), *bias = tensor_at(m, layer, "bias");
+    if (weight == NULL) return DT_OK;
+    const dt__part all = whole(weight);
+    for (int64_t i = 0; i < all.rows; i += w->o->width) { /* of each expert */
+        const dt__part x = rows_of(all, i, w->o->width);
+        DT__TRY(dt__rotate_rows(w->ctx, &x, w->r));
+    }
+    if (bias == NULL) return DT_OK;
+    const dt__part x = { dt_data_mut(bias), bias->count / w->o->width, w->o->width, w->o->width };
+    return dt__rotate_columns(w->ctx, &x, NULL, w->r);
+}
+
+/* P behind the values of each head, and in front of the output layer. */
+static dt_status rotate_heads(const work *w, dt_module *block)
+{
+    const int64_t width = w->head_width;
+    const dt__part v = whole(tensor_at(block, "self_attn.v_proj", "weight"));
+    const dt__part out = whole(tensor_at(block, "self_attn.o_proj", "weight"));
+    dt_tensor *bias = tensor_at(block, "self_attn.v_proj", "bias");
+    for (int64_t i = 0; i < v.rows; i += width) {
+        const dt__part x = rows_of(v, i, width);
+        DT__TRY(dt__rotate_rows(w->ctx, &x, w->p));
+    }
+    for (int64_t i = 0; i < out.columns; i += width) {
+        const dt__part x = columns_of(out, i, width);
+        DT__TRY(dt__rotate_columns(w->ctx, &x, NULL, w->p));
+    }
+    if (bias == NULL) return DT_OK;
+    const dt__part x = { dt_data_mut(bias), bias->count / width, width, width };
+    return dt__rotate_columns(w->ctx, &x, NULL, w->p);
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static const char *const norms[] = { "input_layernorm", "post_attention_layernorm" };
+static const char *const readers[][5] = {
+    { "self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj" },
+    { "mlp.gate_proj", "mlp.up_proj", "moe.router", "moe.w_gate", "moe.w_up" },
+};
+static const char *const writers[] = { "self_attn.o_proj", "mlp.down_proj", "moe.w_down" };
+
+/* The matrix of the stream, or of a block's heads, from the rows with this number. */
+static dt_status make_rotation(work *w, int64_t which, int64_t n, double *r)
+{
+    double before, after;
+    dt__rotation_draw(n, &w->stream, r);
+    const dt__rows *from = w->rows == NULL ? NULL : &w->rows[which];
+    if (from == NULL || from->used == 0) return DT_OK;
+    DT__TRY(dt__rotation_learn(w->ctx, from->used, n, from->x, r, &before, &after));
+    if (which == 0) {
+        dt__say(w->ctx, "rotate: the mean fourth power in the stream was %.3g, is %.3g", before,
+                after);
+    }
+    return DT_OK;
+}
+
+static dt_status rotate_block(work *w, dt_module *block)
+{
+    for (int k = 0; k < DT__COUNT_OF(norms); k++) {
+        DT__TRY(take_gain(w, block, norms[k]));
+        for (int i = 0; i < DT__COUNT_OF(readers[k]) && readers[k][i] != NULL; i++) {
+            DT__TRY(rotate_reader(w, block, readers[k][i], w->gain));
+        }
+    }
+    for (int i = 0; i < DT__COUNT_OF(writers); i++) DT__TRY(rotate_writer(w, block, writers[i]));
+    DT__TRY(make_rotation(w, 1 + block->place, w->head_width, w->p));
+    return rotate_heads(w, block);
+}
+
+static dt_status rotate_all(work *w)
+{
+    dt_module *layers = dt_module_at(w->m, "model.layers");
+    DT__TRY(make_rotation(w, 0, w->o->width, w->r));
+    DT__TRY(rotate_reader(w, w->m, "model.embed_tokens", NULL));
+    for (int64_t i = 0; i < layers->n_children; i++) DT__TRY(rotate_block(w, layers->children[i]));
+    DT__TRY(take_gain(w, w->m, "model.norm"));
+    return rotate_reader(w, w->m, "lm_head", w->gain);
+}
+
+/* The values of `from`; a tied head gets its own. */
+static void copy_values(dt_module *from, dt_module *to)
+{
+    DT__EACH_ENTRY(m, e, to) {
+        const dt__entry *x = dt__entry_find(dt_module_at(from, m->path), e->name);
+        dt__write_value(e->x, x->x);
+    }
+}
+
+static dt_status open(work *w, const dt_rotate_options *how)
+{
+    const int64_t n = w->o->width, own = w->head_width;
+    DT__TRY(dt__blas_load(w->ctx));
+    w->stream = dt__stream_of(how->seed, DT__FOR_ROTATION);
+    w->r = dt__alloc_array(w->ctx, n * n, sizeof *w->r);
+    w->p = dt__alloc_array(w->ctx, own * own, sizeof *w->p);
+    w->gain = dt__alloc_array(w->ctx, n, sizeof *w->gain);
+    if (w->r == NULL || w->p == NULL || w->gain == NULL) return DT_ERR_NOMEM;
+    if (how->data == NULL) return DT_OK;
+    w->rows = dt__alloc_zero(w->ctx, (size_t)(w->o->layers + 1) * sizeof *w->rows);
+    if (w->rows == NULL) return DT_ERR_NOMEM;
+    return dt__rotate_collect(w->m, how->data, w->o->layers, n, own, w->rows);
+}
+
+static void close(const work *w)
+{
+    for (int64_t i = 0; w->rows != NULL && i <= w->o->layers; i++) {
+        dt__release(w->ctx, w->rows[i].x);
+    }
+    DT__RELEASE(w->ctx, w->rows, w->r, w->p, w->gain);
+}
+
+dt_status dt_rotate(dt_module *from, const dt_llama_options *options, const dt_rotate_options *how,
+                    dt_module **out, dt_llama_options *rotated)
+{
+    DT__NEED4(dt_module_ctx(from), from, options, out, rotated);
+    static const dt_rotate_options usual = { 0 };
+    dt_ctx *ctx = from->ctx;
+    *out = NULL;
+    DT__TRY(check(ctx, from, options));
+    *rotated = *options;
+    rotated->tied = false;
+    work w = { .ctx = ctx, .o = rotated };
+    w.head_width = options->head_width == 0 ? options->width / options->heads : options->head_width;
+    DT__TRY(dt__family_twin(ctx, dt_family_named(ctx, "llama"), rotated, &w.m));
+    copy_values(from, w.m);
+    dt_status s = open(&w, how == NULL ? &usual : how);
+    dt__team *const threads = dt__threads_enter(ctx);
+    if (s == DT_OK) s = rotate_all(&w);
+    dt__threads_leave(threads);
+    close(&w);
+    if (s == DT_OK) *out = w.m;
+    else dt_module_free(w.m);
+    return s;
+}
