@@ -419,6 +419,7 @@ static void draw_block(dt__stream *s, dt_llama_options *o)
     if (!o->moe.given) {
         b->norms = (int)pick(s, 0, 2);
         b->activation = (int)pick(s, 0, 1);
+        if (chance(s, 0.3)) b->hadamard = o->hidden & -o->hidden;
     }
     if (b->window == 0) return;
     b->full_every = pick(s, 0, 3);

@@ -5,6 +5,7 @@
 #include "testing.h"
 
 #include "kernels/products/blas_library.h"
+#include "nn/families/family.h"
 #include "nn/module.h"
 #include "ptq/rotate/rotate_learn.h"
 #include "ptq/rotate/rotation.h"
@@ -162,7 +163,12 @@ static void check_net(uint64_t seed, bool learns)
     dt_llama_options rotated;
     dt_tensor *x = random_net_input(ctx, &d);
     const dt_calibration data = { 3, fetch, x };
-    const dt_rotate_options how = { .seed = seed, .data = learns ? &data : NULL };
+    const bool free = !d.options.llama.moe.given && dt__llama_block(&d.options.llama).hadamard == 0;
+    const dt_rotate_options how = {
+        .seed = seed,
+        .data = learns ? &data : NULL,
+        .hadamard = free && seed % 3 > 0 ? d.options.llama.hidden & -d.options.llama.hidden : 0
+    };
     draw_vectors(from);
     const dt_status s = dt_rotate(from, &d.options.llama, &how, &m, &rotated);
     if (d.options.llama.block.given && d.options.llama.block.norms != DT_BLOCK_NORMS_BEFORE) {
@@ -172,6 +178,7 @@ static void check_net(uint64_t seed, bool learns)
     } else {
         TEST_OK(ctx, s);
         ck_assert(!rotated.tied);
+        if (how.hadamard > 0) ck_assert_int_eq(rotated.block.hadamard, how.hadamard);
         same_function(seed, from, m, x);
     }
     dt_module_free(m);
@@ -261,6 +268,15 @@ START_TEST(test_what_cannot_be_rotated_is_refused)
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "llama"));
     dt_module_free(m);
     TEST_OK(ctx, dt_llama_create(ctx, &small, &m));
+    dt_rotate_options how = { .hadamard = 3 };
+    ck_assert_int_eq(dt_rotate(m, &small, &how, &out, &rotated), DT_ERR_ARG);
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "power of two"));
+    how.hadamard = 2 * small.hidden;
+    ck_assert_int_eq(dt_rotate(m, &small, &how, &out, &rotated), DT_ERR_ARG);
+    dt_llama_options twice = small;
+    twice.block = (dt_block_options){ .given = true, .hadamard = 2 };
+    how.hadamard = 4;
+    ck_assert_int_eq(dt_rotate(m, &twice, &how, &out, &rotated), DT_ERR_STATE);
     TEST_OK(ctx, dt_lora_add(m, NULL));
     ck_assert_int_eq(dt_rotate(m, &small, NULL, &out, &rotated), DT_ERR_STATE);
     ck_assert_ptr_nonnull(strstr(dt_error(ctx), "merge"));

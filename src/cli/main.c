@@ -203,9 +203,12 @@ static const cli_command commands[] = {
       cli_rotate, .least_words = 1, .model = CLI_FLOAT_MODEL,
       .options = { { "-o", "FILE", "the file to write", .writes = true },
                    { "--learn", NULL,
-                     "from the recipe's data, quantize.samples examples, in place of signs that "
-                     "are "
-                     "drawn" },
+                     "from the recipe's data, quantize.calibration.samples examples; without, "
+                     "signs "
+                     "are drawn" },
+                   { "--hadamard", "N",
+                     "a Hadamard matrix of this order in front of each mlp's output layer too, "
+                     "computed in every pass: a power of two that divides its hidden width" },
                    { "--quiet", NULL, "no line about it" } } },
     { "import", "MODEL [key=value ...] -o FILE",
       "an ONNX or TFLite model as a model of family layers: float, or prepared with the integers "

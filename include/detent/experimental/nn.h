@@ -484,6 +484,9 @@ typedef struct dt_block_options {
     int64_t full_every; /* with `window`: every n-th block has none; 0: each has one */
     double local_theta; /* base of the rotation in blocks with a window, where `rope` scales
                            nothing (Gemma 3); 0: theta and rope, as in the others */
+    int64_t hadamard;   /* the input of an mlp's output layer is multiplied by the Hadamard matrix
+                           of this order over the square root of it, so many values at a time: a
+                           power of two that divides hidden (QuaRot); 0: it is not */
 } dt_block_options;
 
 typedef struct dt_llama_options {

@@ -227,7 +227,9 @@ DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration
 
 typedef struct dt_rotate_options {
     uint64_t seed;              /* of the signs */
-    const dt_calibration *data; /* of ids [batch, tokens], to learn from; NULL: nothing is learned */
+    const dt_calibration *data; /* of ids [batch, tokens], to learn from; NULL: not learned */
+    int64_t hadamard;           /* block.hadamard of *out: matrices in front of the output layers of
+                                 * its mlps, computed in every pass; 0: none are added */
 } dt_rotate_options;
 
 /* Makes *out, a float model of the same function as `from`, up to rounding, whose residual stream
@@ -237,7 +239,8 @@ typedef struct dt_rotate_options {
  * is. *rotated are the options of *out: `from`'s, but not tied, since embedding and head differ.
  * `how` NULL: seed 0. Matrices: diag(signs) (DCT-II x Hadamard), for any width. Errors:
  * UNSUPPORTED (another family; norms behind attention and mlp), STATE (prepared, converted,
- * adapters), NOMEM. */
+ * adapters, Hadamard matrices twice), ARG (an order that is no power of two or does not divide
+ * hidden; with moe), those of `data`, NUMERIC (an activation that is not finite), NOMEM. */
 DT_API dt_status dt_rotate(dt_module *from, const dt_llama_options *options,
                            const dt_rotate_options *how, dt_module **out,
                            dt_llama_options *rotated);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-enum { OUTPUT, LEARN, QUIET }; /* options, as in main.c */
+enum { OUTPUT, LEARN, HADAMARD, QUIET }; /* options, as in main.c */
 
 /* The recipe whose data the matrices are learned from; *out NULL: they are not. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -21,12 +21,15 @@ static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 
 int cli_rotate(const cli_args *args, dt_ctx *ctx)
 {
-    const dt_rotate_job job = { .model = args->words[0], .output = args->option[OUTPUT] };
+    int order = 0;
+    dt_rotate_job job = { .model = args->words[0], .output = args->option[OUTPUT] };
     dt_recipe *recipe = NULL;
     if (job.output == NULL) {
         return cli_fail(args, CLI_USAGE, "-o FILE is missing: where to write the rotated model");
     }
     int status = cli_check_apart(args, job.output);
+    if (status == CLI_DONE) status = cli_read_count(args, HADAMARD, 1 << 12, &order);
+    job.hadamard = order;
     if (status == CLI_DONE) status = read_recipe(args, ctx, &recipe);
     if (status == CLI_DONE && dt_rotate_model(ctx, recipe, &job) != DT_OK) {
         status = recipe == NULL ? cli_fail_file(args, ctx) : cli_fail_recipe(args, ctx, recipe);

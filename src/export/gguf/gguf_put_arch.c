@@ -160,6 +160,8 @@ static void choose_gemma3(dt__gguf_put *p)
 static void choose(dt__gguf_put *p, const dt_llama_options *o)
 {
     describe_llama(&p->g, o);
+    want(p, p->g.block.hadamard == 0,
+         "block.hadamard: llama.cpp has no matrices in front of an mlp's output layer");
     if (p->g.block.norms == DT_BLOCK_NORMS_AFTER) choose_olmo2(p);
     else if (p->g.block.norms == DT_BLOCK_NORMS_BOTH) choose_gemma3(p);
     else if (p->g.block.unrotated > 0) choose_smollm3(p);

@@ -68,7 +68,7 @@ static bool fits(const class *k, const dt_llama_options *o)
     return k->norms == b.norms && k->mixed == o->moe.given && k->qk_norm == o->qk_norm &&
            k->norm_all == (o->qk_norm && b.qk_norm_all) && (k->unrotated || b.unrotated == 0) &&
            (!k->mixed || o->moe.normalize) && fits_bias(k, o) && fits_window(k, &b) &&
-           (k->longrope || !o->longrope.given) && fits_gemma(k, &b);
+           (k->longrope || !o->longrope.given) && b.hadamard == 0 && fits_gemma(k, &b);
 }
 
 /* The class that is asked for, if it fits, else the first that does. */
@@ -100,6 +100,12 @@ static dt_status refuse(dt_ctx *ctx, const dt_llama_options *o)
                        "norms of queries and keys, and weights that add up to 1: qkv_bias %d, "
                        "out_bias %d, mlp_bias %d, qk_norm %d, moe.normalize %d",
                        o->qkv_bias, o->out_bias, o->mlp_bias, o->qk_norm, o->moe.normalize);
+    }
+    if (b.hadamard > 0) {
+        return dt_fail(ctx, DT_ERR_UNSUPPORTED,
+                       "no class of models has matrices in front of its mlps' output layers: "
+                       "block.hadamard %lld",
+                       (long long)b.hadamard);
     }
     if (o->longrope.given) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,

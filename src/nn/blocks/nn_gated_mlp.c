@@ -4,13 +4,27 @@
 #include "nn/lists/layer_cases.h"
 #include "nn/blocks/transformer.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct gated_mlp {
     dt_module *first[2]; /* gate and up */
     dt_module *down;
-    bool gelu; /* f is gelu_tanh */
+    bool gelu;           /* f is gelu_tanh */
+    dt_tensor *hadamard; /* H / sqrt(order), [order][order]; NULL: none. A buffer */
 } gated_mlp;
+
+/* x H / sqrt(order), as many values at a time as the order. */
+static dt_tensor *rotated(dt_tape *t, dt_tensor *hadamard, dt_tensor *x)
+{
+    const int64_t order = hadamard->dims[0];
+    if (x == NULL) return NULL;
+    const int64_t dims[] = { x->dims[0], x->dims[1], x->dims[2] / order, order };
+    dt_tensor *y = dt__then(t, x, dt_reshape(t, x, 4, dims));
+    y = dt__then(t, y, dt_linear(t, y, hadamard, NULL));
+    return dt__then(t, y,
+                    dt_reshape(t, y, 3, (const int64_t[]){ dims[0], dims[1], dims[2] * order }));
+}
 
 static dt_tensor *gated(dt_tape *t, const gated_mlp *s, dt_tensor *gate, dt_tensor *up)
 {
@@ -26,10 +40,27 @@ DT__FORWARD(forward)
     dt_forward_each(t, s->first, 2, x, part);
     x = gated(t, s, part[0], part[1]);
     for (int i = 0; i < 2; i++) dt__drop_step(t, part[i], x);
+    if (s->hadamard != NULL) x = rotated(t, s->hadamard, x);
     return dt__then(t, x, dt_forward(t, s->down, x));
 }
 
 const dt_module_type dt__nn_gated_mlp = { .name = "gated_mlp", .forward = forward };
+
+/* A buffer: the Hadamard matrix of an order that is a power of two, over the root of the order. */
+static dt_status add_hadamard(dt_module *m, int64_t order, dt_tensor **lent)
+{
+    const int64_t dims[] = { order, order };
+    const float scale = (float)(1 / sqrt((double)order));
+    DT__TRY(dt__new_buffer(m, "hadamard", 2, dims, lent));
+    if (m->ctx->hollow) return DT_OK; /* the file has it */
+    float *x = dt_data_mut(*lent);
+    if (x == NULL) return dt_error_status(m->ctx);
+    for (int64_t i = 0; i < order * order; i++) {
+        const bool odd = __builtin_parityll((uint64_t)(i / order & i % order)) != 0;
+        x[i] = odd ? -scale : scale;
+    }
+    return DT_OK;
+}
 
 static dt_status build(dt_module *m, const dt__mlp_plan *p)
 {
@@ -39,7 +70,8 @@ static dt_status build(dt_module *m, const dt__mlp_plan *p)
     s->gelu = strcmp(p->activation, "gelu_tanh") == 0;
     DT__TRY(dt__add_linear(m, p->name[DT__GATE], &first, &s->first[0]));
     DT__TRY(dt__add_linear(m, p->name[DT__UP], &first, &s->first[1]));
-    return dt__add_linear(m, p->name[DT__DOWN], &down, &s->down);
+    DT__TRY(dt__add_linear(m, p->name[DT__DOWN], &down, &s->down));
+    return p->hadamard == 0 ? DT_OK : add_hadamard(m, p->hadamard, &s->hadamard);
 }
 
 dt_status dt__gated_mlp_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)

@@ -42,6 +42,7 @@ typedef struct dt__mlp_plan {
     const char *name[3]; /* of the linear layers: DT__UP ... DT__GATE */
     int64_t width, hidden;
     bool bias;
+    int64_t hadamard;          /* of a gated mlp: dt_block_options.hadamard */
     const char *activation;    /* "gelu_tanh", "gelu" or "silu", as the functions below allow */
     double deviation[2];       /* standard deviation of initial weights: of up and gate; of down */
     const dt_moe_options *moe; /* of a mixture of experts; lent */

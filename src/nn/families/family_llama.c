@@ -109,6 +109,7 @@ static dt__block_plan block_of(const dt_llama_options *o)
                   .width = o->width,
                   .hidden = o->hidden,
                   .bias = o->mlp_bias,
+                  .hadamard = b.hadamard,
                   .activation = b.activation == DT_GATE_SILU ? "silu" : "gelu_tanh",
                   .deviation = { DEVIATION, DEVIATION },
                   .moe = mixed ? &o->moe : NULL },
@@ -193,6 +194,13 @@ static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
         return dt_fail(ctx, DT_ERR_ARG,
                        "llama: moe excludes block.norms other than before, and block.activation "
                        "other than silu");
+    }
+    if ((b->hadamard & (b->hadamard - 1)) != 0 ||
+        (b->hadamard > 0 && o->hidden % b->hadamard != 0) || (b->hadamard > 0 && o->moe.given)) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "llama: block.hadamard %lld: expected a power of two that divides hidden, "
+                       "%lld, and no moe",
+                       (long long)b->hadamard, (long long)o->hidden);
     }
     if (b->window == 0 && (b->full_every > 0 || b->local_theta > 0)) {
         return dt_fail(ctx, DT_ERR_ARG, "llama: block.%s requires block.window",

@@ -81,6 +81,10 @@ static const dt_key block_keys[] = {
     { "local_theta", DT_KEY_REAL, BLOCK(local_theta), .most = 1e12, .fallback = "0",
       .text = "base of the rotary frequencies in blocks with `window`, without `rope`; 0: as in "
               "the others" },
+    { "hadamard", DT_KEY_INT, BLOCK(hadamard), .most = 1 << 12, .fallback = "0",
+      .text = "the input of each mlp's output layer is multiplied by the Hadamard matrix of this "
+              "order, so many values at a time: a power of two that divides `hidden`; 0: it is "
+              "not" },
     { 0 },
 };
 

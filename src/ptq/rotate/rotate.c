@@ -9,8 +9,9 @@
  *     q, k, gate, up, head         W diag(gain) R
  *     v                            (by head: P^T) W diag(gain) R      bias: by head b P
  *     o                            R^T W (by head: P)                 bias: b R
- *     down                         R^T W                              bias: b R
- * Products are in double, and each is rounded once. */
+ *     down                         R^T W (by order: H)                bias: b R
+ * H is block.hadamard's matrix, in front of `down` in every pass, since the mlp's function lies
+ * between. Products are in double, and each is rounded once. */
 #include "ptq/rotate/rotate_learn.h"
 #include "ptq/rotate/rotate_rows.h"
 #include "ptq/rotate/rotation.h"
@@ -24,14 +25,13 @@
 
 #include <detent/experimental/ptq.h>
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct work {
     dt_ctx *ctx;
     const dt_llama_options *o;
-    dt_module *m; /* the model that is rotated */
-    int64_t head_width;
+    dt_module *m;                 /* the model that is rotated */
+    int64_t head_width, hadamard; /* hadamard: the order of new matrices; 0: there are none */
     dt__stream stream;
     double *r, *p;  /* of the residual stream; of the heads of a block */
     float *gain;    /* of a norm */
@@ -49,7 +49,8 @@ static dt_status check_blocks(dt_ctx *ctx, const dt_llama_options *o)
                    "channel, which does not commute with a rotation; expected norms before them");
 }
 
-static dt_status check(dt_ctx *ctx, dt_module *m, const dt_llama_options *o)
+static dt_status check(dt_ctx *ctx, dt_module *m, const dt_llama_options *o,
+                       const dt_rotate_options *how)
 {
     if (strcmp(dt_module_type_of(m)->name, "llama") != 0) {
         return dt_fail(ctx, DT_ERR_UNSUPPORTED,
@@ -60,6 +61,10 @@ static dt_status check(dt_ctx *ctx, dt_module *m, const dt_llama_options *o)
         return dt_fail(ctx, DT_ERR_STATE, "rotate: expected a float model, this one %s",
                        dt_has_lora(m) ? "has adapters: merge them first"
                                       : "is quantized: rotation comes before");
+    }
+    if (how->hadamard != 0 && dt__llama_block(o).hadamard != 0) {
+        return dt_fail(ctx, DT_ERR_STATE,
+                       "rotate: the model's mlps have Hadamard matrices already");
     }
     return check_blocks(ctx, o);
 }
@@ -146,6 +151,24 @@ static dt_status rotate_heads(const work *w, dt_module *block)
     return dt__rotate_columns(w->ctx, &x, NULL, w->p);
 }
 
+/* H of the mlp's new buffer in front of its output layer. */
+static dt_status rotate_down(const work *w, dt_module *block)
+{
+    const dt__part down = whole(tensor_at(block, "mlp.down_proj", "weight"));
+    const dt_tensor *hadamard = tensor_at(block, "mlp", "hadamard");
+    const float *h = dt_data(hadamard);
+    dt_status s = DT_OK;
+    double *exact = dt__alloc_array(w->ctx, hadamard->count, sizeof *exact);
+    if (exact == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < hadamard->count; i++) exact[i] = (double)h[i];
+    for (int64_t i = 0; i < down.columns && s == DT_OK; i += w->hadamard) {
+        const dt__part x = columns_of(down, i, w->hadamard);
+        s = dt__rotate_columns(w->ctx, &x, NULL, exact);
+    }
+    dt__release(w->ctx, exact);
+    return s;
+}
+
 /* ---- the model ------------------------------------------------------------------------------ */
 
 static const char *const norms[] = { "input_layernorm", "post_attention_layernorm" };
@@ -178,6 +201,7 @@ static dt_status rotate_block(work *w, dt_module *block)
             DT__TRY(rotate_reader(w, block, readers[k][i], w->gain));
         }
     }
+    if (w->hadamard > 0) DT__TRY(rotate_down(w, block));
     for (int i = 0; i < DT__COUNT_OF(writers); i++) DT__TRY(rotate_writer(w, block, writers[i]));
     DT__TRY(make_rotation(w, 1 + block->place, w->head_width, w->p));
     return rotate_heads(w, block);
@@ -185,11 +209,11 @@ static dt_status rotate_block(work *w, dt_module *block)
 
 static dt_status rotate_all(work *w)
 {
-    dt_module *layers = dt_module_at(w->m, "model.layers");
+    dt_module *body = dt_module_at(w->m, "model"), *layers = dt_module_at(body, "layers");
     DT__TRY(make_rotation(w, 0, w->o->width, w->r));
-    DT__TRY(rotate_reader(w, w->m, "model.embed_tokens", NULL));
+    DT__TRY(rotate_reader(w, body, "embed_tokens", NULL));
     for (int64_t i = 0; i < layers->n_children; i++) DT__TRY(rotate_block(w, layers->children[i]));
-    DT__TRY(take_gain(w, w->m, "model.norm"));
+    DT__TRY(take_gain(w, body, "norm"));
     return rotate_reader(w, w->m, "lm_head", w->gain);
 }
 
@@ -198,7 +222,7 @@ static void copy_values(dt_module *from, dt_module *to)
 {
     DT__EACH_ENTRY(m, e, to) {
         const dt__entry *x = dt__entry_find(dt_module_at(from, m->path), e->name);
-        dt__write_value(e->x, x->x);
+        if (x != NULL) dt__write_value(e->x, x->x); /* else a Hadamard matrix, which is new */
     }
 }
 
@@ -230,16 +254,22 @@ dt_status dt_rotate(dt_module *from, const dt_llama_options *options, const dt_r
 {
     DT__NEED4(dt_module_ctx(from), from, options, out, rotated);
     static const dt_rotate_options usual = { 0 };
+    if (how == NULL) how = &usual;
     dt_ctx *ctx = from->ctx;
     *out = NULL;
-    DT__TRY(check(ctx, from, options));
+    DT__TRY(check(ctx, from, options, how));
     *rotated = *options;
     rotated->tied = false;
-    work w = { .ctx = ctx, .o = rotated };
+    if (how->hadamard != 0) {
+        rotated->block = dt__llama_block(options);
+        rotated->block.given = true;
+        rotated->block.hadamard = how->hadamard;
+    }
+    work w = { .ctx = ctx, .o = rotated, .hadamard = how->hadamard };
     w.head_width = options->head_width == 0 ? options->width / options->heads : options->head_width;
     DT__TRY(dt__family_twin(ctx, dt_family_named(ctx, "llama"), rotated, &w.m));
     copy_values(from, w.m);
-    dt_status s = open(&w, how == NULL ? &usual : how);
+    dt_status s = open(&w, how);
     dt__team *const threads = dt__threads_enter(ctx);
     if (s == DT_OK) s = rotate_all(&w);
     dt__threads_leave(threads);

@@ -1,5 +1,5 @@
-/* The rows that rotations are learned from: the residual stream in front of norms, and the values of
- * each block in front of its output layer. */
+/* The rows that rotations are learned from: of the residual stream in front of norms, and of each
+ * block's values in front of its output layer. */
 #ifndef DT__PTQ_ROTATE_ROWS_H
 #define DT__PTQ_ROTATE_ROWS_H
 

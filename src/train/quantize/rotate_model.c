@@ -35,13 +35,14 @@ static dt_status rotate(work *w)
 {
     dt_llama_options rotated;
     dt_calibration data = { .batch = dt__calibration_batch, .user = &w->calibration };
-    dt_rotate_options how = { .seed = 0 };
+    dt_rotate_options how = { .hadamard = w->job->hadamard };
     DT__TRY(dt__file_apart(w->ctx, w->job->output, w->job->model));
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->from, &w->info));
     if (w->recipe != NULL) {
         DT__TRY(open_data(w));
         data.batches = w->calibration.batches;
-        how = (dt_rotate_options){ (uint64_t)dt_recipe_get(w->recipe)->run.seed, &data };
+        how.seed = (uint64_t)dt_recipe_get(w->recipe)->run.seed;
+        how.data = &data;
     }
     DT__TRY(dt_rotate(w->from, w->info.options, &how, &w->m, &rotated));
     w->info.options = &rotated;
