@@ -530,9 +530,9 @@ typedef struct dt_rotate_job {
 } dt_rotate_job;
 
 /* dt_rotate of a file. With a recipe the matrices are learned from its training examples, those of
- * dt_quantize_model (`quantize.calibration.samples`), and signs are drawn by run.seed; NULL: nothing
- * is learned. Errors: FORMAT (no model of detent, or one that takes other examples), UNSUPPORTED,
- * STATE and ARG as dt_rotate, CONFIG, IO, NUMERIC, NOMEM; the output is then as it was. */
+ * dt_quantize_model (`quantize.calibration.samples`), and signs are drawn by run.seed; NULL: they
+ * are not learned. Errors: FORMAT (no model of detent, or one that takes other examples), CONFIG,
+ * UNSUPPORTED, STATE and ARG as dt_rotate, IO, NUMERIC, NOMEM; the output is then as it was. */
 DT_API dt_status dt_rotate_model(dt_ctx *ctx, dt_recipe *recipe, const dt_rotate_job *job);
 
 #ifdef __cplusplus
