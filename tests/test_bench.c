@@ -241,7 +241,7 @@ START_TEST(a_sink_may_stop)
     o.repeat = 1;
     counter rows = { 0 };
     TEST_OK(ctx, dt_bench(ctx, &o, count, &rows));
-    for (int stop = 1; stop <= rows.rows; stop += (int)test_count((test_draws){ 1, 4, 1 })) {
+    for (int stop = 1; stop <= rows.rows; stop += (int)test_count((test_draws){ 1, 9, 1 })) {
         counter c = { .stop = stop };
         ck_assert_int_eq(dt_bench(ctx, &o, count, &c), DT_ERR_IO);
         ck_assert_int_eq(c.rows, stop);
@@ -394,7 +394,7 @@ START_TEST(memory_may_fail)
 {
     unsigned part = 1U << _i;
     if (part == DT_BENCH_WAITING && !test_every_site()) return; /* which sleeps at each pass */
-    if (_i % test_failures((test_draws){ 1, 3, 1 }) != 0) return;
+    if (_i % test_failures((test_draws){ 1, 5, 1 }) != 0) return;
     ck_assert_int_gt(test_every_allocation(scenario, &part), 3);
 }
 END_TEST

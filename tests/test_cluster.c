@@ -365,7 +365,7 @@ static void make_folder(char folder[TEST_PATH])
 }
 
 /* One of as many quick cases. */
-static const test_draws case_steps = { .usual = 1, .sanitized = 3 };
+static const test_draws case_steps = { .usual = 1, .sanitized = 5 };
 
 /* Whether case i is left out, unless every case is wanted; then it counts as skipped. */
 static bool is_for_all(bool quick, int i)

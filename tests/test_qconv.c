@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 static const test_draws draws = { .usual = 8, .quick = 4, .sanitized = 2 };
+static const test_draws rounds = { .usual = 60, .sanitized = 28 };
 
 static dt_ctx *context(int threads)
 {
@@ -377,7 +378,7 @@ START_TEST(test_random)
 {
     char what[300];
     srand((unsigned)_i);
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < (int)test_count(rounds); round++) {
         problem p = random_problem(round);
         dt_quant_spec q = random_quant(round);
         p.ordered = _i % 2 == 1;
