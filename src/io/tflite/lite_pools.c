@@ -77,20 +77,15 @@ static void pool(const dt__vlite_call *c, const windows *w, int64_t i, bool most
     y->q[i] = code < low ? low : code > high ? high : code;
 }
 
-static dt_status run_pool(dt__vlite_call *c)
+dt_status dt__vlite_pool(dt__vlite_call *c)
 {
     windows w;
     DT__TRY(find(c, &w));
-    DT__TRY(c->in[0]->f != NULL ? dt__vlite_floats(c) : dt__vlite_same_codes(c));
+    if (c->in[0]->f == NULL) DT__TRY(dt__vlite_same_codes(c));
+    else if (c->y->f == NULL) return dt__vlite_refuse(c, "its result is not a float");
     const double area = (double)dt__min_i64(w.kernel[0], c->in[0]->dims[1]) *
                         (double)dt__min_i64(w.kernel[1], c->in[0]->dims[2]);
     DT__TRY(dt__vlite_work(c, (double)c->y->count * area));
     for (int64_t i = 0; i < c->y->count; i++) pool(c, &w, i, c->op->code == DT__VLITE_MAX_POOL_2D);
     return DT_OK;
 }
-
-const dt__vlite_operator dt__vlite_pools[] = {
-    { DT__VLITE_ROW(AVERAGE_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
-    { DT__VLITE_ROW(MAX_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
-    { 0, NULL, 0, 0, NULL, { 0 }, NULL },
-};

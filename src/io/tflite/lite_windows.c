@@ -176,8 +176,9 @@ static dt_status new_conv(dt__lite_import *m, const char *kind, const window *w,
     return DT_OK;
 }
 
-static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
+dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
 {
+    const bool depthwise = o->code == DT__VLITE_DEPTHWISE_CONV_2D;
     dt__onnx_layer *x, *l;
     const dt__vlite_tensor *w, *bias = o->n_in > 2 ? dt__lite_tensor_of(m, o->in[2]) : NULL;
     DT__TRY(dt__lite_image_of(m, o, 0, &x));
@@ -248,15 +249,6 @@ dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o)
         return dt__onnx_refuse(m->g, "its padded image has a part of a block");
     }
     return dt__lite_put(m, o, x, from.source, &to);
-}
-
-dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return conv(m, o, false);
-}
-dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return conv(m, o, true);
 }
 
 /* A transposed convolution with its activation; padding SAME may cut one more element off the end
@@ -351,8 +343,9 @@ static bool reaches_past(const window *w, const dt_shape *x)
     return fits;
 }
 
-static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
+dt_status dt__lite_read_pool(dt__lite_import *m, const dt__vlite_op *o)
 {
+    const bool maximum = o->code == DT__VLITE_MAX_POOL_2D;
     dt__onnx_layer *x, *l;
     DT__TRY(dt__lite_image_of(m, o, 0, &x));
     window w = { .kernel = { o->option[4], o->option[3] } };
@@ -364,7 +357,7 @@ static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
                                      "both sides");
     }
     if (!is_even(&w) && maximum) DT__TRY(pad_before(m, &w, -(double)FLT_MAX, &x));
-    DT__TRY(dt__onnx_new(m->g, maximum ? "max_pool2d" : "avg_pool2d", &l));
+    DT__TRY(dt__onnx_new(m->g, dt__lite_shared_layer(o), &l));
     dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
     p->count_include_pad = false;
     p->ceil_mode = past;
@@ -376,10 +369,4 @@ static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(m->g, l));
     return dt__lite_put_activated(m, o, l, o->option[5], &dt__lite_image);
-}
-
-dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o) { return pool(m, o, true); }
-dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return pool(m, o, false);
 }

@@ -66,23 +66,11 @@ static void move(const comparison *k, float *to, const float *from, const dt_ten
     }
 }
 
-/* Codes of floats, as TFLite's QUANTIZE makes them. */
-static dt_status give_codes(comparison *k, int i, const dt__vlite_tensor *t, const float *x)
-{
-    int32_t *codes = (int32_t *)(void *)(k->moved + k->room / 2);
-    for (int64_t j = 0; j < t->count; j++) {
-        const float code = roundf(x[j] / t->scale[0]) + (float)t->zero[0];
-        codes[j] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
-    }
-    return dt__vlite_give(k->file, i, codes);
-}
-
 static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
 {
     const dt__vlite_tensor *t = dt__vlite_input(k->file, i);
     bool last;
-    const bool coded = dt__vlite_is_coded(t);
-    const bool real = (t->type == DT__VLITE_F32 || coded) && x->dtype == DT_F32;
+    const bool real = (t->type == DT__VLITE_F32 || dt__vlite_is_coded(t)) && x->dtype == DT_F32;
     if (!real && !(t->type == DT__VLITE_I32 && x->dtype == DT_I32)) {
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: input %d has another type than the model's",
                        k->path, i);
@@ -95,7 +83,7 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
         move(k, k->moved, floats, x, false);
         floats = k->moved;
     }
-    return coded ? give_codes(k, i, t, floats) : dt__vlite_give(k->file, i, floats);
+    return real ? dt__vlite_give_floats(k->file, i, floats) : dt__vlite_give(k->file, i, floats);
 }
 
 static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t example,
@@ -110,9 +98,7 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
     }
     DT__TRY(find_layout(k, y, t, dt__vlite_inputs(k->file) + i, &last));
     float *value = k->moved + k->room / 2;
-    for (int64_t j = 0; j < all; j++) {
-        value[j] = t->f != NULL ? t->f[j] : (float)(t->q[j] - t->zero[0]) * t->scale[0];
-    }
+    for (int64_t j = 0; j < all; j++) value[j] = dt__vlite_float(t, j);
     if (last) {
         move(k, k->moved, value, y, true);
         value = k->moved;

@@ -76,6 +76,9 @@ typedef struct dt__verify dt__verify;
  * a type); NOMEM. */
 dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits *limits,
                           dt__verify **out);
+/* The same of a graph in memory, which is lent, and of version 21; `path` is for messages. */
+dt_status dt__verify_open_graph(dt_ctx *ctx, const char *path, const DtOnnx__Graph *graph,
+                                const dt__verify_limits *limits, dt__verify **out);
 void dt__verify_close(dt__verify *v);
 
 /* Inputs and outputs of the graph in its order; names and declared types. */
@@ -91,6 +94,8 @@ bool dt__verify_input_dims(const dt__verify *v, int64_t i, int64_t batch, dt__ve
 /* Runs the graph. Inputs are copied. Errors: SHAPE, DTYPE (inputs that the graph does not have or
  * declares otherwise); FORMAT (a node that does not fit its inputs, with its name); NOMEM. */
 dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in);
+/* Steps of work of the last run. */
+double dt__verify_worked(const dt__verify *v);
 /* Output i of the last run, lent until the next one. */
 const dt__verify_value *dt__verify_output(const dt__verify *v, int64_t i);
 

@@ -332,6 +332,8 @@ dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *
     return dt__verify_work(c, 1, 1, 1);
 }
 
+double dt__verify_worked(const dt__verify *v) { return v->work; }
+
 int64_t dt__verify_inputs(const dt__verify *v) { return v->n_inputs; }
 
 int64_t dt__verify_outputs(const dt__verify *v) { return (int64_t)v->graph->n_output; }
