@@ -1,5 +1,6 @@
 /* Running an exported TFLite file beside its model, example by example. */
 #include "export/trace/random_inputs.h"
+#include "export/verify/exported.h"
 #include "export/verify/tflite/verify_tflite.h"
 
 #include "core/system/atomic_file.h"
@@ -23,26 +24,15 @@ typedef struct comparison {
     uint64_t either, first;
 } comparison;
 
-/* Whether extents of an example [C, ...] are those of the file's tensor, channels last there or
- * not. */
-static bool fits(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, bool last)
-{
-    if (t->rank != x->rank || t->dims[0] != k->batch) return false;
-    if (last && x->rank < 3) return false;
-    bool same = true;
-    for (int d = 1; d < x->rank; d++) {
-        const int own = !last ? d : d == x->rank - 1 ? 1 : d + 1;
-        same = same && t->dims[d] == x->dims[own];
-    }
-    return same;
-}
-
 static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, int end,
                              bool *last)
 {
     char wanted[160], own[160];
-    const bool plain = fits(k, x, t, false);
-    *last = fits(k, x, t, true);
+    const bool whole = t->rank > 0 && t->dims[0] == k->batch;
+    const bool plain =
+        whole && t->rank == x->rank &&
+        memcmp(t->dims + 1, x->dims + 1, (size_t)(t->rank - 1) * sizeof *t->dims) == 0;
+    *last = whole && dt__exported_last(x, t->rank - 1, t->dims + 1);
     if (*last && plain && x->dims[1] > 1) {
         k->either |= UINT64_C(1) << end;
         *last = (k->first >> end & 1) == 0;
@@ -55,15 +45,11 @@ static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_
 }
 
 /* The examples of a run of [C, pixels] as [pixels, C], or back. */
-static void move(const comparison *k, float *to, const float *from, const dt_tensor *of, bool back)
+static float *move(const comparison *k, const float *from, const dt_tensor *of, bool back)
 {
     const int64_t n = of->count / of->dims[0], channels = dt__max_i64(1, of->dims[1]);
-    const int64_t pixels = n / channels;
-    for (int64_t i = 0; i < k->batch * n; i++) {
-        const int64_t c = i % n / pixels, p = i % pixels, at = i / n * n + p * channels + c;
-        if (back) to[i] = from[at];
-        else to[at] = from[i];
-    }
+    dt__exported_turn(from, k->batch, channels, n / channels, back, k->moved);
+    return k->moved;
 }
 
 static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
@@ -79,10 +65,7 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
     const int64_t n = x->count / x->dims[0];
     const char *from = (const char *)dt_data(x) + (size_t)(example * n) * 4;
     const float *floats = (const float *)(const void *)from;
-    if (last && real) {
-        move(k, k->moved, floats, x, false);
-        floats = k->moved;
-    }
+    if (last && real) floats = move(k, floats, x, false);
     return real ? dt__vlite_give_floats(k->file, i, floats) : dt__vlite_give(k->file, i, floats);
 }
 
@@ -99,10 +82,7 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
     DT__TRY(find_layout(k, y, t, dt__vlite_inputs(k->file) + i, &last));
     float *value = k->moved + k->room / 2;
     for (int64_t j = 0; j < all; j++) value[j] = dt__vlite_float(t, j);
-    if (last) {
-        move(k, k->moved, value, y, true);
-        value = k->moved;
-    }
+    if (last) value = move(k, value, y, true);
     dt__add_difference(value, (const float *)dt_data(y) + example * n, all, d, largest);
     return DT_OK;
 }
