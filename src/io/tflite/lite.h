@@ -151,9 +151,8 @@ dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
 /* Runs an operator that is the same function as operators of ONNX: as the nodes that import makes
  * of it (lite_forms.c), by io/onnx/interpret; `form` takes no integers with scales. */
 dt__vlite_runner dt__vlite_nodes, dt__vlite_form;
-/* Products of floats, of floats with integer weights, of integers (lite_products.c); pools of both
- * (lite_pools.c). */
-dt__vlite_runner dt__vlite_conv, dt__vlite_linear, dt__vlite_transposed, dt__vlite_pool;
+/* Products with weights, of floats too: they share the loops (lite_products.c). */
+dt__vlite_runner dt__vlite_conv, dt__vlite_linear, dt__vlite_transposed;
 /* Operators that move elements, whose integers keep their scale and zero point (lite_moves.c). */
 dt__vlite_runner dt__vlite_move, dt__vlite_reshape, dt__vlite_gather, dt__vlite_resize_nearest;
 
@@ -173,7 +172,8 @@ void dt__vlite_codes_of(dt__vlite_tensor *t, const float *x);
 void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most);
 /* SUB is an addition; MAXIMUM and MINIMUM share one, and functions of one code. */
 dt__vlite_runner dt__vlite_add_int8, dt__vlite_mul_int8, dt__vlite_prelu_int8, dt__vlite_limit_int8,
-    dt__vlite_map_int8, dt__vlite_mean_int8, dt__vlite_softmax_int8;
+    dt__vlite_map_int8, dt__vlite_mean_int8, dt__vlite_softmax_int8,
+    dt__vlite_pool_int8; /* lite_pools.c */
 dt__vlite_runner dt__vlite_quantize, dt__vlite_dequantize;
 /* Whether x is int8 with one scale. */
 bool dt__vlite_is_coded(const dt__vlite_tensor *x);

@@ -54,6 +54,7 @@ dt_status dt__vlite_move(dt__vlite_call *c)
     for (int k = 0; k < c->op->n_out; k++) {
         c->y = dt__vlite_result(c, k);
         for (int i = 0; i < c->n_in; i++) {
+            if (c->in[i] == NULL) return dt__vlite_refuse(c, "input %d is missing", i);
             if (c->in[i]->type == DT__VLITE_I32 && c->y->type != DT__VLITE_I32) continue;
             DT__TRY(check_kind(c, c->in[i]));
         }

@@ -586,6 +586,7 @@ dt_status dt__lite_translate_op(const dt__vlite *v, const dt__vlite_op *o, dt__o
     g->input = memory(&b, o->n_in, sizeof *g->input);
     g->output = memory(&b, o->n_out, sizeof *g->output);
     for (int i = 0; i < o->n_in && b.status == DT_OK; i++) {
+        if (o->in[i] < 0) continue;
         const char **name = &b.value[o->in[i]];
         if (*name != NULL || v->tensor[o->in[i]].constant) continue;
         *name = text(&b, DT__LITE_INPUT, o->in[i]);

@@ -67,6 +67,7 @@ typedef struct dt__verify_limits {
     double work;      /* elements written, and products of sums */
     int open;         /* DT__VERIFY_OPEN_... */
     int64_t elements; /* of a result; 0: any number */
+    bool lite;        /* steps are told as those of TFLite, and the caller tells of whole nodes */
 } dt__verify_limits;
 
 typedef struct dt__verify dt__verify;
@@ -173,6 +174,8 @@ dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_v
 dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims);
 /* Counts a * b * d steps of work; refused above the limit. */
 dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
+/* So much of that is done: what listeners of the context are told while a node runs. */
+void dt__verify_did(const dt__verify_call *c, double steps);
 /* Memory until the node is done: count * size bytes. */
 dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, void **out);
 
