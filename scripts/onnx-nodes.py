@@ -17,7 +17,7 @@ equal and none is wrong; wrong if one is wrong; else refused. Tests whose output
 left out. The tests of scripts/onnx-nodes.txt must be equal; ONNX_NODES_UPDATE=1 adds those that are
 equal now, and takes none away.
 
-Prints counts, and each node that is wrong. First it compares onnx_attributes.inc with the
+Prints counts, and each node that is wrong. First it compares onnx_operators.inc with the
 operators of the package. Needs onnx, onnxruntime and numpy (see scripts/check-import)."""
 import collections
 import importlib
@@ -35,7 +35,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 write_safetensors = importlib.import_module("onnx-values").write_safetensors
 TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                     "../src/io/onnx/onnx_attributes.inc")
+                     "../src/io/onnx/onnx_operators.inc")
 LISTED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "onnx-nodes.txt")
 NEWEST, CLOSE = 28, 1e-6
 RECURRENT = ("GRU", "LSTM", "RNN")
@@ -43,17 +43,29 @@ RECURRENT = ("GRU", "LSTM", "RNN")
 
 # ---- the table -------------------------------------------------------------------------------
 
+# what the preprocessor makes of its macros
+ROWS = f"""#define DT__ONNX(op, compute, fold, ...) VERSION(op, __VA_ARGS__)
+#define DT__ONNX_COMPUTED(op, compute, ...) VERSION(op, __VA_ARGS__)
+#define DT__ONNX_CONSTANT(op, fold, ...) VERSION(op, __VA_ARGS__)
+#define DT__ONNX_VERSION(...) VERSION(__VA_ARGS__)
+#define DT__ONNX_READ(...) READ(__VA_ARGS__)
+#define DT__ONNX_NEUTRAL(...) NEUTRAL(__VA_ARGS__)
+#include "{TABLE}"
+"""
+
+
 def read_table():
     """Versions [(since, least_in, most_in, most_out)] and attributes {name: row} by operator."""
     versions, attributes = collections.defaultdict(list), collections.defaultdict(dict)
-    with open(TABLE, encoding="utf-8") as file:
-        for row in re.finditer(r'^DT__ONNX_(\w+)\(([^)]*)\)', file.read(), re.MULTILINE):
-            words = [" ".join(re.findall(r'[^"\s]+', w)) for w in row[2].split(",")]
-            if row[1] == "VERSION":
-                versions[words[0]].append(tuple(int(w) for w in words[1:5]))
-            else:
-                attributes[words[0]][words[1]] = (words[2], int(words[3]), int(words[4]), words[5],
-                                                  row[1] == "READ")
+    page = subprocess.run([os.environ.get("CC", "cc"), "-E", "-P", "-x", "c", "-"], input=ROWS,
+                          capture_output=True, text=True, check=True).stdout
+    for row in re.finditer(r'(VERSION|READ|NEUTRAL)\(([^)]*)\)', page):
+        words = [" ".join(re.findall(r'[^"\s]+', w)) for w in row[2].split(",")]
+        if row[1] == "VERSION":
+            versions[words[0]].append(tuple(int(w) for w in words[1:5]))
+        else:
+            attributes[words[0]][words[1]] = (words[2], int(words[3]), int(words[4]), words[5],
+                                              row[1] == "READ")
     return versions, attributes
 
 

@@ -78,7 +78,7 @@ START_TEST(versions_are_those_of_the_runtime)
 {
     const dt__lite_shape s = { 2, { 1, 4 } };
     for (int i = 0; i < DT__COUNT_OF(operators); i++) {
-        const int newest = dt__vlite_newest(operators[i].code);
+        const int newest = dt__vlite_operator_of(operators[i].code)->newest;
         TEST_EACH(operators[i].version <= newest, "%s is written as version %d", operators[i].name,
                   operators[i].version);
         for (int version = 0; version <= newest + 3; version++) {

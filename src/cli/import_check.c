@@ -1,4 +1,4 @@
-#include "cli/import_check.h"
+#include "cli/import_parts.h"
 #include "cli/print/text.h"
 
 #include <detent/experimental/export.h>

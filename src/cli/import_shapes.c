@@ -1,5 +1,5 @@
 /* --shape: the dimensions of inputs, as trtexec and onnxsim take them. */
-#include "cli/import_shapes.h"
+#include "cli/import_parts.h"
 
 #include <stdlib.h>
 #include <string.h>

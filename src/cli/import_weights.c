@@ -1,5 +1,5 @@
 /* `import --network`: the weights of a file by a map, in the network that a recipe describes. */
-#include "cli/import_weights.h"
+#include "cli/import_parts.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 

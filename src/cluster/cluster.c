@@ -4,7 +4,6 @@
  * machine do without (intranode.h). */
 #include "cluster/cluster.h"
 
-#include "cluster/launcher.h"
 #include "cluster/experts/spreading.h"
 #include "cluster/intranode.h"
 #include "cluster/optimizer/ranks_of_optimizer.h"

@@ -37,4 +37,9 @@ typedef struct dt__bucket_piece {
 /* What of span i belongs to rank k. */
 dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k);
 
+/* launcher.c */
+/* Finds the module of dt__launcher_mpi(): in the folder of DETENT_MODULES, beside the program, in
+ * ../lib/detent. */
+bool dt__launcher_module(const char *mpi, char *path, size_t room);
+
 #endif

@@ -1,4 +1,4 @@
-#include "cluster/launcher.h"
+#include "cluster/cluster.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -87,7 +87,7 @@ static outcome given_rows(const job *j, const rows *r)
 /* The first block whose scale would not be finite; NONE. */
 static int64_t refused(const job *j, const dt__blocks *b)
 {
-    if (j->coding.choose(j->coding.settings, b)) return NONE;
+    if (j->coding.choose(j->coding.spec, b)) return NONE;
     for (int64_t i = 0; i < b->n; i++) {
         const dt__blocks one = { 1,
                                  b->lo + i,
@@ -95,7 +95,7 @@ static int64_t refused(const job *j, const dt__blocks *b)
                                  b->scale + i,
                                  b->inverse + i,
                                  b->zero == NULL ? NULL : b->zero + i };
-        if (!j->coding.choose(j->coding.settings, &one)) return i;
+        if (!j->coding.choose(j->coding.spec, &one)) return i;
     }
     return NONE;
 }

@@ -1,7 +1,7 @@
 /* detent config show|validate|schema|keys: prints or checks a recipe; prints the schema or all
  * keys. */
 #include "cli/cli.h"
-#include "cli/print/layer_table.h"
+#include "cli/print/inspect_tables.h"
 #include "cli/narrow.h"
 #include "cli/print/screen.h"
 

@@ -1,9 +1,7 @@
 /* detent import: an ONNX or TFLite model as a model of family layers, or weights alone for the
  * network of a recipe. */
 #include "cli/cli.h"
-#include "cli/import_check.h"
-#include "cli/import_shapes.h"
-#include "cli/import_weights.h"
+#include "cli/import_parts.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"
 

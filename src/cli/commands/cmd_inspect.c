@@ -1,10 +1,7 @@
 /* detent inspect: lists the contents of a safetensors file. All tensors of a quantized weight are
  * one row; the state of a training run is one line. */
 #include "cli/cli.h"
-#include "cli/print/device_table.h"
-#include "cli/print/graph_file.h"
-#include "cli/print/graph_table.h"
-#include "cli/print/layer_table.h"
+#include "cli/print/inspect_tables.h"
 #include "cli/print/text.h"
 
 #include <detent/experimental/export.h>

@@ -1,6 +1,6 @@
 /* detent train RECIPE: trains by a recipe, shows progress, prints a table of results. */
 #include "cli/cli.h"
-#include "cli/print/layer_table.h"
+#include "cli/print/inspect_tables.h"
 #include "cli/print/meter.h"
 #include "cli/print/watch.h"
 

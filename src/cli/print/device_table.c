@@ -1,5 +1,5 @@
 /* `inspect --device`: flash and RAM of a model's layers as exported C. */
-#include "cli/print/device_table.h"
+#include "cli/print/inspect_tables.h"
 
 #include "cli/print/text.h"
 

@@ -1,4 +1,4 @@
-#include "cli/print/graph_file.h"
+#include "cli/print/inspect_tables.h"
 #include "cli/cli.h"
 #include "cli/print/text.h"
 

@@ -1,5 +1,5 @@
 /* `inspect --graph`: a model's trace as a table or in Graphviz's language DOT. */
-#include "cli/print/graph_table.h"
+#include "cli/print/inspect_tables.h"
 
 #include "cli/cli.h"
 #include "cli/print/text.h"

@@ -1,5 +1,5 @@
 /* The table of a model's layers, by dt_model_layers. */
-#include "cli/print/layer_table.h"
+#include "cli/print/inspect_tables.h"
 
 #include "cli/print/text.h"
 

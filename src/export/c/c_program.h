@@ -148,4 +148,8 @@ void dt__c_identifier(const char *from, char to[DT__C_NAME]);
 #define DT__C_COMMENT 96
 const char *dt__c_comment(const char *from, char to[DT__C_COMMENT]);
 
+/* Instructions of the C of a call, estimated. */
+/* Of one call for one example, on a Cortex-M4 (c_instructions.c). */
+double dt__c_instructions(const dt__c_program *p, const dt_trace_call *c);
+
 #endif

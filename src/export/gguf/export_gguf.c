@@ -62,7 +62,7 @@ static void note_arithmetic(const dt__gguf_put *p)
         dt__gguf_note(p,
                       "the model's gelu is x Phi(x); llama.cpp computes that of GPT-NeoX by tanh");
     }
-    if (p->g.longrope.given && p->g.longrope.original_context < p->g.context) {
+    if (p->g.o.longrope.given && p->g.o.longrope.original_context < p->g.o.context) {
         dt__gguf_note(p,
                       "llama.cpp chooses longrope's factors by the size of its context (-c), not "
                       "by the length of the text: above the original context all texts have the "
@@ -90,7 +90,7 @@ static void summarize(const dt__gguf_put *p)
     for (int64_t i = 0; i < p->n_tensors; i++) {
         const dt__gguf_tensor *x = &p->tensor[i];
         const bool looked_up = strcmp(x->name, "position_embd.weight") == 0 ||
-                               (!p->g.tied && strcmp(x->name, "token_embd.weight") == 0);
+                               (!p->g.o.tied && strcmp(x->name, "token_embd.weight") == 0);
         if (x->rank < 2 || looked_up) continue;
         if (x->type->elements > 1) s->integer_products++;
         else s->float_products++;

@@ -20,20 +20,20 @@ static void describe_gpt(dt__gguf_put *p, const dt_gpt_options *o)
     const bool rotated = o->rotated > 0;
     dt__gguf_model *g = &p->g;
     *g = (dt__gguf_model){ .arch = arch_of(rotated ? "gptneox" : "gpt2"),
-                           .vocab = o->vocab,
-                           .context = o->context,
-                           .width = o->width,
-                           .layers = o->layers,
-                           .hidden = o->hidden == 0 ? 4 * o->width : o->hidden,
-                           .heads = o->heads,
-                           .kv_heads = o->heads,
-                           .head_width = o->width / o->heads,
-                           .theta = o->theta,
-                           .eps = o->eps,
+                           .o = { .vocab = o->vocab,
+                                  .context = o->context,
+                                  .width = o->width,
+                                  .layers = o->layers,
+                                  .hidden = o->hidden == 0 ? 4 * o->width : o->hidden,
+                                  .heads = o->heads,
+                                  .kv_heads = o->heads,
+                                  .head_width = o->width / o->heads,
+                                  .theta = o->theta,
+                                  .eps = o->eps,
+                                  .tied = o->tied && !rotated },
                            .parallel = o->parallel,
-                           .gelu_erf = o->gelu_erf,
-                           .tied = o->tied && !rotated };
-    if (rotated) g->rotated = (int64_t)((double)g->head_width * o->rotated);
+                           .gelu_erf = o->gelu_erf };
+    if (rotated) g->rotated = (int64_t)((double)g->o.head_width * o->rotated);
     want(p, rotated || (!o->parallel && !o->gelu_erf),
          "`parallel` or `gelu_erf` with learned positions: llama.cpp has GPT-2's blocks, and with "
          "`rotated` Pythia's");
@@ -41,31 +41,19 @@ static void describe_gpt(dt__gguf_put *p, const dt_gpt_options *o)
 
 static void describe_llama(dt__gguf_model *g, const dt_llama_options *o)
 {
-    *g = (dt__gguf_model){ .vocab = o->vocab,
-                           .context = o->context,
-                           .width = o->width,
-                           .layers = o->layers,
-                           .hidden = o->hidden,
-                           .heads = o->heads,
-                           .kv_heads = o->kv_heads == 0 ? o->heads : o->kv_heads,
-                           .head_width = o->head_width == 0 ? o->width / o->heads : o->head_width,
-                           .experts = o->moe.given ? o->moe.experts : 0,
-                           .top_k = o->moe.top_k,
-                           .eps = o->eps,
-                           .theta = o->theta,
-                           .rope = o->rope,
-                           .longrope = o->longrope,
-                           .tied = o->tied,
-                           .qkv_bias = o->qkv_bias,
-                           .out_bias = o->out_bias,
-                           .mlp_bias = o->mlp_bias,
-                           .qk_norm = o->qk_norm };
-    if (o->block.given) g->block = o->block;
-    if (g->block.unrotated > g->layers) g->block.unrotated = 0;
-    if (g->longrope.given) g->longrope.attention_factor = dt__longrope_amplitude(o);
+    *g = (dt__gguf_model){ .o = *o };
+    if (o->kv_heads == 0) g->o.kv_heads = o->heads;
+    if (o->head_width == 0) g->o.head_width = o->width / o->heads;
+    if (!o->moe.given) g->o.moe.experts = 0;
+    if (!o->block.given) g->o.block = (dt_block_options){ .given = false };
+    if (g->o.block.unrotated > o->layers) g->o.block.unrotated = 0;
+    if (o->longrope.given) g->o.longrope.attention_factor = dt__longrope_amplitude(o);
 }
 
-static bool is_square(const dt__gguf_model *g) { return g->heads * g->head_width == g->width; }
+static bool is_square(const dt__gguf_model *g)
+{
+    return g->o.heads * g->o.head_width == g->o.width;
+}
 
 /* What is Gemma 3's alone; `query_width` and the norms are looked at where they are there. */
 static bool is_plain(const dt_block_options *b)
@@ -79,25 +67,25 @@ static void choose_llama(dt__gguf_put *p, const dt_llama_options *o)
 {
     dt__gguf_model *g = &p->g;
     const bool is_dense =
-        g->experts == 0 && g->rope.scaling != DT_ROPE_LLAMA3 && !g->longrope.given;
+        g->o.moe.experts == 0 && g->o.rope.scaling != DT_ROPE_LLAMA3 && !g->o.longrope.given;
     g->arch = arch_of("llama");
-    if (g->qk_norm) g->arch = arch_of("qwen3");
-    else if (is_dense && g->qkv_bias && !g->out_bias && !g->mlp_bias && is_square(g)) {
+    if (g->o.qk_norm) g->arch = arch_of("qwen3");
+    else if (is_dense && g->o.qkv_bias && !g->o.out_bias && !g->o.mlp_bias && is_square(g)) {
         g->arch = arch_of("qwen2");
     }
-    want(p, is_plain(&g->block),
+    want(p, is_plain(&g->o.block),
          "`block` with settings of Gemma 3 (norm_plus_one, activation, scaled_tokens, query_width, "
          "window) but without block.norms both: llama.cpp has no such architecture, and windows "
          "of Gemma 3 alone");
     want(
-        p, !g->qk_norm || !g->block.qk_norm_all,
+        p, !g->o.qk_norm || !g->o.block.qk_norm_all,
         "block.qk_norm_all without block.norms after (OLMo 2): llama.cpp has no such architecture");
-    want(p, !g->qk_norm || (!g->out_bias && !g->mlp_bias && g->experts == 0),
+    want(p, !g->o.qk_norm || (!g->o.out_bias && !g->o.mlp_bias && g->o.moe.experts == 0),
          "norms of queries and keys (Qwen3) beside experts or a bias of the output layer or the "
          "mlp: llama.cpp has no such architecture");
-    want(p, !g->qk_norm || (g->rope.scaling != DT_ROPE_LLAMA3 && !g->longrope.given),
+    want(p, !g->o.qk_norm || (g->o.rope.scaling != DT_ROPE_LLAMA3 && !g->o.longrope.given),
          "rope.scaling llama3, or longrope: only arch llama of llama.cpp reads it");
-    want(p, g->experts == 0 || (!g->mlp_bias && o->moe.normalize),
+    want(p, g->o.moe.experts == 0 || (!g->o.mlp_bias && o->moe.normalize),
          "experts with biases, or without moe.normalize: llama.cpp's have neither");
 }
 
@@ -105,9 +93,9 @@ static void choose_llama(dt__gguf_put *p, const dt_llama_options *o)
 static void want_simple(dt__gguf_put *p)
 {
     const dt__gguf_model *g = &p->g;
-    want(p, g->rope.scaling != DT_ROPE_LLAMA3 && !g->longrope.given,
+    want(p, g->o.rope.scaling != DT_ROPE_LLAMA3 && !g->o.longrope.given,
          "rope.scaling llama3, or longrope: only arch llama of llama.cpp reads it");
-    want(p, !g->out_bias && !g->mlp_bias && g->experts == 0,
+    want(p, !g->o.out_bias && !g->o.mlp_bias && g->o.moe.experts == 0,
          "experts, or a bias of the output layer or the mlp, in blocks of OLMo 2, SmolLM3 or Gemma "
          "3: llama.cpp has no such architecture");
 }
@@ -116,23 +104,23 @@ static void choose_smollm3(dt__gguf_put *p)
 {
     p->g.arch = arch_of("smollm3");
     want_simple(p);
-    want(p, is_plain(&p->g.block) && !p->g.qk_norm,
+    want(p, is_plain(&p->g.o.block) && !p->g.o.qk_norm,
          "block.unrotated (SmolLM3) beside other settings of `block`, or qk_norm: llama.cpp has no "
          "such architecture");
-    if (p->g.block.unrotated == DT__GGUF_UNROTATED) return;
+    if (p->g.o.block.unrotated == DT__GGUF_UNROTATED) return;
     dt__refusals_add(&p->refused, "block.unrotated %lld: in llama.cpp's SmolLM3 it is %d",
-                     (long long)p->g.block.unrotated, DT__GGUF_UNROTATED);
+                     (long long)p->g.o.block.unrotated, DT__GGUF_UNROTATED);
 }
 
 static void choose_olmo2(dt__gguf_put *p)
 {
     dt__gguf_model *g = &p->g;
     g->arch = arch_of("olmo2");
-    g->tied = false;
+    g->o.tied = false;
     want_simple(p);
     want(p,
-         is_plain(&g->block) && g->qk_norm && g->block.qk_norm_all && g->block.unrotated == 0 &&
-             !g->qkv_bias && is_square(g),
+         is_plain(&g->o.block) && g->o.qk_norm && g->o.block.qk_norm_all &&
+             g->o.block.unrotated == 0 && !g->o.qkv_bias && is_square(g),
          "block.norms after without the rest of OLMo 2 (qk_norm, block.qk_norm_all, no biases, no "
          "windows, heads that make up the width): llama.cpp has no such architecture");
 }
@@ -140,16 +128,16 @@ static void choose_olmo2(dt__gguf_put *p)
 static void choose_gemma3(dt__gguf_put *p)
 {
     dt__gguf_model *g = &p->g;
-    const dt_block_options *b = &g->block;
-    const double query = b->query_width == 0 ? (double)g->head_width : b->query_width;
+    const dt_block_options *b = &g->o.block;
+    const double query = b->query_width == 0 ? (double)g->o.head_width : b->query_width;
     g->arch = arch_of("gemma3");
     want_simple(p);
     want(p,
-         b->norm_plus_one && b->activation == DT_GATE_GELU_TANH && b->scaled_tokens && g->qk_norm &&
-             !b->qk_norm_all && b->unrotated == 0 && !g->qkv_bias,
+         b->norm_plus_one && b->activation == DT_GATE_GELU_TANH && b->scaled_tokens &&
+             g->o.qk_norm && !b->qk_norm_all && b->unrotated == 0 && !g->o.qkv_bias,
          "block.norms both without the rest of Gemma 3 (norm_plus_one, activation gelu_tanh, "
          "scaled_tokens, qk_norm of each head, no biases): llama.cpp has no such architecture");
-    want(p, b->window == 0 || b->local_theta > 0 || g->rope.scaling == DT_ROPE_PLAIN,
+    want(p, b->window == 0 || b->local_theta > 0 || g->o.rope.scaling == DT_ROPE_PLAIN,
          "block.window without block.local_theta beside rope.scaling: in llama.cpp layers with a "
          "window are not scaled");
     if (query == dt__gguf_query_width(g)) return;
@@ -160,11 +148,11 @@ static void choose_gemma3(dt__gguf_put *p)
 static void choose(dt__gguf_put *p, const dt_llama_options *o)
 {
     describe_llama(&p->g, o);
-    want(p, p->g.block.hadamard == 0,
+    want(p, p->g.o.block.hadamard == 0,
          "block.hadamard: llama.cpp has no matrices in front of an mlp's output layer");
-    if (p->g.block.norms == DT_BLOCK_NORMS_AFTER) choose_olmo2(p);
-    else if (p->g.block.norms == DT_BLOCK_NORMS_BOTH) choose_gemma3(p);
-    else if (p->g.block.unrotated > 0) choose_smollm3(p);
+    if (p->g.o.block.norms == DT_BLOCK_NORMS_AFTER) choose_olmo2(p);
+    else if (p->g.o.block.norms == DT_BLOCK_NORMS_BOTH) choose_gemma3(p);
+    else if (p->g.o.block.unrotated > 0) choose_smollm3(p);
     else choose_llama(p, o);
 }
 

@@ -90,27 +90,27 @@ static void put_scaling(dt__gguf_put *p, const char *type)
 static void put_rotation(dt__gguf_put *p)
 {
     const dt__gguf_model *g = &p->g;
-    key_of_arch(p, "attention.key_length", g->head_width);
-    key_of_arch(p, "attention.value_length", g->head_width);
-    key_of_arch(p, "rope.dimension_count", g->head_width);
-    real_of_arch(p, "rope.freq_base", g->theta);
-    if (g->longrope.given) {
+    key_of_arch(p, "attention.key_length", g->o.head_width);
+    key_of_arch(p, "attention.value_length", g->o.head_width);
+    key_of_arch(p, "rope.dimension_count", g->o.head_width);
+    real_of_arch(p, "rope.freq_base", g->o.theta);
+    if (g->o.longrope.given) {
         put_scaling(p, "longrope");
-        key_of_arch(p, "rope.scaling.original_context_length", g->longrope.original_context);
-        real_of_arch(p, "rope.scaling.attn_factor", g->longrope.attention_factor);
-    } else if (g->rope.scaling == DT_ROPE_LINEAR) {
+        key_of_arch(p, "rope.scaling.original_context_length", g->o.longrope.original_context);
+        real_of_arch(p, "rope.scaling.attn_factor", g->o.longrope.attention_factor);
+    } else if (g->o.rope.scaling == DT_ROPE_LINEAR) {
         put_scaling(p, "linear");
-        real_of_arch(p, "rope.scaling.factor", g->rope.factor);
+        real_of_arch(p, "rope.scaling.factor", g->o.rope.factor);
     }
 }
 
 static void put_window(dt__gguf_put *p)
 {
-    const dt_block_options *b = &p->g.block;
+    const dt_block_options *b = &p->g.o.block;
     if (b->window == 0) return;
     key_of_arch(p, "attention.sliding_window", b->window);
     key_of_arch(p, "attention.sliding_window_pattern", b->full_every);
-    real_of_arch(p, "rope.freq_base_swa", b->local_theta > 0 ? b->local_theta : p->g.theta);
+    real_of_arch(p, "rope.freq_base_swa", b->local_theta > 0 ? b->local_theta : p->g.o.theta);
 }
 
 static void put_neox(dt__gguf_put *p)
@@ -121,7 +121,7 @@ static void put_neox(dt__gguf_put *p)
     snprintf(name, sizeof name, "%s.use_parallel_residual", g->arch->name);
     dt__gguf_key_bool(p, name, g->parallel);
     key_of_arch(p, "rope.dimension_count", g->rotated);
-    real_of_arch(p, "rope.freq_base", g->theta);
+    real_of_arch(p, "rope.freq_base", g->o.theta);
     dt__gguf_key_bool(p, DT__GGUF_GELU, g->gelu_erf);
 }
 
@@ -132,22 +132,22 @@ void dt__gguf_put_keys(dt__gguf_put *p)
     dt__gguf_key_text(p, "general.architecture", g->arch->name);
     dt__gguf_key_u32(p, "general.alignment", DT__GGUF_ALIGNMENT);
     dt__gguf_key_u32(p, "general.quantization_version", 2);
-    key_of_arch(p, "vocab_size", g->vocab);
-    key_of_arch(p, "context_length", g->context);
-    key_of_arch(p, "embedding_length", g->width);
-    key_of_arch(p, "block_count", g->layers);
-    key_of_arch(p, "feed_forward_length", g->hidden);
-    key_of_arch(p, "attention.head_count", g->heads);
-    key_of_arch(p, "attention.head_count_kv", g->kv_heads);
+    key_of_arch(p, "vocab_size", g->o.vocab);
+    key_of_arch(p, "context_length", g->o.context);
+    key_of_arch(p, "embedding_length", g->o.width);
+    key_of_arch(p, "block_count", g->o.layers);
+    key_of_arch(p, "feed_forward_length", g->o.hidden);
+    key_of_arch(p, "attention.head_count", g->o.heads);
+    key_of_arch(p, "attention.head_count_kv", g->o.kv_heads);
     real_of_arch(p, is_gpt ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
-                 g->eps);
+                 g->o.eps);
     if (is_gpt) {
         put_neox(p);
     } else {
         put_rotation(p);
         put_window(p);
     }
-    if (g->experts == 0) return;
-    key_of_arch(p, "expert_count", g->experts);
-    key_of_arch(p, "expert_used_count", g->top_k);
+    if (g->o.moe.experts == 0) return;
+    key_of_arch(p, "expert_count", g->o.moe.experts);
+    key_of_arch(p, "expert_used_count", g->o.moe.top_k);
 }

@@ -104,8 +104,8 @@ void dt__gguf_put_scores(dt__gguf_put *p, const dt_tokenizer *k, const float *sc
                       "llama.cpp puts a space before each text; the tokenizer does not before one "
                       "that begins with a space");
     }
-    dt__gguf_key_array(p, "tokenizer.ggml.scores", DT__GGUF_KEY_F32, (uint64_t)p->g.vocab);
-    for (int64_t i = 0; i < p->g.vocab; i++) {
+    dt__gguf_key_array(p, "tokenizer.ggml.scores", DT__GGUF_KEY_F32, (uint64_t)p->g.o.vocab);
+    for (int64_t i = 0; i < p->g.o.vocab; i++) {
         dt__gguf_put_f32(&p->keys, i < k->vocab ? score[i] : 0);
     }
     dt__gguf_key_bool(p, "tokenizer.ggml.add_space_prefix", spaces.prefix != DT__NO_PREFIX);

@@ -317,7 +317,7 @@ static dt_status visit(dt__gguf_put *p, dt_status (*with)(making *k))
 {
     const dt__gguf_names *n = dt__gguf_names_of(&p->g);
     DT__TRY(each(p, n->whole, -1, with));
-    for (int64_t i = 0; i < p->g.layers; i++) DT__TRY(each(p, n->block, i, with));
+    for (int64_t i = 0; i < p->g.o.layers; i++) DT__TRY(each(p, n->block, i, with));
     return DT_OK;
 }
 
@@ -325,7 +325,7 @@ static dt_status visit(dt__gguf_put *p, dt_status (*with)(making *k))
 static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_reals *given)
 {
     dt__gguf_tensor *t;
-    const int64_t n = p->g.head_width / 2;
+    const int64_t n = p->g.o.head_width / 2;
     DT__TRY(add_tensor(p, label, &t));
     t->type = dt__gguf_type_of(DT__GGUF_F32);
     t->rank = 1;
@@ -343,13 +343,13 @@ static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_real
 
 static dt_status make_rope(dt__gguf_put *p)
 {
-    const dt_longrope_options *l = &p->g.longrope;
+    const dt_longrope_options *l = &p->g.o.longrope;
     if (p->g.arch->is_gpt) return DT_OK;
     if (l->given) {
         DT__TRY(make_divisors(p, DT__GGUF_LONG_FACTORS, &l->long_factor));
         return make_divisors(p, DT__GGUF_SHORT_FACTORS, &l->short_factor);
     }
-    if (p->g.rope.scaling != DT_ROPE_LLAMA3) return DT_OK;
+    if (p->g.o.rope.scaling != DT_ROPE_LLAMA3) return DT_OK;
     return make_divisors(p, "rope_freqs.weight", NULL);
 }
 

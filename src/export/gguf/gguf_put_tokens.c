@@ -72,7 +72,7 @@ static uint32_t type_of(const dt_tokenizer *k, int64_t id)
 
 static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
 {
-    const int64_t n = p->g.vocab;
+    const int64_t n = p->g.o.vocab;
     dt__gguf_key_array(p, "tokenizer.ggml.tokens", DT__GGUF_KEY_STRING, (uint64_t)n);
     for (int64_t i = 0; i < n; i++) put_token(&p->keys, k, (int32_t)i, escaped);
     dt__gguf_key_array(p, "tokenizer.ggml.token_type", DT__GGUF_KEY_I32, (uint64_t)n);
@@ -138,7 +138,7 @@ static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
     dt__gguf_key_bool(p, "tokenizer.ggml.add_bos_token", begins);
     dt__gguf_key_bool(p, "tokenizer.ggml.add_eos_token", ends);
     if (ends) end = k->after.id[0];
-    for (int32_t i = 0; end < 0 && i < p->g.vocab; i++) {
+    for (int32_t i = 0; end < 0 && i < p->g.o.vocab; i++) {
         if (type_of(k, i) == DT__GGUF_UNUSED) end = i;
     }
     put_ids(p, &k->tokens, begins ? k->before.id[0] : k->tokens.begin, end);
@@ -180,7 +180,7 @@ static void put_pieces(dt__gguf_put *p, const dt_tokenizer *k, const float *scor
 static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k, const float *score)
 {
     const bool is_bpe = k->kind == &dt__tokenizer_is_bpe;
-    const bool fits = k->vocab <= p->g.vocab;
+    const bool fits = k->vocab <= p->g.o.vocab;
     const bool known = fits && (!is_bpe || split_name(k) != NULL);
     if (fits && score != NULL) {
         put_pieces(p, k, score);

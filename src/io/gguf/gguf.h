@@ -104,40 +104,20 @@ const dt__gguf_arch *dt__gguf_arch_named(const char *name, size_t n);
 /* What both sides know of a model of family llama or gpt. */
 typedef struct dt__gguf_model {
     const dt__gguf_arch *arch;
-    int64_t vocab, context, width, layers, hidden, heads, kv_heads, head_width;
-    int64_t experts, top_k; /* experts 0: none */
-    double eps, theta;
-    dt_rope_options rope;
-    dt_longrope_options longrope;
-    dt_block_options block; /* of olmo2, smollm3 and gemma3 */
-    int64_t rotated;        /* of gptneox: rotated elements of a head; 0: positions are learned */
+    dt_llama_options o; /* of gpt what both have. moe.experts 0: none; the extents that follow from
+                         * others are there; the block is that of olmo2, smollm3 and gemma3 */
+    int64_t rotated;    /* of gptneox: rotated elements of a head; 0: positions are learned */
     bool parallel, gelu_erf;
-    bool tied, qkv_bias, out_bias, mlp_bias, qk_norm;
     bool biased; /* of family gpt, read: attention and mlps have biases */
 } dt__gguf_model;
 
 /* Whose heads the rows of a tensor belong to, where they are in the order of pairs. */
 enum { DT__GGUF_NO_HEADS, DT__GGUF_Q_HEADS, DT__GGUF_K_HEADS };
-/* Which models have a tensor. */
-enum {
-    DT__GGUF_ALWAYS,
-    DT__GGUF_UNTIED,
-    DT__GGUF_QKV_BIAS,
-    DT__GGUF_OUT_BIAS,
-    DT__GGUF_MLP_BIAS,
-    DT__GGUF_QK_NORM,
-    DT__GGUF_DENSE, /* without experts */
-    DT__GGUF_MIXED,
-    DT__GGUF_LEARNED, /* positions */
-    DT__GGUF_BEFORE,  /* norms of inputs alone, of outputs alone, of both */
-    DT__GGUF_AFTER,
-    DT__GGUF_BOTH
-};
-
 typedef struct dt__gguf_name {
     const char *theirs;  /* in a block behind "blk.N." */
     const char *ours[3]; /* of several: their rows, one after the other */
-    int heads, when;
+    unsigned when;       /* which models have it (gguf_names.c) */
+    int heads;
 } dt__gguf_name;
 
 /* The tensors of a family, ended by theirs NULL. */

@@ -99,22 +99,25 @@ static dt_status read_real(const reading *r, const char *key, double missing, do
 static dt_status read_sizes(const reading *r)
 {
     dt__gguf_model *g = r->g;
-    DT__TRY(read_int(r, "context_length", -1, &g->context));
-    DT__TRY(read_int(r, "embedding_length", -1, &g->width));
-    DT__TRY(read_int(r, "block_count", -1, &g->layers));
-    DT__TRY(read_int(r, "feed_forward_length", -1, &g->hidden));
-    DT__TRY(read_int(r, "attention.head_count", -1, &g->heads));
-    DT__TRY(read_int(r, "attention.head_count_kv", g->heads, &g->kv_heads));
-    DT__TRY(read_int(r, "expert_count", 0, &g->experts));
-    DT__TRY(read_int(r, "expert_used_count", g->experts > 0 ? -1 : 0, &g->top_k));
-    if (g->heads < 1 || g->kv_heads < 1 || g->width < 1 || g->heads % g->kv_heads != 0) {
+    DT__TRY(read_int(r, "context_length", -1, &g->o.context));
+    DT__TRY(read_int(r, "embedding_length", -1, &g->o.width));
+    DT__TRY(read_int(r, "block_count", -1, &g->o.layers));
+    DT__TRY(read_int(r, "feed_forward_length", -1, &g->o.hidden));
+    DT__TRY(read_int(r, "attention.head_count", -1, &g->o.heads));
+    DT__TRY(read_int(r, "attention.head_count_kv", g->o.heads, &g->o.kv_heads));
+    g->o.moe = (dt_moe_options){ .normalize = true, .balance = 0.01 };
+    DT__TRY(read_int(r, "expert_count", 0, &g->o.moe.experts));
+    g->o.moe.given = g->o.moe.experts > 0;
+    DT__TRY(read_int(r, "expert_used_count", g->o.moe.experts > 0 ? -1 : 0, &g->o.moe.top_k));
+    if (g->o.heads < 1 || g->o.kv_heads < 1 || g->o.width < 1 || g->o.heads % g->o.kv_heads != 0) {
         return dt__gguf_fail(r->raw, "%lld heads with %lld of keys and values, of width %lld",
-                             (long long)g->heads, (long long)g->kv_heads, (long long)g->width);
+                             (long long)g->o.heads, (long long)g->o.kv_heads,
+                             (long long)g->o.width);
     }
-    DT__TRY(read_int(r, "attention.key_length", g->width / g->heads, &g->head_width));
-    if (g->head_width >= 1 && g->head_width % 2 == 0) return DT_OK;
+    DT__TRY(read_int(r, "attention.key_length", g->o.width / g->o.heads, &g->o.head_width));
+    if (g->o.head_width >= 1 && g->o.head_width % 2 == 0) return DT_OK;
     return dt__gguf_fail(r->raw, "heads of width %lld; expected an even width of 2 or more",
-                         (long long)g->head_width);
+                         (long long)g->o.head_width);
 }
 
 /* Settings that must be as detent has them. */
@@ -122,17 +125,17 @@ static dt_status check_settings(const reading *r)
 {
     const dt__gguf_model *g = r->g;
     int64_t values, rotated, window;
-    DT__TRY(read_int(r, "attention.value_length", g->head_width, &values));
-    DT__TRY(read_int(r, "rope.dimension_count", g->head_width, &rotated));
-    DT__TRY(read_int(r, "attention.sliding_window", g->context, &window));
-    if (values != g->head_width)
+    DT__TRY(read_int(r, "attention.value_length", g->o.head_width, &values));
+    DT__TRY(read_int(r, "rope.dimension_count", g->o.head_width, &rotated));
+    DT__TRY(read_int(r, "attention.sliding_window", g->o.context, &window));
+    if (values != g->o.head_width)
         return dt__gguf_refuse(r->raw, "heads of values are as wide as those of keys");
-    if (!g->arch->is_gpt && rotated != g->head_width) {
+    if (!g->arch->is_gpt && rotated != g->o.head_width) {
         return dt__gguf_refuse(r->raw,
                                "%lld of a head's %lld values are rotated; all of them can be",
-                               (long long)rotated, (long long)g->head_width);
+                               (long long)rotated, (long long)g->o.head_width);
     }
-    if (window == 0 || window >= g->context || is_arch(r, "gemma3")) return DT_OK;
+    if (window == 0 || window >= g->o.context || is_arch(r, "gemma3")) return DT_OK;
     return dt__gguf_refuse(r->raw, "attention.sliding_window %lld is smaller than the context",
                            (long long)window);
 }
@@ -142,7 +145,7 @@ static dt_status check_settings(const reading *r)
 static dt_status read_factors(const reading *r, const char *label, dt_reals *out)
 {
     dt__gguf_raw *t = dt__gguf_tensor_of(r->raw, label);
-    const int64_t n = r->g->head_width / 2;
+    const int64_t n = r->g->o.head_width / 2;
     if (t == NULL || t->type->id != DT__GGUF_F32 || t->count != n || n > DT_MAX_REALS) {
         return dt__gguf_fail(r->raw, "tensor '%s' is missing, or not F32[%lld], or longer than %d",
                              label, (long long)n, DT_MAX_REALS);
@@ -162,7 +165,7 @@ static dt_status read_factors(const reading *r, const char *label, dt_reals *out
 
 static dt_status read_longrope(const reading *r, double amplitude)
 {
-    dt_longrope_options *l = &r->g->longrope;
+    dt_longrope_options *l = &r->g->o.longrope;
     if (!is_arch(r, "llama")) {
         return dt__gguf_refuse(r->raw, "longrope of architecture %s; that of llama is supported",
                                r->g->arch->name);
@@ -174,7 +177,7 @@ static dt_status read_longrope(const reading *r, double amplitude)
     }
     *l = (dt_longrope_options){ .given = true, .attention_factor = amplitude };
     DT__TRY(
-        read_int(r, "rope.scaling.original_context_length", r->g->context, &l->original_context));
+        read_int(r, "rope.scaling.original_context_length", r->g->o.context, &l->original_context));
     if (l->original_context < 1) {
         return dt__gguf_fail(r->raw,
                              "rope.scaling.original_context_length is 0; expected 1 or more");
@@ -187,10 +190,10 @@ static dt_status read_longrope(const reading *r, double amplitude)
 static dt_status read_neox(const reading *r)
 {
     dt__gguf_model *g = r->g;
-    DT__TRY(read_int(r, "rope.dimension_count", g->head_width, &g->rotated));
-    if (g->rotated < 2 || g->rotated > g->head_width || g->rotated % 2 != 0) {
+    DT__TRY(read_int(r, "rope.dimension_count", g->o.head_width, &g->rotated));
+    if (g->rotated < 2 || g->rotated > g->o.head_width || g->rotated % 2 != 0) {
         return dt__gguf_fail(r->raw, "key 'gptneox.rope.dimension_count' is %lld of %lld",
-                             (long long)g->rotated, (long long)g->head_width);
+                             (long long)g->rotated, (long long)g->o.head_width);
     }
     DT__TRY(dt__gguf_bool(r->raw, "gptneox.use_parallel_residual", true, &g->parallel));
     return dt__gguf_bool(r->raw, DT__GGUF_GELU, true, &g->gelu_erf);
@@ -202,11 +205,11 @@ static dt_status read_rotation(const reading *r)
     size_t n;
     char name[96];
     double amplitude;
-    dt_rope_options *o = &r->g->rope;
+    dt_rope_options *o = &r->g->o.rope;
     *o = (dt_rope_options){ DT_ROPE_PLAIN, 1, 1, 4, 8192 };
-    r->g->theta = 10000;
+    r->g->o.theta = 10000;
     if (is_arch(r, "gpt2")) return DT_OK;
-    DT__TRY(read_real(r, "rope.freq_base", 10000, &r->g->theta));
+    DT__TRY(read_real(r, "rope.freq_base", 10000, &r->g->o.theta));
     DT__TRY(read_real(r, "rope.scaling.attn_factor", 1, &amplitude));
     snprintf(name, sizeof name, "%s.rope.scaling.type", r->g->arch->name);
     DT__TRY(dt__gguf_text(r->raw, name, &text, &n));
@@ -235,7 +238,7 @@ static dt_status read_rotation(const reading *r)
 
 static dt_status read_gemma3(const reading *r)
 {
-    dt_block_options *b = &r->g->block;
+    dt_block_options *b = &r->g->o.block;
     *b = (dt_block_options){ .given = true,
                              .norms = DT_BLOCK_NORMS_BOTH,
                              .norm_plus_one = true,
@@ -250,10 +253,10 @@ static dt_status read_gemma3(const reading *r)
 
 static dt_status read_block(const reading *r)
 {
-    dt_block_options *b = &r->g->block;
+    dt_block_options *b = &r->g->o.block;
     if (is_arch(r, "gptneox")) return read_neox(r);
     if (is_arch(r, "gemma3")) return read_gemma3(r);
-    if (is_arch(r, "smollm3") && r->g->layers >= DT__GGUF_UNROTATED) {
+    if (is_arch(r, "smollm3") && r->g->o.layers >= DT__GGUF_UNROTATED) {
         *b = (dt_block_options){ .given = true, .unrotated = DT__GGUF_UNROTATED };
     }
     if (is_arch(r, "olmo2")) {
@@ -292,71 +295,47 @@ static dt_status describe(const reading *r)
     DT__TRY(read_block(r));
     DT__TRY(read_real(
         r, g->arch->is_gpt ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
-        -1, &g->eps));
+        -1, &g->o.eps));
     const dt__gguf_raw *tokens = dt__gguf_tensor_of(r->raw, "token_embd.weight");
     if (tokens == NULL || tokens->rank != 2) {
         return dt__gguf_fail(r->raw, "tensor 'token_embd.weight' is missing, or no matrix");
     }
-    g->vocab = tokens->dims[0];
-    g->tied = !has(r, "output.weight");
-    g->qkv_bias = has(r, "blk.0.attn_q.bias");
-    g->out_bias = has(r, "blk.0.attn_output.bias");
-    g->mlp_bias = has(r, "blk.0.ffn_up.bias");
-    g->qk_norm = has(r, "blk.0.attn_q_norm.weight");
-    g->biased = g->arch->is_gpt && (has(r, "blk.0.attn_qkv.bias") || g->mlp_bias);
+    g->o.vocab = tokens->dims[0];
+    g->o.tied = !has(r, "output.weight");
+    g->o.qkv_bias = has(r, "blk.0.attn_q.bias");
+    g->o.out_bias = has(r, "blk.0.attn_output.bias");
+    g->o.mlp_bias = has(r, "blk.0.ffn_up.bias");
+    g->o.qk_norm = has(r, "blk.0.attn_q_norm.weight");
+    g->biased = g->arch->is_gpt && (has(r, "blk.0.attn_qkv.bias") || g->o.mlp_bias);
     return DT_OK;
 }
 
 /* A share of a head of which family gpt makes this number of elements. */
 static double share_of(const dt__gguf_model *g)
 {
-    const double width = (double)g->head_width, share = (double)g->rotated / width;
+    const double width = (double)g->o.head_width, share = (double)g->rotated / width;
     return (int64_t)(width * share) < g->rotated ? nextafter(share, 2) : share;
 }
 
 void dt__gguf_put_options(const dt__gguf_model *g, dt__chars *t)
 {
-    const dt_gpt_options gpt = { .vocab = g->vocab,
-                                 .context = g->context,
-                                 .layers = g->layers,
-                                 .heads = g->heads,
-                                 .width = g->width,
-                                 .hidden = g->hidden,
+    const dt_llama_options *o = &g->o;
+    const dt_gpt_options gpt = { .vocab = o->vocab,
+                                 .context = o->context,
+                                 .layers = o->layers,
+                                 .heads = o->heads,
+                                 .width = o->width,
+                                 .hidden = o->hidden,
                                  .bias = g->biased,
-                                 .tied = g->tied,
-                                 .eps = g->eps,
+                                 .tied = o->tied,
+                                 .eps = o->eps,
                                  .rotated = share_of(g),
-                                 .theta = g->theta,
+                                 .theta = o->theta,
                                  .parallel = g->parallel,
                                  .gelu_erf = g->gelu_erf };
-    const dt_llama_options llama = {
-        .vocab = g->vocab,
-        .context = g->context,
-        .layers = g->layers,
-        .heads = g->heads,
-        .width = g->width,
-        .hidden = g->hidden,
-        .kv_heads = g->kv_heads,
-        .head_width = g->head_width,
-        .tied = g->tied,
-        .qkv_bias = g->qkv_bias,
-        .out_bias = g->out_bias,
-        .mlp_bias = g->mlp_bias,
-        .qk_norm = g->qk_norm,
-        .theta = g->theta,
-        .eps = g->eps,
-        .rope = g->rope,
-        .block = g->block,
-        .longrope = g->longrope,
-        .moe = { .given = g->experts > 0,
-                 .experts = g->experts,
-                 .top_k = g->top_k,
-                 .normalize = true,
-                 .balance = 0.01 },
-    };
     dt__put_text(t, g->arch->is_gpt ? "{\"gpt\":" : "{\"llama\":");
     dt__put_options(t, g->arch->is_gpt ? dt_gpt_keys : dt_llama_keys,
-                    g->arch->is_gpt ? (const void *)&gpt : &llama);
+                    g->arch->is_gpt ? (const void *)&gpt : o);
     dt__put_text(t, "}");
 }
 

@@ -46,10 +46,26 @@ const dt__gguf_arch *dt__gguf_arch_named(const char *name, size_t n)
     return NULL;
 }
 
+/* What a model has: a tensor is in all that have any of these. */
+enum {
+    ALWAYS = 1,
+    UNTIED = 2,
+    QKV_BIAS = 4,
+    OUT_BIAS = 8,
+    MLP_BIAS = 16,
+    QK_NORM = 32,
+    DENSE = 64, /* no experts */
+    MIXED = 128,
+    LEARNED = 256, /* positions */
+    BEFORE = 512,  /* norms of inputs alone, of outputs alone, of both */
+    AFTER = 1024,
+    BOTH = 2048
+};
+
 static const dt__gguf_name llama_whole[] = {
-    { .theirs = "token_embd.weight", .ours = { "model.embed_tokens.weight" } },
-    { .theirs = "output_norm.weight", .ours = { "model.norm.weight" } },
-    { .theirs = "output.weight", .ours = { "lm_head.weight" }, .when = DT__GGUF_UNTIED },
+    { "token_embd.weight", { "model.embed_tokens.weight" }, ALWAYS, 0 },
+    { "output_norm.weight", { "model.norm.weight" }, ALWAYS, 0 },
+    { "output.weight", { "lm_head.weight" }, UNTIED, 0 },
     { .theirs = NULL },
 };
 
@@ -57,85 +73,58 @@ static const dt__gguf_name llama_whole[] = {
 #define K DT__GGUF_K_HEADS
 
 static const dt__gguf_name llama_block[] = {
-    { .theirs = "attn_norm.weight", .ours = { "input_layernorm.weight" }, .when = DT__GGUF_BEFORE },
-    { .theirs = "attn_norm.weight", .ours = { "input_layernorm.weight" }, .when = DT__GGUF_BOTH },
-    { .theirs = "post_attention_norm.weight",
-      .ours = { "post_attention_layernorm.weight" },
-      .when = DT__GGUF_AFTER },
-    { .theirs = "post_attention_norm.weight",
-      .ours = { "post_attention_layernorm.weight" },
-      .when = DT__GGUF_BOTH },
-    { .theirs = "attn_q.weight", .ours = { "self_attn.q_proj.weight" }, .heads = Q },
-    { .theirs = "attn_q.bias",
-      .ours = { "self_attn.q_proj.bias" },
-      .heads = Q,
-      .when = DT__GGUF_QKV_BIAS },
-    { .theirs = "attn_k.weight", .ours = { "self_attn.k_proj.weight" }, .heads = K },
-    { .theirs = "attn_k.bias",
-      .ours = { "self_attn.k_proj.bias" },
-      .heads = K,
-      .when = DT__GGUF_QKV_BIAS },
-    { .theirs = "attn_v.weight", .ours = { "self_attn.v_proj.weight" } },
-    { .theirs = "attn_v.bias", .ours = { "self_attn.v_proj.bias" }, .when = DT__GGUF_QKV_BIAS },
-    { .theirs = "attn_q_norm.weight",
-      .ours = { "self_attn.q_norm.weight" },
-      .when = DT__GGUF_QK_NORM },
-    { .theirs = "attn_k_norm.weight",
-      .ours = { "self_attn.k_norm.weight" },
-      .when = DT__GGUF_QK_NORM },
-    { .theirs = "attn_output.weight", .ours = { "self_attn.o_proj.weight" } },
-    { .theirs = "attn_output.bias",
-      .ours = { "self_attn.o_proj.bias" },
-      .when = DT__GGUF_OUT_BIAS },
-    { .theirs = "ffn_norm.weight",
-      .ours = { "post_attention_layernorm.weight" },
-      .when = DT__GGUF_BEFORE },
-    { .theirs = "ffn_norm.weight",
-      .ours = { "pre_feedforward_layernorm.weight" },
-      .when = DT__GGUF_BOTH },
-    { .theirs = "post_ffw_norm.weight",
-      .ours = { "post_feedforward_layernorm.weight" },
-      .when = DT__GGUF_AFTER },
-    { .theirs = "post_ffw_norm.weight",
-      .ours = { "post_feedforward_layernorm.weight" },
-      .when = DT__GGUF_BOTH },
-    { .theirs = "ffn_gate.weight", .ours = { "mlp.gate_proj.weight" }, .when = DT__GGUF_DENSE },
-    { .theirs = "ffn_gate.bias", .ours = { "mlp.gate_proj.bias" }, .when = DT__GGUF_MLP_BIAS },
-    { .theirs = "ffn_up.weight", .ours = { "mlp.up_proj.weight" }, .when = DT__GGUF_DENSE },
-    { .theirs = "ffn_up.bias", .ours = { "mlp.up_proj.bias" }, .when = DT__GGUF_MLP_BIAS },
-    { .theirs = "ffn_down.weight", .ours = { "mlp.down_proj.weight" }, .when = DT__GGUF_DENSE },
-    { .theirs = "ffn_down.bias", .ours = { "mlp.down_proj.bias" }, .when = DT__GGUF_MLP_BIAS },
-    { .theirs = "ffn_gate_inp.weight", .ours = { "moe.router.weight" }, .when = DT__GGUF_MIXED },
-    { .theirs = "ffn_gate_exps.weight", .ours = { "moe.w_gate.weight" }, .when = DT__GGUF_MIXED },
-    { .theirs = "ffn_up_exps.weight", .ours = { "moe.w_up.weight" }, .when = DT__GGUF_MIXED },
-    { .theirs = "ffn_down_exps.weight", .ours = { "moe.w_down.weight" }, .when = DT__GGUF_MIXED },
+    { "attn_norm.weight", { "input_layernorm.weight" }, BEFORE | BOTH, 0 },
+    { "post_attention_norm.weight", { "post_attention_layernorm.weight" }, AFTER | BOTH, 0 },
+    { "attn_q.weight", { "self_attn.q_proj.weight" }, ALWAYS, Q },
+    { "attn_q.bias", { "self_attn.q_proj.bias" }, QKV_BIAS, Q },
+    { "attn_k.weight", { "self_attn.k_proj.weight" }, ALWAYS, K },
+    { "attn_k.bias", { "self_attn.k_proj.bias" }, QKV_BIAS, K },
+    { "attn_v.weight", { "self_attn.v_proj.weight" }, ALWAYS, 0 },
+    { "attn_v.bias", { "self_attn.v_proj.bias" }, QKV_BIAS, 0 },
+    { "attn_q_norm.weight", { "self_attn.q_norm.weight" }, QK_NORM, 0 },
+    { "attn_k_norm.weight", { "self_attn.k_norm.weight" }, QK_NORM, 0 },
+    { "attn_output.weight", { "self_attn.o_proj.weight" }, ALWAYS, 0 },
+    { "attn_output.bias", { "self_attn.o_proj.bias" }, OUT_BIAS, 0 },
+    { "ffn_norm.weight", { "post_attention_layernorm.weight" }, BEFORE, 0 },
+    { "ffn_norm.weight", { "pre_feedforward_layernorm.weight" }, BOTH, 0 },
+    { "post_ffw_norm.weight", { "post_feedforward_layernorm.weight" }, AFTER | BOTH, 0 },
+    { "ffn_gate.weight", { "mlp.gate_proj.weight" }, DENSE, 0 },
+    { "ffn_gate.bias", { "mlp.gate_proj.bias" }, MLP_BIAS, 0 },
+    { "ffn_up.weight", { "mlp.up_proj.weight" }, DENSE, 0 },
+    { "ffn_up.bias", { "mlp.up_proj.bias" }, MLP_BIAS, 0 },
+    { "ffn_down.weight", { "mlp.down_proj.weight" }, DENSE, 0 },
+    { "ffn_down.bias", { "mlp.down_proj.bias" }, MLP_BIAS, 0 },
+    { "ffn_gate_inp.weight", { "moe.router.weight" }, MIXED, 0 },
+    { "ffn_gate_exps.weight", { "moe.w_gate.weight" }, MIXED, 0 },
+    { "ffn_up_exps.weight", { "moe.w_up.weight" }, MIXED, 0 },
+    { "ffn_down_exps.weight", { "moe.w_down.weight" }, MIXED, 0 },
     { .theirs = NULL },
 };
 
 static const dt__gguf_name gpt_whole[] = {
-    { .theirs = "token_embd.weight", .ours = { "tokens.weight" } },
-    { .theirs = "position_embd.weight", .ours = { "positions.weight" }, .when = DT__GGUF_LEARNED },
-    { .theirs = "output_norm.weight", .ours = { "norm.weight" } },
-    { .theirs = "output_norm.bias", .ours = { "norm.bias" } },
-    { .theirs = "output.weight", .ours = { "head.weight" }, .when = DT__GGUF_UNTIED },
+    { "token_embd.weight", { "tokens.weight" }, ALWAYS, 0 },
+    { "position_embd.weight", { "positions.weight" }, LEARNED, 0 },
+    { "output_norm.weight", { "norm.weight" }, ALWAYS, 0 },
+    { "output_norm.bias", { "norm.bias" }, ALWAYS, 0 },
+    { "output.weight", { "head.weight" }, UNTIED, 0 },
     { .theirs = NULL },
 };
 
 /* llama.cpp wants the biases of gpt2 and gptneox; the writer has zeros for those that a model
  * lacks. */
 static const dt__gguf_name gpt_block[] = {
-    { .theirs = "attn_norm.weight", .ours = { "norm1.weight" } },
-    { .theirs = "attn_norm.bias", .ours = { "norm1.bias" } },
-    { .theirs = "attn_qkv.weight", .ours = { "attn.q.weight", "attn.k.weight", "attn.v.weight" } },
-    { .theirs = "attn_qkv.bias", .ours = { "attn.q.bias", "attn.k.bias", "attn.v.bias" } },
-    { .theirs = "attn_output.weight", .ours = { "attn.out.weight" } },
-    { .theirs = "attn_output.bias", .ours = { "attn.out.bias" } },
-    { .theirs = "ffn_norm.weight", .ours = { "norm2.weight" } },
-    { .theirs = "ffn_norm.bias", .ours = { "norm2.bias" } },
-    { .theirs = "ffn_up.weight", .ours = { "mlp.up.weight" } },
-    { .theirs = "ffn_up.bias", .ours = { "mlp.up.bias" } },
-    { .theirs = "ffn_down.weight", .ours = { "mlp.down.weight" } },
-    { .theirs = "ffn_down.bias", .ours = { "mlp.down.bias" } },
+    { "attn_norm.weight", { "norm1.weight" }, ALWAYS, 0 },
+    { "attn_norm.bias", { "norm1.bias" }, ALWAYS, 0 },
+    { "attn_qkv.weight", { "attn.q.weight", "attn.k.weight", "attn.v.weight" }, ALWAYS, 0 },
+    { "attn_qkv.bias", { "attn.q.bias", "attn.k.bias", "attn.v.bias" }, ALWAYS, 0 },
+    { "attn_output.weight", { "attn.out.weight" }, ALWAYS, 0 },
+    { "attn_output.bias", { "attn.out.bias" }, ALWAYS, 0 },
+    { "ffn_norm.weight", { "norm2.weight" }, ALWAYS, 0 },
+    { "ffn_norm.bias", { "norm2.bias" }, ALWAYS, 0 },
+    { "ffn_up.weight", { "mlp.up.weight" }, ALWAYS, 0 },
+    { "ffn_up.bias", { "mlp.up.bias" }, ALWAYS, 0 },
+    { "ffn_down.weight", { "mlp.down.weight" }, ALWAYS, 0 },
+    { "ffn_down.bias", { "mlp.down.bias" }, ALWAYS, 0 },
     { .theirs = NULL },
 };
 
@@ -148,49 +137,42 @@ const dt__gguf_names *dt__gguf_names_of(const dt__gguf_model *g)
 
 bool dt__gguf_has(const dt__gguf_model *g, const dt__gguf_name *n)
 {
-    const bool has[] = {
-        [DT__GGUF_ALWAYS] = true,
-        [DT__GGUF_UNTIED] = !g->tied,
-        [DT__GGUF_QKV_BIAS] = g->qkv_bias,
-        [DT__GGUF_OUT_BIAS] = g->out_bias,
-        [DT__GGUF_MLP_BIAS] = g->mlp_bias,
-        [DT__GGUF_QK_NORM] = g->qk_norm,
-        [DT__GGUF_DENSE] = g->experts == 0,
-        [DT__GGUF_MIXED] = g->experts > 0,
-        [DT__GGUF_LEARNED] = g->rotated == 0,
-        [DT__GGUF_BEFORE] = g->block.norms == DT_BLOCK_NORMS_BEFORE,
-        [DT__GGUF_AFTER] = g->block.norms == DT_BLOCK_NORMS_AFTER,
-        [DT__GGUF_BOTH] = g->block.norms == DT_BLOCK_NORMS_BOTH,
-    };
-    return has[n->when];
+    const int norms = g->o.block.norms == DT_BLOCK_NORMS_BEFORE  ? BEFORE
+                      : g->o.block.norms == DT_BLOCK_NORMS_AFTER ? AFTER
+                                                                 : BOTH;
+    const int has = ALWAYS | (g->o.tied ? 0 : UNTIED) | (g->o.qkv_bias ? QKV_BIAS : 0) |
+                    (g->o.out_bias ? OUT_BIAS : 0) | (g->o.mlp_bias ? MLP_BIAS : 0) |
+                    (g->o.qk_norm ? QK_NORM : 0) | (g->o.moe.experts == 0 ? DENSE : MIXED) |
+                    (g->rotated == 0 ? LEARNED : 0) | norms;
+    return (n->when & (unsigned)has) != 0;
 }
 
 float dt__gguf_offset(const dt__gguf_model *g, const dt__gguf_name *n)
 {
     static const char norm[] = "norm.weight";
     const size_t length = strlen(n->theirs), end = sizeof norm - 1;
-    if (!g->block.norm_plus_one || length < end) return 0;
+    if (!g->o.block.norm_plus_one || length < end) return 0;
     return strcmp(n->theirs + length - end, norm) == 0 ? 1 : 0;
 }
 
 double dt__gguf_query_width(const dt__gguf_model *g)
 {
-    const bool large = g->layers == DT__GGUF_GEMMA_27B;
-    return (double)(large ? g->width / g->heads : g->head_width);
+    const bool large = g->o.layers == DT__GGUF_GEMMA_27B;
+    return (double)(large ? g->o.width / g->o.heads : g->o.head_width);
 }
 
 int64_t dt__gguf_row(const dt__gguf_model *g, const dt__gguf_name *n, int64_t row)
 {
-    const int64_t width = g->head_width, at = row % width;
+    const int64_t width = g->o.head_width, at = row % width;
     if (!g->arch->pairs || n->heads == DT__GGUF_NO_HEADS) return row;
     return row - at + at % 2 * (width / 2) + at / 2;
 }
 
 double dt__gguf_rope_factor(const dt__gguf_model *g, int64_t i)
 {
-    const dt_rope_options *r = &g->rope;
+    const dt_rope_options *r = &g->o.rope;
     const double turn = 6.283185307179586476925;
-    const double length = turn * pow(g->theta, 2.0 * (double)i / (double)g->head_width);
+    const double length = turn * pow(g->o.theta, 2.0 * (double)i / (double)g->o.head_width);
     const double turns = (double)r->original_context / length;
     if (turns > r->high_freq_factor) return 1;
     if (turns < r->low_freq_factor) return r->factor;

@@ -45,11 +45,11 @@ static dt_status order_rows(reading *r, const dt__gguf_name *n, const dt__gguf_r
 {
     const int64_t rows = t->dims[0];
     if (!r->g.arch->pairs || n->heads == DT__GGUF_NO_HEADS || t->bytes == 0) return DT_OK;
-    if (rows % r->g.head_width != 0) {
+    if (rows % r->g.o.head_width != 0) {
         char shown[DT__SHOWN];
         return dt__gguf_fail(&r->raw, "tensor '%s' has %lld rows, which heads of %lld do not make",
                              dt__shown(t->name, shown), (long long)rows,
-                             (long long)r->g.head_width);
+                             (long long)r->g.o.head_width);
     }
     const size_t bytes = t->bytes / (size_t)rows;
     unsigned char *to = dt__block_list_add(r->raw.ctx, &r->raw.file->kept, t->bytes);
@@ -139,7 +139,7 @@ static dt_status take_all(reading *r)
     char shown[DT__SHOWN];
     const dt__gguf_names *n = dt__gguf_names_of(&r->g);
     for (const dt__gguf_name *w = n->whole; w->theirs != NULL; w++) DT__TRY(take(r, w, -1));
-    for (int64_t i = 0; i < dt__min_i64(r->g.layers, r->raw.n_raw); i++) {
+    for (int64_t i = 0; i < dt__min_i64(r->g.o.layers, r->raw.n_raw); i++) {
         for (const dt__gguf_name *b = n->block; b->theirs != NULL; b++) DT__TRY(take(r, b, i));
     }
     for (int64_t i = 0; i < r->raw.n_raw; i++) {
@@ -177,7 +177,7 @@ static dt_status make_metas(reading *r, dt__chars *t)
     dt_file *file = r->raw.file;
     bool tokenizer;
     dt_text_tokens tokens;
-    DT__TRY(dt__gguf_find_tokens(&r->raw, r->g.vocab, &tokens));
+    DT__TRY(dt__gguf_find_tokens(&r->raw, r->g.o.vocab, &tokens));
     dt__gguf_put_options(&r->g, t);
     dt__put(t, "", 1);
     const size_t second = t->used;

@@ -30,7 +30,7 @@ static double at(const divisors *d, int64_t i)
 static double inverse_length(const divisors *d, int64_t i)
 {
     const double turn = 6.283185307179586476925;
-    return pow(d->g->theta, -2.0 * (double)i / (double)d->g->head_width) / turn;
+    return pow(d->g->o.theta, -2.0 * (double)i / (double)d->g->o.head_width) / turn;
 }
 
 static double share(const divisors *d, int64_t i, double factor)
@@ -86,8 +86,8 @@ static bool fit(const divisors *d, dt_rope_options *o)
 
 dt_status dt__gguf_read_divisors(const dt__gguf_file *raw, dt__gguf_model *g, const dt__gguf_raw *t)
 {
-    dt_rope_options *o = &g->rope;
-    const divisors d = { g, t->data, g->head_width / 2 };
+    dt_rope_options *o = &g->o.rope;
+    const divisors d = { g, t->data, g->o.head_width / 2 };
     if (t->type->id != DT__GGUF_F32 || t->count != d.n) {
         return dt__gguf_fail(raw, "tensor 'rope_freqs.weight' must be F32[%lld]", (long long)d.n);
     }

@@ -40,6 +40,7 @@ enum {
     DT__HF_NO_WINDOW,    /* the class ignores it: refused where it would have an effect */
     DT__HF_WINDOW,       /* all layers have it, where it is given */
     DT__HF_USUAL_WINDOW, /* all layers have it, unless it is null */
+    /* Below, of classes that can list which layers have one */
     DT__HF_USED_WINDOW,  /* with use_sliding_window, the layers from max_window_layers on */
     DT__HF_TYPED_WINDOW, /* with use_sliding_window, layers that only layer_types can name */
     DT__HF_GEMMA_WINDOW  /* all but every sliding_window_pattern-th; they rotate by another base */
@@ -48,8 +49,9 @@ enum {
 /* Model classes. Qwen2 has biases whatever attention_bias says; only LlamaConfig reads mlp_bias.
  * The default of num_key_value_heads is num_attention_heads in LlamaConfig. */
 typedef struct dt__hf_class {
-    const char *name;
-    bool biased; /* q, k, v; never o */
+    const char *name;         /* model_type */
+    const char *architecture; /* the class */
+    bool biased;              /* q, k, v; never o */
     bool reads_attention_bias, reads_mlp_bias, normed, mixed;
     int window;                            /* DT__HF_..._WINDOW */
     int64_t kv_heads, head_width, context; /* defaults; 0: heads, width / heads */
@@ -64,6 +66,10 @@ typedef struct dt__hf_class {
     int64_t unrotated;         /* default of no_rope_layer_interval; 0: it is not read */
     const dt__hf_names *names; /* of its tensors; NULL: those of family llama */
 } dt__hf_class;
+
+/* All of them, and one without a name. A new config.json is of the first that has what its model
+ * needs. */
+extern const dt__hf_class dt__hf_classes[];
 
 typedef struct dt__hf_config {
     dt_ctx *ctx;

@@ -6,40 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Biases of queries, keys and values, and of attention's output. */
-enum { NO_BIAS, SAME_BIAS, QKV_BIAS };
-/* Which layers have a sliding window. */
-enum { NO_WINDOW, ALL_WINDOWS, LISTED_WINDOWS };
-
-typedef struct class
-{
-    const char *type, *class;
-    int norms, bias, window;
-    bool mixed, qk_norm, norm_all, mlp_bias, unrotated,
-        gemma;     /* has them; mlp_bias, unrotated: may */
-    bool longrope; /* may have it */
-    const dt__hf_names *names;
-} class;
-
-/* The first that has what a model needs is written. */
-static const class classes[] = {
-    { "llama", "LlamaForCausalLM", .bias = SAME_BIAS, .mlp_bias = true },
-    { "qwen2", "Qwen2ForCausalLM", .bias = QKV_BIAS, .window = LISTED_WINDOWS },
-    { "qwen3", "Qwen3ForCausalLM", .bias = SAME_BIAS, .window = LISTED_WINDOWS, .qk_norm = true },
-    { "mixtral", "MixtralForCausalLM", .window = ALL_WINDOWS, .mixed = true },
-    { "olmo2", "Olmo2ForCausalLM", .norms = DT_BLOCK_NORMS_AFTER, .bias = SAME_BIAS,
-      .qk_norm = true, .norm_all = true },
-    { "phi3", "Phi3ForCausalLM", .window = ALL_WINDOWS, .longrope = true,
-      .names = &dt__hf_phi3_names },
-    { "mistral", "MistralForCausalLM", .window = ALL_WINDOWS },
-    { "smollm3", "SmolLM3ForCausalLM", .bias = SAME_BIAS, .window = LISTED_WINDOWS,
-      .mlp_bias = true, .unrotated = true },
-    { "gemma3_text", "Gemma3ForCausalLM", .norms = DT_BLOCK_NORMS_BOTH, .bias = SAME_BIAS,
-      .window = LISTED_WINDOWS, .qk_norm = true, .gemma = true },
-};
-
 /* Whether a block has all that makes it Gemma 3's, or nothing of it. */
-static bool fits_gemma(const class *k, const dt_block_options *b)
+static bool fits_gemma(const dt__hf_class *k, const dt_block_options *b)
 {
     if (!k->gemma) {
         return !b->norm_plus_one && b->activation == DT_GATE_SILU && !b->scaled_tokens &&
@@ -49,36 +17,40 @@ static bool fits_gemma(const class *k, const dt_block_options *b)
            (b->window > 0) == (b->local_theta > 0);
 }
 
-static bool fits_bias(const class *k, const dt_llama_options *o)
+static bool fits_bias(const dt__hf_class *k, const dt_llama_options *o)
 {
-    if (o->mlp_bias && !k->mlp_bias) return false;
-    if (k->bias == QKV_BIAS) return o->qkv_bias && !o->out_bias;
-    return k->bias == SAME_BIAS ? o->qkv_bias == o->out_bias : !o->qkv_bias && !o->out_bias;
+    if (o->mlp_bias && !k->reads_mlp_bias) return false;
+    if (k->biased) return o->qkv_bias && !o->out_bias;
+    return k->reads_attention_bias ? o->qkv_bias == o->out_bias : !o->qkv_bias && !o->out_bias;
 }
 
-static bool fits_window(const class *k, const dt_block_options *b)
+static bool lists_windows(const dt__hf_class *k) { return k->window >= DT__HF_USED_WINDOW; }
+
+static bool fits_window(const dt__hf_class *k, const dt_block_options *b)
 {
-    if (k->window == NO_WINDOW) return b->window == 0;
-    return k->window == LISTED_WINDOWS || b->full_every == 0;
+    if (k->window == DT__HF_NO_WINDOW) return b->window == 0;
+    return lists_windows(k) || b->full_every == 0;
 }
 
-static bool fits(const class *k, const dt_llama_options *o)
+static bool fits(const dt__hf_class *k, const dt_llama_options *o)
 {
     const dt_block_options b = dt__llama_block(o);
-    return k->norms == b.norms && k->mixed == o->moe.given && k->qk_norm == o->qk_norm &&
-           k->norm_all == (o->qk_norm && b.qk_norm_all) && (k->unrotated || b.unrotated == 0) &&
+    const int norms = k->after   ? DT_BLOCK_NORMS_AFTER
+                      : k->gemma ? DT_BLOCK_NORMS_BOTH
+                                 : DT_BLOCK_NORMS_BEFORE;
+    return norms == b.norms && k->mixed == o->moe.given && k->normed == o->qk_norm &&
+           k->norm_all == (o->qk_norm && b.qk_norm_all) && (k->unrotated > 0 || b.unrotated == 0) &&
            (!k->mixed || o->moe.normalize) && fits_bias(k, o) && fits_window(k, &b) &&
-           (k->longrope || !o->longrope.given) && b.hadamard == 0 && fits_gemma(k, &b);
+           (k->original > 0 || !o->longrope.given) && b.hadamard == 0 && fits_gemma(k, &b);
 }
 
 /* The class that is asked for, if it fits, else the first that does. */
-static const class *class_of(const dt_llama_options *o, const dt__hf_new *how)
+static const dt__hf_class *class_of(const dt_llama_options *o, const dt__hf_new *how)
 {
-    const class *first = NULL;
-    for (int i = 0; i < DT__COUNT_OF(classes); i++) {
-        const class *k = &classes[i];
+    const dt__hf_class *first = NULL;
+    for (const dt__hf_class *k = dt__hf_classes; k->name != NULL; k++) {
         if (!fits(k, o) || (k->names != NULL && how->integers)) continue;
-        if (how->type != NULL && strcmp(how->type, k->type) == 0) return k;
+        if (how->type != NULL && strcmp(how->type, k->name) == 0) return k;
         if (first == NULL) first = k;
     }
     return first;
@@ -86,7 +58,7 @@ static const class *class_of(const dt_llama_options *o, const dt__hf_new *how)
 
 const dt__hf_names *dt__hf_class_names(const dt_llama_options *o, const dt__hf_new *how)
 {
-    const class *k = class_of(o, how);
+    const dt__hf_class *k = class_of(o, how);
     return k == NULL ? NULL : k->names;
 }
 
@@ -139,14 +111,14 @@ static void put_layers(dt__chars *t, const char *key, int64_t layers, int64_t ev
     dt__put_text(t, "]");
 }
 
-static void put_windows(dt__chars *t, const class *k, const dt_llama_options *o)
+static void put_windows(dt__chars *t, const dt__hf_class *k, const dt_llama_options *o)
 {
     static const char *const types[] = { "\"full_attention\"", "\"sliding_attention\"" };
     const dt_block_options b = dt__llama_block(o);
     if (!k->mixed && !k->gemma) dt__hf_put_bool(t, "use_sliding_window", b.window > 0);
     if (b.window > 0) dt__hf_put_int(t, "sliding_window", b.window);
     else if (!k->gemma) dt__hf_put_null(t, "sliding_window");
-    if (k->window == LISTED_WINDOWS && (b.window > 0 || k->gemma)) {
+    if (lists_windows(k) && (b.window > 0 || k->gemma)) {
         put_layers(t, "layer_types", o->layers, b.window > 0 ? b.full_every : 1, types);
     }
 }
@@ -179,19 +151,19 @@ dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf
 {
     static const char *const rotates[] = { "0", "1" };
     const dt_block_options b = dt__llama_block(o);
-    const class *k = class_of(o, how);
+    const dt__hf_class *k = class_of(o, how);
     if (k == NULL) return refuse(t->ctx, o);
     dt__put_text(t, "{\n  \"architectures\": [");
-    dt__put_quoted(t, k->class);
+    dt__put_quoted(t, k->architecture);
     dt__put_text(t, "]");
-    dt__hf_put_text(t, "model_type", k->type);
+    dt__hf_put_text(t, "model_type", k->name);
     if (k->mixed) put_experts(t, &o->moe);
     if (!k->mixed) dt__hf_put_bool(t, "attention_bias", o->qkv_bias);
     if (k->gemma) put_gemma(t, o, &b);
     else dt__hf_put_text(t, "hidden_act", "silu");
     if (!k->mixed && !k->gemma) dt__hf_put_bool(t, "mlp_bias", o->mlp_bias);
     put_windows(t, k, o);
-    if (k->unrotated) {
+    if (k->unrotated > 0) {
         put_layers(t, "no_rope_layers", o->layers, b.unrotated, rotates);
         if (b.unrotated > 0) dt__hf_put_int(t, "no_rope_layer_interval", b.unrotated);
     }

@@ -1,7 +1,6 @@
 /* config.json of a Llama and of classes like it as options of family llama. Defaults are those of
  * LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config, SmolLM3Config and
  * Gemma3TextConfig (transformers 4.57 and 5.23). */
-#include "core/text/row_named.h"
 #include "io/hf/hf_config.h"
 #include "nn/families/family.h"
 
@@ -58,28 +57,30 @@ static const dt_key config_keys[] = {
     { 0 },
 };
 
-static const dt__hf_class classes[] = {
-    { "llama", .reads_attention_bias = true, .reads_mlp_bias = true, .context = 2048, .theta = 1e4,
-      .eps = 1e-6, .tokens = { 1, 2, -1 } },
-    { "mistral", .window = DT__HF_USUAL_WINDOW, .kv_heads = 8, .context = 131072, .theta = 1e4,
-      .eps = 1e-6, .tokens = { 1, 2, -1 } },
-    { "qwen2", .biased = true, .window = DT__HF_USED_WINDOW, .kv_heads = 32, .context = 32768,
+const dt__hf_class dt__hf_classes[] = {
+    { "llama", "LlamaForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true,
+      .context = 2048, .theta = 1e4, .eps = 1e-6, .tokens = { 1, 2, -1 } },
+    { "qwen2", "Qwen2ForCausalLM", .biased = true, .window = DT__HF_USED_WINDOW, .kv_heads = 32,
+      .context = 32768, .theta = 1e4, .eps = 1e-6, .tokens = { -1, -1, -1 } },
+    { "qwen3", "Qwen3ForCausalLM", .reads_attention_bias = true, .normed = true,
+      .window = DT__HF_USED_WINDOW, .kv_heads = 32, .head_width = 128, .context = 32768,
       .theta = 1e4, .eps = 1e-6, .tokens = { -1, -1, -1 } },
-    { "qwen3", .reads_attention_bias = true, .normed = true, .window = DT__HF_USED_WINDOW,
-      .kv_heads = 32, .head_width = 128, .context = 32768, .theta = 1e4, .eps = 1e-6,
-      .tokens = { -1, -1, -1 } },
-    { "mixtral", .mixed = true, .window = DT__HF_WINDOW, .kv_heads = 8, .context = 131072,
-      .theta = 1e6, .eps = 1e-5, .tokens = { 1, 2, -1 } },
-    { "phi3", .window = DT__HF_WINDOW, .context = 4096, .original = 4096, .theta = 1e4, .eps = 1e-5,
-      .tokens = { 1, 32000, 32000 }, .drops = true, .names = &dt__hf_phi3_names },
-    { "olmo2", .reads_attention_bias = true, .normed = true, .context = 2048, .theta = 1e4,
-      .eps = 1e-5, .tokens = { -1, 50279, 1 }, .after = true, .norm_all = true },
-    { "smollm3", .reads_attention_bias = true, .reads_mlp_bias = true,
+    { "mixtral", "MixtralForCausalLM", .mixed = true, .window = DT__HF_WINDOW, .kv_heads = 8,
+      .context = 131072, .theta = 1e6, .eps = 1e-5, .tokens = { 1, 2, -1 } },
+    { "olmo2", "Olmo2ForCausalLM", .reads_attention_bias = true, .normed = true, .context = 2048,
+      .theta = 1e4, .eps = 1e-5, .tokens = { -1, 50279, 1 }, .after = true, .norm_all = true },
+    { "phi3", "Phi3ForCausalLM", .window = DT__HF_WINDOW, .context = 4096, .original = 4096,
+      .theta = 1e4, .eps = 1e-5, .tokens = { 1, 32000, 32000 }, .drops = true,
+      .names = &dt__hf_phi3_names },
+    { "mistral", "MistralForCausalLM", .window = DT__HF_USUAL_WINDOW, .kv_heads = 8,
+      .context = 131072, .theta = 1e4, .eps = 1e-6, .tokens = { 1, 2, -1 } },
+    { "smollm3", "SmolLM3ForCausalLM", .reads_attention_bias = true, .reads_mlp_bias = true,
       .window = DT__HF_TYPED_WINDOW, .kv_heads = 4, .context = 32768, .theta = 2e6, .eps = 1e-6,
       .tokens = { 128000, 128001, 128004 }, .tied = true, .unrotated = 4 },
-    { "gemma3_text", .reads_attention_bias = true, .normed = true, .window = DT__HF_GEMMA_WINDOW,
-      .kv_heads = 4, .head_width = 256, .context = 131072, .theta = 1e6, .eps = 1e-6,
-      .tokens = { 2, 1, 0 }, .tied = true, .gemma = true },
+    { "gemma3_text", "Gemma3ForCausalLM", .reads_attention_bias = true, .normed = true,
+      .window = DT__HF_GEMMA_WINDOW, .kv_heads = 4, .head_width = 256, .context = 131072,
+      .theta = 1e6, .eps = 1e-6, .tokens = { 2, 1, 0 }, .tied = true, .gemma = true },
+    { .name = NULL },
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -301,7 +302,12 @@ static dt_status translate(dt__hf_config *c, dt_llama_options *out)
     return dt__hf_set_rotation(c, out);
 }
 
-static const dt__hf_class *class_of(const char *name) { return DT__ROW_NAMED(classes, name); }
+static const dt__hf_class *class_of(const char *name)
+{
+    const dt__hf_class *k = dt__hf_classes;
+    while (k->name != NULL && strcmp(k->name, name) != 0) k++;
+    return k->name == NULL ? NULL : k;
+}
 
 dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_options *out,
                                    bool *found)

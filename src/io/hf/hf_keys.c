@@ -36,21 +36,30 @@ typedef struct row {
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
+/* Of all classes, with any value. */
+static const char *const config_keys[] = {
+    /* used */
+    "model_type", "vocab_size", "tie_word_embeddings", "bos_token_id", "eos_token_id",
+    "pad_token_id", "auto_map", "quantization_config", "hidden_size", "num_hidden_layers",
+    "num_attention_heads", "max_position_embeddings",
+    /* change nothing: of training, of other programs, of other tasks */
+    "_name_or_path", "name_or_path", "architectures", "transformers_version",
+    "transformers.js_config", "unsloth_version", "unsloth_fixed", "torch_dtype", "dtype",
+    "use_cache", "cache_implementation", "initializer_range", "attn_implementation",
+    "_attn_implementation", "_attn_implementation_autoset", "_attn_implementation_internal",
+    "experts_implementation", "_experts_implementation", "_experts_implementation_internal",
+    "gradient_checkpointing", "pretraining_tp", "chunk_size_feed_forward", "return_dict",
+    "output_attentions", "output_hidden_states", "output_router_logits", "output_past",
+    "torchscript", "use_bfloat16", "use_flash_attention", "use_flash_attn", "tf_legacy_loss",
+    "problem_type", "finetuning_task", "num_labels", "_num_labels", "id2label", "label2id",
+    "classifier_dropout", "task_specific_params", "tokenizer_class", "prefix", "sep_token_id",
+    "cls_token_id", "unk_token_id", "decoder_start_token_id", "is_decoder",
+    "cross_attention_hidden_size", "tie_encoder_decoder", "ignore_keys_at_rope_validation", NULL
+};
+
 static const row config_rows[] = {
     /* used */
-    { "model_type", ALL, NULL },
-    { "vocab_size", ALL, NULL },
-    { "tie_word_embeddings", ALL, NULL },
-    { "bos_token_id", ALL, NULL },
-    { "eos_token_id", ALL, NULL },
-    { "pad_token_id", ALL, NULL },
-    { "auto_map", ALL, NULL },
-    { "quantization_config", ALL, NULL },
     { "compression_config", ROTATED, NULL },
-    { "hidden_size", ALL, NULL },
-    { "num_hidden_layers", ALL, NULL },
-    { "num_attention_heads", ALL, NULL },
-    { "max_position_embeddings", ALL, NULL },
     { "intermediate_size", ROTATED | NEOX, NULL },
     { "num_key_value_heads", ROTATED, NULL },
     { "head_dim", ROTATED, NULL },
@@ -122,62 +131,12 @@ static const row config_rows[] = {
     { "rope_scaling", NEOX, "" },
     { "num_nextn_predict_layers", ALL, "0" },
 
-    /* change nothing: of training, of other programs, of other tasks, of a class that ignores it */
-    { "_name_or_path", ALL, NULL },
-    { "name_or_path", ALL, NULL },
-    { "architectures", ALL, NULL },
-    { "transformers_version", ALL, NULL },
-    { "transformers.js_config", ALL, NULL },
-    { "unsloth_version", ALL, NULL },
-    { "unsloth_fixed", ALL, NULL },
-    { "torch_dtype", ALL, NULL },
-    { "dtype", ALL, NULL },
-    { "use_cache", ALL, NULL },
-    { "cache_implementation", ALL, NULL },
-    { "initializer_range", ALL, NULL },
-    { "attn_implementation", ALL, NULL },
-    { "_attn_implementation", ALL, NULL },
-    { "_attn_implementation_autoset", ALL, NULL },
-    { "_attn_implementation_internal", ALL, NULL },
-    { "experts_implementation", ALL, NULL },
-    { "_experts_implementation", ALL, NULL },
-    { "_experts_implementation_internal", ALL, NULL },
-    { "gradient_checkpointing", ALL, NULL },
-    { "pretraining_tp", ALL, NULL },
-    { "chunk_size_feed_forward", ALL, NULL },
-    { "return_dict", ALL, NULL },
-    { "output_attentions", ALL, NULL },
-    { "output_hidden_states", ALL, NULL },
-    { "output_router_logits", ALL, NULL },
-    { "output_past", ALL, NULL },
-    { "torchscript", ALL, NULL },
-    { "use_bfloat16", ALL, NULL },
-    { "use_flash_attention", ALL, NULL },
-    { "use_flash_attn", ALL, NULL },
-    { "tf_legacy_loss", ALL, NULL },
-    { "problem_type", ALL, NULL },
-    { "finetuning_task", ALL, NULL },
-    { "num_labels", ALL, NULL },
-    { "_num_labels", ALL, NULL },
-    { "id2label", ALL, NULL },
-    { "label2id", ALL, NULL },
-    { "classifier_dropout", ALL, NULL },
-    { "task_specific_params", ALL, NULL },
-    { "tokenizer_class", ALL, NULL },
-    { "prefix", ALL, NULL },
-    { "sep_token_id", ALL, NULL },
-    { "cls_token_id", ALL, NULL },
-    { "unk_token_id", ALL, NULL },
-    { "decoder_start_token_id", ALL, NULL },
-    { "is_decoder", ALL, NULL },
-    { "cross_attention_hidden_size", ALL, NULL },
-    { "tie_encoder_decoder", ALL, NULL },
+    /* change nothing: of a class that ignores it, of training */
     { "attention_bias", QWEN2 | PHI3 | MISTRAL | MIXTRAL, NULL },
     { "mlp_bias", ROTATED & ~(LLAMA | SMOLLM3), NULL },
     { "use_sliding_window", LLAMA | MISTRAL | MIXTRAL | PHI3 | OLMO2 | GEMMA3, NULL },
     { "max_window_layers", LLAMA | MISTRAL | MIXTRAL | PHI3 | OLMO2 | GEMMA3, NULL },
     { "_sliding_window_pattern", GEMMA3, NULL },
-    { "ignore_keys_at_rope_validation", ALL, NULL },
     { "hidden_dropout", NEOX, NULL },
     { "attn_pdrop", GPT2, NULL },
     { "n_ctx", GPT2, NULL },
@@ -192,17 +151,29 @@ static const row config_rows[] = {
 
 /* ---- generation_config.json ------------------------------------------------------------------ */
 
+/* With any value. */
+static const char *const generation_keys[] = {
+    /* lengths, other ways to choose tokens */
+    "max_length", "max_new_tokens", "do_sample", "early_stopping", "length_penalty",
+    "renormalize_logits", "remove_invalid_values",
+    /* speed, what is returned */
+    "low_memory", "num_return_sequences", "output_scores", "output_logits",
+    "return_dict_in_generate", "cache_config", "max_cache_len", "assistant_ensemble_weight",
+    "speculation_type", "return_legacy_cache", "prefill_chunk_size", "is_assistant",
+    "num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold",
+    "prompt_lookup_num_tokens", "max_matching_ngram_size", "assistant_early_exit",
+    "assistant_lookbehind", "target_lookbehind", "use_mtp", "compile_config",
+    "continuous_batching_config", "disable_compile", "generation_kwargs", "_from_model_config",
+    "chat_format", NULL
+};
+
 /* `only`: where a value is another one, a line says that `detent sample` does not take it. They may
  * be in config.json, too, as transformers 4 wrote them. */
 static const row generation_rows[] = {
-    { "max_length", ALL, NULL },
-    { "max_new_tokens", ALL, NULL },
     { "min_length", ALL, "0" },
     { "min_new_tokens", ALL, "0" },
     { "max_time", ALL, "" },
     { "stop_strings", ALL, "" },
-    { "do_sample", ALL, NULL },
-    { "early_stopping", ALL, NULL },
     { "num_beams", ALL, "1" },
     { "num_beam_groups", ALL, "1" },
     { "diversity_penalty", ALL, "0" },
@@ -218,14 +189,11 @@ static const row generation_rows[] = {
     { "eta_cutoff", ALL, "0" },
     { "repetition_penalty", ALL, "1" },
     { "encoder_repetition_penalty", ALL, "1" },
-    { "length_penalty", ALL, NULL },
     { "no_repeat_ngram_size", ALL, "0" },
     { "encoder_no_repeat_ngram_size", ALL, "0" },
     { "bad_words_ids", ALL, "" },
     { "force_words_ids", ALL, "" },
     { "constraints", ALL, "" },
-    { "renormalize_logits", ALL, NULL },
-    { "remove_invalid_values", ALL, NULL },
     { "forced_bos_token_id", ALL, "" },
     { "forced_eos_token_id", ALL, "" },
     { "exponential_decay_length_penalty", ALL, "" },
@@ -234,34 +202,7 @@ static const row generation_rows[] = {
     { "sequence_bias", ALL, "" },
     { "token_healing", ALL, "false" },
     { "guidance_scale", ALL, "1" },
-    { "low_memory", ALL, NULL },
     { "watermarking_config", ALL, "" },
-    { "num_return_sequences", ALL, NULL },
-    { "output_scores", ALL, NULL },
-    { "output_logits", ALL, NULL },
-    { "return_dict_in_generate", ALL, NULL },
-    { "cache_config", ALL, NULL },
-    { "max_cache_len", ALL, NULL },
-    { "assistant_ensemble_weight", ALL, NULL },
-    { "speculation_type", ALL, NULL },
-    { "return_legacy_cache", ALL, NULL },
-    { "prefill_chunk_size", ALL, NULL },
-    { "is_assistant", ALL, NULL },
-    { "num_assistant_tokens", ALL, NULL },
-    { "num_assistant_tokens_schedule", ALL, NULL },
-    { "assistant_confidence_threshold", ALL, NULL },
-    { "prompt_lookup_num_tokens", ALL, NULL },
-    { "max_matching_ngram_size", ALL, NULL },
-    { "assistant_early_exit", ALL, NULL },
-    { "assistant_lookbehind", ALL, NULL },
-    { "target_lookbehind", ALL, NULL },
-    { "use_mtp", ALL, NULL },
-    { "compile_config", ALL, NULL },
-    { "continuous_batching_config", ALL, NULL },
-    { "disable_compile", ALL, NULL },
-    { "generation_kwargs", ALL, NULL },
-    { "_from_model_config", ALL, NULL },
-    { "chat_format", ALL, NULL },
     { NULL, 0, NULL },
 };
 
@@ -294,16 +235,13 @@ static const char *const tokenizer_keys[] = {
     "image_token", "boi_token", "eoi_token", NULL
 };
 
-static const char *const map_keys[] = { "bos_token",
-                                        "eos_token",
-                                        "pad_token",
-                                        "unk_token",
-                                        "sep_token",
-                                        "cls_token",
-                                        "mask_token",
-                                        "additional_special_tokens",
-                                        "extra_special_tokens",
-                                        NULL };
+static const char *const map_keys[] = {
+    /* as in tokenizer_config.json */
+    "bos_token", "eos_token", "pad_token",
+    /* change no id */
+    "unk_token", "sep_token", "cls_token", "mask_token", "additional_special_tokens",
+    "extra_special_tokens", NULL
+};
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -383,6 +321,7 @@ static void note_unused(checking *c, const row *r, const value *v)
 static dt_status check_config(checking *c, const char *key, const value *v)
 {
     char shown[DT__SHOWN];
+    if (dt__hf_is_in(config_keys, key) || dt__hf_is_in(generation_keys, key)) return DT_OK;
     const row *r = row_of(config_rows, key, c->class);
     const row *g = r == NULL ? row_of(generation_rows, key, c->class) : NULL;
     if (r == NULL && g == NULL) say_unknown(c, key);
@@ -403,7 +342,8 @@ static dt_status check_generation(checking *c, const char *key, const value *v)
 {
     const row *g = row_of(generation_rows, key, ALL);
     if (g != NULL) note_unused(c, g, v);
-    if (g == NULL && !dt__hf_is_in(also_generation, key)) say_unknown(c, key);
+    const bool known = dt__hf_is_in(generation_keys, key) || dt__hf_is_in(also_generation, key);
+    if (g == NULL && !known) say_unknown(c, key);
     return DT_OK;
 }
 

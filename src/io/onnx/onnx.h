@@ -456,16 +456,12 @@ typedef struct dt__onnx_operator {
 
 const dt__onnx_operator *dt__onnx_operator_of(const char *name);
 
-/* Lines of onnx_operators.inc: an operator and its functions. */
-#define DT__ONNX(name, compute, fold) dt__onnx_reader compute, fold;
-#define DT__ONNX_COMPUTED(name, compute) dt__onnx_reader compute;
-#define DT__ONNX_CONSTANT(name, fold) dt__onnx_reader fold;
+#define DT__ONNX(name, compute, fold, ...) dt__onnx_reader compute, fold;
+#define DT__ONNX_COMPUTED(name, compute, ...) dt__onnx_reader compute;
+#define DT__ONNX_CONSTANT(name, fold, ...) dt__onnx_reader fold;
 #include "io/onnx/onnx_operators.inc"
-#undef DT__ONNX
-#undef DT__ONNX_COMPUTED
-#undef DT__ONNX_CONSTANT
 
-/* ---- what nodes may have (onnx_check.c, onnx_attributes.inc) --------------------------------- */
+/* ---- what nodes may have (onnx_check.c) ------------------------------------------------------ */
 
 /* Inputs and outputs of an operator from a version on. */
 typedef struct dt__onnx_version {

@@ -1,5 +1,5 @@
 /* What a node may have: numbers of inputs and outputs, and attributes with their types and values,
- * by the table of onnx_attributes.inc. Whatever the table lacks is refused, so that no attribute
+ * by the table of onnx_operators.inc. Whatever the table lacks is refused, so that no attribute
  * that changes a result is passed over. */
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
@@ -22,25 +22,19 @@ static const char *type_name(int type)
     return known ? type_names[type] : "without a type";
 }
 
-#define DT__ONNX_VERSION(op, since, least_in, most_in, most_out)                                   \
-    { #op, since, least_in, most_in, most_out },
-#define DT__ONNX_READ(op, name, type, since, until, values)
-#define DT__ONNX_NEUTRAL(op, name, type, since, until, values)
+#define DT__ONNX(op, compute, fold, ...) { #op, __VA_ARGS__ },
+#define DT__ONNX_COMPUTED(op, compute, ...) { #op, __VA_ARGS__ },
+#define DT__ONNX_CONSTANT(op, fold, ...) { #op, __VA_ARGS__ },
+#define DT__ONNX_VERSION(op, ...) { #op, __VA_ARGS__ },
 static const dt__onnx_version versions[] = {
-#include "io/onnx/onnx_attributes.inc"
+#include "io/onnx/onnx_operators.inc"
     { .op = NULL },
 };
-#undef DT__ONNX_VERSION
-#undef DT__ONNX_READ
-#undef DT__ONNX_NEUTRAL
 
-#define DT__ONNX_VERSION(op, since, least_in, most_in, most_out)
-#define DT__ONNX_READ(op, name, type, since, until, values)                                        \
-    { #op, #name, type, since, until, values, true },
-#define DT__ONNX_NEUTRAL(op, name, type, since, until, values)                                     \
-    { #op, #name, type, since, until, values, false },
+#define DT__ONNX_READ(op, name, ...) { #op, #name, __VA_ARGS__, true },
+#define DT__ONNX_NEUTRAL(op, name, ...) { #op, #name, __VA_ARGS__, false },
 const dt__onnx_attribute_row dt__onnx_attributes[] = {
-#include "io/onnx/onnx_attributes.inc"
+#include "io/onnx/onnx_operators.inc"
     { .op = NULL },
 };
 

@@ -11,9 +11,9 @@
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-#define DT__ONNX(name, compute, fold) { #name, compute, fold },
-#define DT__ONNX_COMPUTED(name, compute) { #name, compute, NULL },
-#define DT__ONNX_CONSTANT(name, fold) { #name, NULL, fold },
+#define DT__ONNX(name, compute, fold, ...) { #name, compute, fold },
+#define DT__ONNX_COMPUTED(name, compute, ...) { #name, compute, NULL },
+#define DT__ONNX_CONSTANT(name, fold, ...) { #name, NULL, fold },
 static const dt__onnx_operator operators[] = {
 #include "io/onnx/onnx_operators.inc"
 };

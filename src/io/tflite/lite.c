@@ -11,33 +11,19 @@
 #define MOST_WORK 1e13
 #define MOST_COUNT ((int64_t)1 << 40)
 
-static const dt__vlite_operator *const lists[] = { dt__vlite_maps,  dt__vlite_products,
-                                                   dt__vlite_pools, dt__vlite_moves,
-                                                   dt__vlite_sums,  dt__vlite_others };
+static const dt__vlite_operator operators[] = {
+#define DT__VLITE(name, code, newest, least, most, run, coded, onnx, form, layer, device, ...)     \
+    { code, #name, newest, least, most, run, coded, { __VA_ARGS__ } },
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
+};
 
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code)
 {
-    for (int k = 0; k < DT__COUNT_OF(lists); k++) {
-        for (const dt__vlite_operator *o = lists[k]; o->name != NULL; o++) {
-            if (o->code == code) return o;
-        }
+    for (int i = 0; i < DT__COUNT_OF(operators); i++) {
+        if (operators[i].code == code) return &operators[i];
     }
     return NULL;
-}
-
-int dt__vlite_newest(int64_t code)
-{
-    static const struct {
-        int code, newest;
-    } versions[] = {
-#define DT__VLITE(name, code, newest) { code, newest },
-#include "io/tflite/lite_operators.inc"
-#undef DT__VLITE
-    };
-    for (int i = 0; i < DT__COUNT_OF(versions); i++) {
-        if (versions[i].code == code) return versions[i].newest;
-    }
-    return 0;
 }
 
 dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i)
@@ -111,6 +97,20 @@ dt_status dt__vlite_give(dt__vlite *v, int i, const void *data)
     return DT_OK;
 }
 
+dt_status dt__vlite_give_floats(dt__vlite *v, int i, const float *x)
+{
+    dt__vlite_tensor *t = &v->tensor[v->in[i]];
+    if (!dt__vlite_is_coded(t)) return dt__vlite_give(v, i, x);
+    if (t->q == NULL) DT__TRY(dt__vlite_allocate(v, t));
+    dt__vlite_codes_of(t, x);
+    return DT_OK;
+}
+
+float dt__vlite_float(const dt__vlite_tensor *t, int64_t k)
+{
+    return t->f != NULL ? t->f[k] : (float)(t->q[k] - t->zero[0]) * t->scale[0];
+}
+
 bool dt__vlite_is_open(const dt__vlite *v)
 {
     bool open = v->ins > 0;
@@ -151,7 +151,8 @@ static dt_status run_op(dt__vlite *v, const dt__vlite_op *o)
             if (c.in[k] == t) return dt__vlite_refuse(&c, "result %d is an input", i);
         }
     }
-    return kind->run(&c);
+    const bool integers = kind->coded != NULL && c.in[0]->q != NULL;
+    return integers ? kind->coded(&c) : kind->run(&c);
 }
 
 dt_status dt__vlite_run(dt__vlite *v)
@@ -212,13 +213,6 @@ dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims
     bool same = c->y->rank == rank;
     for (int i = 0; i < rank && same; i++) same = c->y->dims[i] == dims[i];
     return same ? DT_OK : dt__vlite_refuse(c, "its result is declared with other extents");
-}
-
-dt_status dt__vlite_floats(const dt__vlite_call *c)
-{
-    bool all = c->y->f != NULL;
-    for (int i = 0; i < c->n_in; i++) all = all && (c->in[i] == NULL || c->in[i]->f != NULL);
-    return all ? DT_OK : dt__vlite_refuse(c, "its values are not floats");
 }
 
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps)

@@ -1,6 +1,6 @@
 /* An interpreter of TFLite models, by which detent reads its own exports back. It shares nothing
  * with the writer: it knows the tables of schema.fbs and the operators' definitions, and neither
- * modules nor traces.
+ * modules nor traces. Operators that ONNX has as well are run as nodes of ONNX.
  *
  * One example is run at a time. Floats are computed in double and rounded once for each operator;
  * products of floats with integer weights quantize their inputs as LiteRT does, int8, asymmetric, a
@@ -75,6 +75,10 @@ const dt__vlite_tensor *dt__vlite_output(const dt__vlite *v, int i);
 dt_status dt__vlite_property(const dt__vlite *v, const char *name, char **out);
 /* The values of input i, count of them: floats, or integers. They are copied. Errors: NOMEM. */
 dt_status dt__vlite_give(dt__vlite *v, int i, const void *data);
+/* The same of floats, for an input of floats or of int8 with one scale. */
+dt_status dt__vlite_give_floats(dt__vlite *v, int i, const float *x);
+/* Element k of a tensor of either as a float. */
+float dt__vlite_float(const dt__vlite_tensor *t, int64_t k);
 /* Whether all inputs may have another batch; and gives them that one, after which results have the
  * extents that follow. Before the first value is given. */
 bool dt__vlite_is_open(const dt__vlite *v);
@@ -89,12 +93,10 @@ dt_status dt__vlite_run(dt__vlite *v);
 
 /* Numbers of operators (BuiltinOperator). */
 enum {
-#define DT__VLITE(name, code, newest) DT__VLITE_##name = (code),
+#define DT__VLITE(name, code, ...) DT__VLITE_##name = (code),
 #include "io/tflite/lite_operators.inc"
 #undef DT__VLITE
 };
-/* The first fields of an operator's row. */
-#define DT__VLITE_ROW(name) DT__VLITE_##name, #name
 
 /* An operator of the file. */
 typedef struct dt__vlite_op {
@@ -114,25 +116,21 @@ typedef struct dt__vlite_call {
     dt__vlite_tensor *y; /* the first result, whose memory is there */
 } dt__vlite_call;
 
+typedef dt_status dt__vlite_runner(dt__vlite_call *c);
+
 typedef struct dt__vlite_operator {
     int code;
     const char *name;
+    int newest; /* version that LiteRT has; 0: it is not run */
     int least_in, most_in;
-    dt_status (*run)(dt__vlite_call *c);
+    dt__vlite_runner *run, *coded;
     int bytes[DT__VLITE_OPTIONS]; /* of each option: 1, 4, or 0 where there is none */
-    double (*real)(double a, double b);
 } dt__vlite_operator;
-
-/* Tables of operators, each with an empty row at its end; those of dt__vlite_others cannot run. */
-extern const dt__vlite_operator dt__vlite_maps[], dt__vlite_products[], dt__vlite_pools[],
-    dt__vlite_moves[], dt__vlite_sums[], dt__vlite_others[];
 
 /* FORMAT with a message about the operator; returns the status. */
 dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...) DT_PRINTF(2, 3);
 /* Whether y has these extents; refused if not. */
 dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims);
-/* All inputs and y have floats; refused if not. */
-dt_status dt__vlite_floats(const dt__vlite_call *c);
 /* Counts steps of work; refused above the limit. */
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps);
 /* So much of that is done: what listeners of the context are told while an operator runs. */
@@ -150,9 +148,15 @@ double dt__vlite_activated(int activation, double x);
 /* Result i of an operator with several. */
 dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
 
-dt_status dt__vlite_matmul(dt__vlite_call *c); /* lite_matmul.c */
+/* Runs an operator that is the same function as operators of ONNX: as the nodes that import makes
+ * of it (lite_forms.c), by io/onnx/interpret; `form` takes no integers with scales. */
+dt__vlite_runner dt__vlite_nodes, dt__vlite_form;
+/* Products with weights, of floats too: they share the loops (lite_products.c). */
+dt__vlite_runner dt__vlite_conv, dt__vlite_linear, dt__vlite_transposed;
+/* Operators that move elements, whose integers keep their scale and zero point (lite_moves.c). */
+dt__vlite_runner dt__vlite_move, dt__vlite_reshape, dt__vlite_gather, dt__vlite_resize_nearest;
 
-/* ---- integers (lite_int8.c) ----------------------------------------------------------- */
+/* ---- integers (lite_int8.c) ------------------------------------------------------------------ */
 
 /* requantize(v, multiplier, shift) of TFLite with its two roundings; *made = the pair for a real
  * number. */
@@ -162,19 +166,15 @@ typedef struct dt__vlite_factor {
 } dt__vlite_factor;
 dt__vlite_factor dt__vlite_factor_of(double real);
 int32_t dt__vlite_requantize(int64_t v, dt__vlite_factor f);
+/* Codes of floats, as QUANTIZE makes them. */
+void dt__vlite_codes_of(dt__vlite_tensor *t, const float *x);
 /* The codes between which an activation keeps a result. */
 void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most);
-/* The element of x that goes with element i of y, whose operands broadcast. */
-int64_t dt__vlite_spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i);
-/* The extents of y are those that operands broadcast to; refused if not. */
-dt_status dt__vlite_broadcasts(const dt__vlite_call *c);
-dt_status dt__vlite_add_int8(dt__vlite_call *c); /* SUB, too */
-dt_status dt__vlite_mul_int8(dt__vlite_call *c);
-dt_status dt__vlite_prelu_int8(dt__vlite_call *c);
-dt_status dt__vlite_map_int8(dt__vlite_call *c); /* functions of one code */
-/* The result of a mean of n codes with this sum, less their zero points. */
-int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n);
-dt_status dt__vlite_softmax_int8(dt__vlite_call *c);
+/* SUB is an addition; MAXIMUM and MINIMUM share one, and functions of one code. */
+dt__vlite_runner dt__vlite_add_int8, dt__vlite_mul_int8, dt__vlite_prelu_int8, dt__vlite_limit_int8,
+    dt__vlite_map_int8, dt__vlite_mean_int8, dt__vlite_softmax_int8,
+    dt__vlite_pool_int8; /* lite_pools.c */
+dt__vlite_runner dt__vlite_quantize, dt__vlite_dequantize;
 /* Whether x is int8 with one scale. */
 bool dt__vlite_is_coded(const dt__vlite_tensor *x);
 /* Whether x and y are, with the same scale and zero point; refused if not. */

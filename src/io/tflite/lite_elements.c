@@ -76,7 +76,7 @@ static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at
     return dt__lite_put_activated(m, o, l, o->option[0], &like);
 }
 
-static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
+dt_status dt__lite_read_pair(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__lite_place *a, *b;
     dt__onnx_layer *l;
@@ -92,18 +92,13 @@ static dt_status zip(dt__lite_import *m, const dt__vlite_op *o, const char *kind
         return dt__onnx_refuse(m->g, "its inputs have other dimensions");
     }
     const dt__lite_place like = *a;
-    DT__TRY(dt__onnx_new(m->g, kind, &l));
+    DT__TRY(dt__onnx_new(m->g, dt__lite_shared_layer(o), &l));
     dt__onnx_read_from(l, a->layer);
     dt__onnx_read_from(l, b->layer);
     DT__TRY(dt__onnx_add(m->g, l));
     return dt__lite_put_activated(m, o, l, o->option[0], &like);
 }
 
-dt_status dt__lite_read_add(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "add"); }
-dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "mul"); }
-dt_status dt__lite_read_sub(dt__lite_import *m, const dt__vlite_op *o) { return zip(m, o, "sub"); }
-
-/* A function of each element, with a scale of its own. */
 static dt_status map(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
 {
     dt__lite_place *p;
@@ -114,19 +109,13 @@ static dt_status map(dt__lite_import *m, const dt__vlite_op *o, const char *kind
     return dt__lite_put(m, o, l, l, &like);
 }
 
-dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o)
+/* A function of each element, with a scale of its own. One of RELU and RELU6 may become a clamp of
+ * the layer before it (lite_codes.c). */
+dt_status dt__lite_read_map(dt__lite_import *m, const dt__vlite_op *o)
 {
-    return map(m, o, "sigmoid");
+    return map(m, o, dt__lite_shared_layer(o));
 }
-dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return map(m, o, "tanh");
-}
-dt_status dt__lite_read_elu(dt__lite_import *m, const dt__vlite_op *o) { return map(m, o, "elu"); }
-dt_status dt__lite_read_hardswish(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return map(m, o, "hardswish");
-}
+
 dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o)
 {
     return map(m, o, o->option[0] != 0 ? "gelu_tanh" : "gelu");
@@ -239,26 +228,6 @@ dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o)
     const dt_shape row = { .rank = 1, .dims = { x->shape.dims[0] } };
     if (o->option[0] == 0) DT__TRY(dt__onnx_reshaped(m->g, l, &row, &l));
     return dt__lite_put(m, o, l, source, &to);
-}
-
-/* An activation of its own may become a clamp of the layer before it, or not (lite_codes.c). */
-static dt_status activate(dt__lite_import *m, const dt__vlite_op *o, const char *kind)
-{
-    dt__lite_place *p;
-    dt__onnx_layer *l;
-    DT__TRY(dt__lite_value_of(m, o, 0, &p));
-    DT__TRY(dt__onnx_simple(m->g, kind, p->layer, &l));
-    const dt__lite_place like = *p;
-    return dt__lite_put(m, o, l, l, &like);
-}
-
-dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return activate(m, o, "relu");
-}
-dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return activate(m, o, "relu6");
 }
 
 dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)

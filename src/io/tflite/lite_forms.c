@@ -194,6 +194,7 @@ static dt_status split(dt__lite_nodes *b)
         const dt__vlite_tensor *y = dt__form_out(b, i);
         if (y == NULL || y->rank <= axis) return dt__form_refuse(b, "its result %d has no axis", i);
         extents[i] = y->dims[axis];
+        if (b->v->resized) extents[i] = dt__form_tensor(b, from)->dims[axis] / b->op->n_out;
     }
     return divide(b, from, axis, extents, false);
 }
@@ -404,95 +405,16 @@ static dt_status cumulate(dt__lite_nodes *b)
 /* ---- all ------------------------------------------------------------------------------------- */
 
 static const dt__lite_form forms[] = {
-    { DT__VLITE_ADD, "Add", two },
-    { DT__VLITE_AVERAGE_POOL_2D, "AveragePool", dt__form_pool },
-    { DT__VLITE_CONCATENATION, "Concat", concat },
-    { DT__VLITE_CONV_2D, "Conv", dt__form_conv },
-    { DT__VLITE_DEPTHWISE_CONV_2D, "Conv", dt__form_conv },
-    { DT__VLITE_DEPTH_TO_SPACE, "DepthToSpace", depth },
-    { DT__VLITE_DEQUANTIZE, NULL, convert },
-    { DT__VLITE_FLOOR, "Floor", one },
-    { DT__VLITE_FULLY_CONNECTED, NULL, dt__form_linear },
-    { DT__VLITE_LOGISTIC, "Sigmoid", one },
-    { DT__VLITE_MAX_POOL_2D, "MaxPool", dt__form_pool },
-    { DT__VLITE_MUL, "Mul", two },
-    { DT__VLITE_RELU, "Relu", one },
-    { DT__VLITE_RELU_N1_TO_1, NULL, clamp },
-    { DT__VLITE_RELU6, NULL, clamp },
-    { DT__VLITE_RESHAPE, NULL, reshape },
-    { DT__VLITE_RESIZE_BILINEAR, NULL, resize },
-    { DT__VLITE_SOFTMAX, "Softmax", softmax },
-    { DT__VLITE_SPACE_TO_DEPTH, "SpaceToDepth", depth },
-    { DT__VLITE_TANH, "Tanh", one },
-    { DT__VLITE_PAD, NULL, pad },
-    { DT__VLITE_GATHER, NULL, gather },
-    { DT__VLITE_BATCH_TO_SPACE_ND, NULL, batch_to_space },
-    { DT__VLITE_SPACE_TO_BATCH_ND, NULL, space_to_batch },
-    { DT__VLITE_TRANSPOSE, NULL, transpose },
-    { DT__VLITE_MEAN, "ReduceMean", reduce },
-    { DT__VLITE_SUB, "Sub", two },
-    { DT__VLITE_DIV, "Div", two },
-    { DT__VLITE_SQUEEZE, NULL, reshape },
-    { DT__VLITE_STRIDED_SLICE, NULL, strided_slice },
-    { DT__VLITE_EXP, "Exp", one },
-    { DT__VLITE_SPLIT, NULL, split },
-    { DT__VLITE_LOG_SOFTMAX, "LogSoftmax", softmax },
-    { DT__VLITE_CAST, NULL, convert },
-    { DT__VLITE_PRELU, "PRelu", two },
-    { DT__VLITE_MAXIMUM, "Max", two },
-    { DT__VLITE_MINIMUM, "Min", two },
-    { DT__VLITE_LESS, "Less", two },
-    { DT__VLITE_NEG, "Neg", one },
-    { DT__VLITE_PADV2, NULL, pad },
-    { DT__VLITE_GREATER, "Greater", two },
-    { DT__VLITE_GREATER_EQUAL, "GreaterOrEqual", two },
-    { DT__VLITE_LESS_EQUAL, "LessOrEqual", two },
-    { DT__VLITE_SLICE, NULL, slice },
-    { DT__VLITE_TRANSPOSE_CONV, NULL, dt__form_transposed_conv },
-    { DT__VLITE_TILE, "Tile", listed },
-    { DT__VLITE_EXPAND_DIMS, NULL, reshape },
-    { DT__VLITE_EQUAL, "Equal", two },
-    { DT__VLITE_NOT_EQUAL, NULL, differ },
-    { DT__VLITE_LOG, "Log", one },
-    { DT__VLITE_SUM, "ReduceSum", reduce },
-    { DT__VLITE_SQRT, "Sqrt", one },
-    { DT__VLITE_RSQRT, NULL, inverse_root },
-    { DT__VLITE_SHAPE, NULL, dt__form_shape },
-    { DT__VLITE_POW, "Pow", two },
-    { DT__VLITE_REDUCE_PROD, "ReduceProd", reduce },
-    { DT__VLITE_REDUCE_MAX, "ReduceMax", reduce },
-    { DT__VLITE_PACK, NULL, pack },
-    { DT__VLITE_LOGICAL_OR, "Or", two },
-    { DT__VLITE_LOGICAL_AND, "And", two },
-    { DT__VLITE_LOGICAL_NOT, "Not", one },
-    { DT__VLITE_UNPACK, NULL, unpack },
-    { DT__VLITE_REDUCE_MIN, "ReduceMin", reduce },
-    { DT__VLITE_SQUARE, NULL, square },
-    { DT__VLITE_FILL, NULL, dt__form_fill },
-    { DT__VLITE_RESIZE_NEAREST_NEIGHBOR, NULL, resize },
-    { DT__VLITE_LEAKY_RELU, NULL, leaky },
-    { DT__VLITE_SQUARED_DIFFERENCE, NULL, squared_difference },
-    { DT__VLITE_MIRROR_PAD, NULL, pad },
-    { DT__VLITE_ABS, "Abs", one },
-    { DT__VLITE_SPLIT_V, NULL, split },
-    { DT__VLITE_CEIL, "Ceil", one },
-    { DT__VLITE_ELU, "Elu", one },
-    { DT__VLITE_QUANTIZE, NULL, convert },
-    { DT__VLITE_ROUND, "Round", one },
-    { DT__VLITE_HARD_SWISH, "HardSwish", one },
-    { DT__VLITE_SELECT_V2, "Where", three },
-    { DT__VLITE_BATCH_MATMUL, NULL, dt__form_matmul },
-    { DT__VLITE_CUMSUM, NULL, cumulate },
-    { DT__VLITE_BROADCAST_TO, "Expand", listed },
-    { DT__VLITE_GELU, NULL, gelu },
-    { DT__VLITE_RELU_0_TO_1, NULL, clamp },
-    { DT__VLITE_SIGN, "Sign", one },
+#define DT__VLITE(name, code, newest, least, most, run, coded, onnx, form, ...)                    \
+    { code, onnx, form },
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
 };
 
 const dt__lite_form *dt__lite_form_of(int code)
 {
     for (int i = 0; i < DT__COUNT_OF(forms); i++) {
-        if (forms[i].code == code) return &forms[i];
+        if (forms[i].code == code) return forms[i].read == NULL ? NULL : &forms[i];
     }
     return NULL;
 }

@@ -24,8 +24,6 @@ struct dt__vlite {
 
 /* The operator of a number; NULL: it is not known. */
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
-/* The newest version of an operator that LiteRT has; 0: none. */
-int dt__vlite_newest(int64_t code);
 /* Memory for a tensor's values. */
 dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);
 /* FORMAT: "<path>: damaged, or not a TFLite model: <what> <i>" */

@@ -3,6 +3,7 @@
 #include "io/tflite/lite.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- requantization -------------------------------------------------------------------------- */
 
@@ -71,14 +72,47 @@ void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least,
     *most = activation == 3 ? code_of(6, y) : 127;
 }
 
-/* ---- add, mul -------------------------------------------------------------------------------- */
+/* ---- two operands ---------------------------------------------------------------------------- */
+
+/* The element of x that goes with element i of y, whose operands broadcast. */
+static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i)
+{
+    int64_t at = 0, step = 1;
+    for (int k = 1; k <= y->rank; k++) {
+        const int64_t n = y->dims[y->rank - k], own = k <= x->rank ? x->dims[x->rank - k] : 1;
+        if (own != 1) at += i % n * step;
+        i /= n;
+        step *= own;
+    }
+    return at;
+}
+
+/* The extents of y are those that operands broadcast to; refused if not. */
+static dt_status broadcasts(const dt__vlite_call *c)
+{
+    int rank = 0;
+    int64_t dims[DT__VLITE_RANK];
+    for (int i = 0; i < c->n_in; i++) rank = c->in[i]->rank > rank ? c->in[i]->rank : rank;
+    for (int k = 1; k <= rank; k++) {
+        int64_t n = 1;
+        for (int i = 0; i < c->n_in; i++) {
+            const dt__vlite_tensor *x = c->in[i];
+            const int64_t own = k <= x->rank ? x->dims[x->rank - k] : 1;
+            if (own != n && own != 1 && n != 1)
+                return dt__vlite_refuse(c, "its operands are not broadcast to its result");
+            if (own != 1) n = own;
+        }
+        dims[rank - k] = n;
+    }
+    return dt__vlite_wants(c, rank, dims);
+}
 
 static dt_status check_pair(const dt__vlite_call *c)
 {
     for (int i = 0; i < 2; i++) {
         if (!dt__vlite_is_coded(c->in[i])) return dt__vlite_refuse(c, "its integers have no scale");
     }
-    DT__TRY(dt__vlite_broadcasts(c));
+    DT__TRY(broadcasts(c));
     return dt__vlite_is_coded(c->y) ? DT_OK : dt__vlite_refuse(c, "its result has no scale");
 }
 
@@ -106,7 +140,7 @@ dt_status dt__vlite_add_int8(dt__vlite_call *c)
     const dt__vlite_factor of_b = dt__vlite_factor_of(q / twice);
     const dt__vlite_factor of_y = dt__vlite_factor_of(twice / (0x1p20 * (double)c->y->scale[0]));
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t p_at = dt__vlite_spread(a, c->y, i), q_at = dt__vlite_spread(b, c->y, i);
+        const int64_t p_at = spread(a, c->y, i), q_at = spread(b, c->y, i);
         const int64_t left = (int64_t)(a->q[p_at] - a->zero[0]) * (1 << 20);
         const int64_t right = (int64_t)(b->q[q_at] - b->zero[0]) * (1 << 20);
         const int64_t second = dt__vlite_requantize(right, of_b);
@@ -125,7 +159,7 @@ dt_status dt__vlite_mul_int8(dt__vlite_call *c)
     if (!(real <= 0.5)) return refuse_narrow(c);
     const dt__vlite_factor by = dt__vlite_factor_of(real);
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t p = dt__vlite_spread(a, c->y, i), q = dt__vlite_spread(b, c->y, i);
+        const int64_t p = spread(a, c->y, i), q = spread(b, c->y, i);
         const int64_t product = (int64_t)(a->q[p] - a->zero[0]) * (b->q[q] - b->zero[0]);
         c->y->q[i] = finish(c, dt__vlite_requantize(product, by));
     }
@@ -141,11 +175,27 @@ dt_status dt__vlite_prelu_int8(dt__vlite_call *c)
     const dt__vlite_factor by[] = { dt__vlite_factor_of((double)above),
                                     dt__vlite_factor_of((double)below) };
     for (int64_t i = 0; i < c->y->count; i++) {
-        const int64_t p = dt__vlite_spread(a, c->y, i), q = dt__vlite_spread(b, c->y, i);
+        const int64_t p = spread(a, c->y, i), q = spread(b, c->y, i);
         const int64_t v = a->q[p] - a->zero[0];
         const int64_t sum = v < 0 ? v * (b->q[q] - b->zero[0]) : v;
         const int64_t code = dt__vlite_requantize(sum, by[v < 0]) + c->y->zero[0];
         c->y->q[i] = (int32_t)(code < -128 ? -128 : code > 127 ? 127 : code);
+    }
+    return DT_OK;
+}
+
+/* MAXIMUM and MINIMUM, of codes of one scale. */
+dt_status dt__vlite_limit_int8(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *a = c->in[0], *b = c->in[1];
+    DT__TRY(dt__vlite_same_codes(c));
+    if (!dt__vlite_is_coded(b) || b->scale[0] != c->y->scale[0] || b->zero[0] != c->y->zero[0]) {
+        return dt__vlite_refuse(c, "its operands have different scales");
+    }
+    DT__TRY(broadcasts(c));
+    for (int64_t i = 0; i < c->y->count; i++) {
+        const int32_t p = a->q[spread(a, c->y, i)], q = b->q[spread(b, c->y, i)];
+        c->y->q[i] = (p > q) == (c->op->code == DT__VLITE_MAXIMUM) ? p : q;
     }
     return DT_OK;
 }
@@ -242,7 +292,30 @@ dt_status dt__vlite_map_int8(dt__vlite_call *c)
     return DT_OK;
 }
 
-int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n)
+/* ---- means ----------------------------------------------------------------------------------- */
+
+/* Which axes are reduced; y has the extents of the others. */
+static dt_status find_axes(const dt__vlite_call *c, bool gone[DT__VLITE_RANK])
+{
+    const dt__vlite_tensor *x = c->in[0];
+    int64_t axes[2 * DT__VLITE_RANK], dims[DT__VLITE_RANK];
+    int n, rank = 0;
+    memset(gone, 0, DT__VLITE_RANK * sizeof *gone);
+    DT__TRY(dt__vlite_list(c, 1, &n, axes));
+    for (int i = 0; i < n; i++) {
+        int axis;
+        DT__TRY(dt__vlite_axis(c, axes[i], x->rank, &axis));
+        gone[axis] = true;
+    }
+    for (int d = 0; d < x->rank; d++) {
+        if (!gone[d]) dims[rank++] = x->dims[d];
+        else if (c->op->option[0] != 0) dims[rank++] = 1;
+    }
+    return dt__vlite_wants(c, rank, dims);
+}
+
+/* The code of a mean of n codes with this sum, less their zero points. */
+static int32_t mean_of(const dt__vlite_call *c, int64_t sum, int64_t n)
 {
     dt__vlite_factor f = dt__vlite_factor_of((double)c->in[0]->scale[0] / (double)c->y->scale[0]);
     int up = 0;
@@ -252,6 +325,60 @@ int32_t dt__vlite_mean_int8(const dt__vlite_call *c, int64_t sum, int64_t n)
     f.shift -= up;
     const int32_t q = dt__vlite_requantize(sum, f) + c->y->zero[0];
     return q < -128 ? -128 : q > 127 ? 127 : q;
+}
+
+dt_status dt__vlite_mean_int8(dt__vlite_call *c)
+{
+    bool gone[DT__VLITE_RANK];
+    const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    if (!dt__vlite_is_coded(x) || !dt__vlite_is_coded(y)) {
+        return dt__vlite_refuse(c, "its integers have no scale");
+    }
+    DT__TRY(find_axes(c, gone));
+    DT__TRY(dt__vlite_work(c, (double)x->count));
+    int64_t *sum = dt__vlite_memory(c->v, y->count, sizeof *sum);
+    if (sum == NULL) return DT_ERR_NOMEM;
+    for (int64_t i = 0; i < x->count; i++) {
+        int64_t rest = i, at = 0, step = 1;
+        for (int d = x->rank - 1; d >= 0; d--) {
+            if (!gone[d]) {
+                at += rest % x->dims[d] * step;
+                step *= x->dims[d];
+            }
+            rest /= x->dims[d];
+        }
+        sum[at] += x->q[i] - x->zero[0];
+    }
+    const int64_t n = x->count / dt__max_i64(1, y->count);
+    for (int64_t i = 0; i < y->count; i++) y->q[i] = mean_of(c, sum[i], n);
+    return DT_OK;
+}
+
+/* ---- from floats, and to floats -------------------------------------------------------------- */
+
+void dt__vlite_codes_of(dt__vlite_tensor *t, const float *x)
+{
+    for (int64_t i = 0; i < t->count; i++) {
+        const float code = roundf(x[i] / t->scale[0]) + (float)t->zero[0];
+        t->q[i] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
+    }
+}
+
+dt_status dt__vlite_quantize(dt__vlite_call *c)
+{
+    const dt__vlite_tensor *x = c->in[0];
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
+    if (x->f == NULL || !dt__vlite_is_coded(c->y)) {
+        return dt__vlite_refuse(c, "it makes int8 of floats alone");
+    }
+    dt__vlite_codes_of(c->y, x->f);
+    return DT_OK;
+}
+
+dt_status dt__vlite_dequantize(dt__vlite_call *c)
+{
+    if (dt__vlite_is_coded(c->in[0]) && c->y->f != NULL) return dt__vlite_nodes(c);
+    return dt__vlite_refuse(c, "it makes floats of int8 alone");
 }
 
 /* ---- softmax --------------------------------------------------------------------------------- */
@@ -316,8 +443,9 @@ static bool softmax_row(const dt__vlite_call *c, int64_t from, int64_t n, dt__vl
 dt_status dt__vlite_softmax_int8(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0], *y = c->y;
+    DT__TRY(dt__vlite_wants(c, x->rank, x->dims));
     if (!dt__vlite_is_coded(x) || !dt__vlite_is_coded(y) || y->scale[0] != 0x1p-8f ||
-        y->zero[0] != -128 || c->op->code != 25) {
+        y->zero[0] != -128) {
         return dt__vlite_refuse(c, "its result is not of scale 1/256 and zero point -128");
     }
     const double real = fmin((double)c->op->real * (double)x->scale[0] * 0x1p26, 2147483647.0);

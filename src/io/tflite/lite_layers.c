@@ -151,46 +151,27 @@ const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tens
     return o == NULL ? NULL : dt__lite_between(m, o);
 }
 
-static const struct {
+typedef struct reader {
     int code;
-    dt_status (*read)(dt__lite_import *m, const dt__vlite_op *o);
-} readers[] = {
-    { DT__VLITE_ADD, dt__lite_read_add },
-    { DT__VLITE_AVERAGE_POOL_2D, dt__lite_read_average },
-    { DT__VLITE_BATCH_TO_SPACE_ND, dt__lite_read_blocks },
-    { DT__VLITE_CONCATENATION, dt__lite_read_concat },
-    { DT__VLITE_CONV_2D, dt__lite_read_conv },
-    { DT__VLITE_DEPTHWISE_CONV_2D, dt__lite_read_depthwise },
-    { DT__VLITE_DEQUANTIZE, dt__lite_read_same },
-    { DT__VLITE_ELU, dt__lite_read_elu },
-    { DT__VLITE_EXPAND_DIMS, dt__lite_read_reshape },
-    { DT__VLITE_FULLY_CONNECTED, dt__lite_read_linear },
-    { DT__VLITE_GELU, dt__lite_read_gelu },
-    { DT__VLITE_HARD_SWISH, dt__lite_read_hardswish },
-    { DT__VLITE_LEAKY_RELU, dt__lite_read_leaky },
-    { DT__VLITE_LOGISTIC, dt__lite_read_sigmoid },
-    { DT__VLITE_MAX_POOL_2D, dt__lite_read_max },
-    { DT__VLITE_MEAN, dt__lite_read_mean },
-    { DT__VLITE_MUL, dt__lite_read_mul },
-    { DT__VLITE_PRELU, dt__lite_read_prelu },
-    { DT__VLITE_REDUCE_MAX, dt__lite_read_largest },
-    { DT__VLITE_RELU, dt__lite_read_relu },
-    { DT__VLITE_RELU6, dt__lite_read_relu6 },
-    { DT__VLITE_RESHAPE, dt__lite_read_reshape },
-    { DT__VLITE_RESIZE_NEAREST_NEIGHBOR, dt__lite_read_nearest },
-    { DT__VLITE_SOFTMAX, dt__lite_read_softmax },
-    { DT__VLITE_SQUEEZE, dt__lite_read_reshape },
-    { DT__VLITE_SPACE_TO_BATCH_ND, dt__lite_read_blocks },
-    { DT__VLITE_STRIDED_SLICE, dt__lite_read_slice },
-    { DT__VLITE_SUB, dt__lite_read_sub },
-    { DT__VLITE_TANH, dt__lite_read_tanh },
-    { DT__VLITE_TILE, dt__lite_read_tile },
-    { DT__VLITE_PAD, dt__lite_read_pad },
-    { DT__VLITE_TRANSPOSE, dt__lite_read_transpose },
-    { DT__VLITE_PADV2, dt__lite_read_pad },
-    { DT__VLITE_TRANSPOSE_CONV, dt__lite_read_transposed },
-    { DT__VLITE_QUANTIZE, dt__lite_read_same },
-};
+    const char *layer;
+    dt__lite_device_reader *read; /* NULL: devices have no such operator */
+} reader;
+
+static const reader *reader_of(const dt__vlite_op *o)
+{
+    static const reader readers[] = {
+#define DT__VLITE(name, code, newest, least, most, run, coded, onnx, form, layer, device, ...)     \
+    { code, layer, device },
+#include "io/tflite/lite_operators.inc"
+#undef DT__VLITE
+    };
+    for (int i = 0; i < DT__COUNT_OF(readers); i++) {
+        if (readers[i].code == o->code && readers[i].read != NULL) return &readers[i];
+    }
+    return NULL;
+}
+
+const char *dt__lite_shared_layer(const dt__vlite_op *o) { return reader_of(o)->layer; }
 
 /* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
 static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
@@ -204,17 +185,15 @@ static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
 static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
 {
     if (is_of_shapes(m, o)) return DT_OK;
-    for (int i = 0; i < DT__COUNT_OF(readers); i++) {
-        if (readers[i].code != o->code) continue;
-        const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
-        if (y == NULL) return dt__onnx_refuse(m->g, "it has several results; one is read");
-        if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE &&
-            dt__lite_between(m, o) == NULL) {
-            return dt__onnx_refuse(m->g, "it computes floats");
-        }
-        return readers[i].read(m, o);
+    const reader *r = reader_of(o);
+    if (r == NULL) return dt__onnx_refuse(m->g, "devices have no such operator here");
+    const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
+    if (y == NULL) return dt__onnx_refuse(m->g, "it has several results; one is read");
+    if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE &&
+        dt__lite_between(m, o) == NULL) {
+        return dt__onnx_refuse(m->g, "it computes floats");
     }
-    return dt__onnx_refuse(m->g, "devices have no such operator here");
+    return r->read(m, o);
 }
 
 dt_status dt__lite_read_ops(dt__lite_import *m)

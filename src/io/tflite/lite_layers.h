@@ -37,35 +37,16 @@ dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer
 dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
                                  int64_t activation, const dt__lite_place *like);
 
-dt_status dt__lite_read_add(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_elu(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_hardswish(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_leaky(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_mul(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_nearest(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_pad(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_prelu(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_relu(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_relu6(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_sigmoid(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_slice(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_sub(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_tanh(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_tile(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_transpose(dt__lite_import *m, const dt__vlite_op *o);
-dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o);
+/* The layer that an operator becomes, for readers that several operators share. */
+const char *dt__lite_shared_layer(const dt__vlite_op *o);
+/* Readers of operators (lite_operators.inc), in lite_elements.c, lite_repeats.c; lite_windows.c. */
+typedef dt_status dt__lite_device_reader(dt__lite_import *m, const dt__vlite_op *o);
+dt__lite_device_reader dt__lite_read_pair, dt__lite_read_map, dt__lite_read_gelu,
+    dt__lite_read_leaky, dt__lite_read_prelu, dt__lite_read_mean, dt__lite_read_largest,
+    dt__lite_read_softmax, dt__lite_read_same, dt__lite_read_reshape, dt__lite_read_transpose,
+    dt__lite_read_concat, dt__lite_read_slice, dt__lite_read_pad, dt__lite_read_nearest,
+    dt__lite_read_tile;
+dt__lite_device_reader dt__lite_read_conv, dt__lite_read_transposed, dt__lite_read_linear,
+    dt__lite_read_pool, dt__lite_read_blocks;
 
 #endif

@@ -230,7 +230,7 @@ static const char *nibbles(dt__lite_nodes *b, const dt__vlite_tensor *from)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static int onnx_type(const dt__vlite_tensor *t)
+int dt__lite_onnx_type(const dt__vlite_tensor *t)
 {
     switch (t->type) {
     case DT__VLITE_I8: return DT__ONNX_I8;
@@ -252,7 +252,7 @@ static const char *initializer(dt__lite_nodes *b, const dt__vlite_tensor *t)
 {
     if (t->f != NULL) return floats(b, t->rank, t->dims, t->f, t->count);
     if (t->type == DT__VLITE_I4) return nibbles(b, t);
-    if (t->type != DT__VLITE_I64) return integers(b, onnx_type(t), t->rank, t->dims, t->q);
+    if (t->type != DT__VLITE_I64) return integers(b, dt__lite_onnx_type(t), t->rank, t->dims, t->q);
     const char *name = dt__form_list(b, 0, NULL); /* of any rank */
     int64_t *to = memory(b, t->count, sizeof *to), *dims = memory(b, t->rank, sizeof *dims);
     if (b->status != DT_OK) return "";
@@ -284,7 +284,8 @@ static const char *scaled(dt__lite_nodes *b, const char *type, const char *x,
         };
         y = DT__LITE_NODE(b, type, x, scale, nibbles(b, &zeros));
     } else {
-        y = DT__LITE_NODE(b, type, x, scale, integers(b, onnx_type(t), rank, &t->scales, t->zero));
+        y = DT__LITE_NODE(b, type, x, scale,
+                          integers(b, dt__lite_onnx_type(t), rank, &t->scales, t->zero));
     }
     if (t->scales > 1) dt__form_int(b, "axis", t->axis);
     return y;
@@ -438,7 +439,8 @@ static DtOnnx__ValueInfo *end_of(dt__lite_nodes *b, const char *name, const dt__
     }
     shape->dim = dims;
     shape->n_dim = (size_t)t->rank;
-    tensor->elem_type = t->type == DT__VLITE_F32 || is_coded(t) ? DT__ONNX_FLOAT : onnx_type(t);
+    tensor->elem_type =
+        t->type == DT__VLITE_F32 || is_coded(t) ? DT__ONNX_FLOAT : dt__lite_onnx_type(t);
     tensor->shape = shape;
     type->tensor_type = tensor;
     info->type = type;
@@ -537,7 +539,6 @@ static void begin(dt__lite_nodes *b)
     b->value = memory(b, b->v->tensors, sizeof *b->value);
     b->real = memory(b, b->v->tensors, sizeof *b->real);
     b->block = memory(b, b->v->tensors, sizeof *b->block);
-    b->wanted = memory(b, b->v->tensors, sizeof *b->wanted);
     if (b->status != DT_OK) return;
     dt_onnx__model__init(m);
     dt_onnx__graph__init(b->graph);
@@ -545,18 +546,57 @@ static void begin(dt__lite_nodes *b)
     b->file->model = m;
     b->file->opset = OPSET;
     b->file->channels_last = true;
-    dt__lite_want_shapes(b);
-    add_inputs(b);
 }
 
 dt_status dt__lite_translate(dt__vlite *v, dt__onnx_file *file, dt__refusals *refusals)
 {
     dt__lite_nodes b = { .ctx = v->ctx, .v = v, .file = file };
     begin(&b);
+    b.wanted = memory(&b, v->tensors, sizeof *b.wanted);
+    if (b.status == DT_OK) {
+        dt__lite_want_shapes(&b);
+        add_inputs(&b);
+    }
     if (b.status == DT_OK) b.status = read_ops(&b);
     if (b.status == DT_OK && b.refusals.n == 0) add_outputs(&b);
     if (refusals != NULL) *refusals = b.refusals;
     if (b.status != DT_OK) return b.status;
     return dt__refusals_end(v->ctx, &b.refusals, DT_ERR_UNSUPPORTED, "%s: cannot be read",
                             file->path);
+}
+
+/* ---- one operator ---------------------------------------------------------------------------- */
+
+/* An input or output of any type and extents. */
+static DtOnnx__ValueInfo *open_end(dt__lite_nodes *b, const char *name)
+{
+    DtOnnx__ValueInfo *info = memory(b, 1, sizeof *info);
+    if (info == NULL) return NULL;
+    dt_onnx__value_info__init(info);
+    info->name = (char *)(uintptr_t)name;
+    return info;
+}
+
+dt_status dt__lite_translate_op(const dt__vlite *v, const dt__vlite_op *o, dt__onnx_file *file)
+{
+    dt__lite_nodes b = { .ctx = v->ctx, .v = v, .file = file, .op = o };
+    begin(&b);
+    if (b.status != DT_OK) return b.status;
+    DtOnnx__Graph *g = b.graph;
+    g->input = memory(&b, o->n_in, sizeof *g->input);
+    g->output = memory(&b, o->n_out, sizeof *g->output);
+    for (int i = 0; i < o->n_in && b.status == DT_OK; i++) {
+        if (o->in[i] < 0) continue;
+        const char **name = &b.value[o->in[i]];
+        if (*name != NULL || v->tensor[o->in[i]].constant) continue;
+        *name = text(&b, DT__LITE_INPUT, o->in[i]);
+        g->input[g->n_input++] = open_end(&b, *name);
+    }
+    if (b.status == DT_OK) dt__lite_form_of(o->code)->read(&b);
+    for (int k = 0; k < o->n_out && b.status == DT_OK; k++) {
+        const char *name = b.value[o->out[k]];
+        if (name == NULL) return dt__form_refuse(&b, "it makes no result %d", k);
+        g->output[g->n_output++] = open_end(&b, name);
+    }
+    return b.status;
 }

@@ -48,6 +48,13 @@ const dt__lite_form *dt__lite_form_of(int code);
  * not NULL, receives all operators that are not read. Errors: UNSUPPORTED, naming all; NOMEM. */
 dt_status dt__lite_translate(dt__vlite *v, dt__onnx_file *file, dt__refusals *refusals);
 
+/* The type of a tensor's elements in ONNX. */
+int dt__lite_onnx_type(const dt__vlite_tensor *t);
+/* The graph of one operator; of its inputs, tensor i that is no constant is the graph's input of
+ * this name. Its outputs are the operator's. Errors: UNSUPPORTED, NOMEM. */
+#define DT__LITE_INPUT "t%d"
+dt_status dt__lite_translate_op(const dt__vlite *v, const dt__vlite_op *o, dt__onnx_file *file);
+
 /* ---- for forms: after an error they return "" and do nothing --------------------------------- */
 
 /* The error of the operator that is read. */

@@ -1,7 +1,5 @@
-/* Pools of TFLite: what lies outside of an image does not count. */
+/* Pools of int8 as TFLite has them: what lies outside of an image does not count. */
 #include "io/tflite/lite.h"
-
-#include <math.h>
 
 /* Windows of an image. */
 typedef struct windows {
@@ -52,45 +50,31 @@ static void pool(const dt__vlite_call *c, const windows *w, int64_t i, bool most
     const int64_t channels = y->dims[3], columns = y->dims[2], o = i % channels;
     const int64_t pixel = i / channels % (y->dims[1] * columns);
     const int64_t image = i / channels / (y->dims[1] * columns);
-    int64_t rows[2], range[2], n = 0, whole = 0;
-    double sum = 0, largest = -INFINITY;
+    int64_t rows[2], range[2], n = 0, sum = 0;
+    int32_t largest = -128, low, high;
     inside(w, 0, pixel / columns, x->dims[1], rows);
     inside(w, 1, pixel % columns, x->dims[2], range);
     for (int64_t r = rows[0]; r < rows[1]; r++) {
         for (int64_t s = range[0]; s < range[1]; s++) {
-            const int64_t at = ((image * x->dims[1] + r) * x->dims[2] + s) * channels + o;
-            const double v = x->f != NULL ? (double)x->f[at] : (double)x->q[at];
-            sum += v;
-            whole += x->f != NULL ? 0 : x->q[at];
-            largest = v > largest ? v : largest;
+            const int32_t q = x->q[((image * x->dims[1] + r) * x->dims[2] + s) * channels + o];
+            sum += q;
+            largest = q > largest ? q : largest;
             n++;
         }
     }
-    if (y->f != NULL) {
-        const double v = most ? largest : sum / (double)n;
-        y->f[i] = (float)dt__vlite_activated((int)c->op->option[5], v);
-        return;
-    }
-    int32_t low, high;
-    const int32_t code = n == 0 ? 0 : most ? (int32_t)largest : divided(whole, n);
+    const int32_t code = n == 0 ? 0 : most ? largest : divided(sum, n);
     dt__vlite_clamps((int)c->op->option[5], y, &low, &high);
     y->q[i] = code < low ? low : code > high ? high : code;
 }
 
-static dt_status run_pool(dt__vlite_call *c)
+dt_status dt__vlite_pool_int8(dt__vlite_call *c)
 {
     windows w;
     DT__TRY(find(c, &w));
-    DT__TRY(c->in[0]->f != NULL ? dt__vlite_floats(c) : dt__vlite_same_codes(c));
+    DT__TRY(dt__vlite_same_codes(c));
     const double area = (double)dt__min_i64(w.kernel[0], c->in[0]->dims[1]) *
                         (double)dt__min_i64(w.kernel[1], c->in[0]->dims[2]);
     DT__TRY(dt__vlite_work(c, (double)c->y->count * area));
     for (int64_t i = 0; i < c->y->count; i++) pool(c, &w, i, c->op->code == DT__VLITE_MAX_POOL_2D);
     return DT_OK;
 }
-
-const dt__vlite_operator dt__vlite_pools[] = {
-    { DT__VLITE_ROW(AVERAGE_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
-    { DT__VLITE_ROW(MAX_POOL_2D), 1, 1, run_pool, { 1, 4, 4, 4, 4, 1 }, NULL },
-    { 0, NULL, 0, 0, NULL, { 0 }, NULL },
-};

@@ -1,4 +1,4 @@
-/* Products of TFLite: FULLY_CONNECTED, CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, BATCH_MATMUL.
+/* Products of TFLite with weights: FULLY_CONNECTED, CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV.
  *
  * With floats and integer weights the input becomes codes of its own range: lo, hi with 0 among
  * them, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)); of a row, or of all of
@@ -149,7 +149,7 @@ static double row_sum(const product *p, int64_t row, int64_t columns, const floa
     return sum;
 }
 
-static dt_status run_linear(dt__vlite_call *c)
+dt_status dt__vlite_linear(dt__vlite_call *c)
 {
     product p;
     const dt__vlite_tensor *x = c->in[X], *w = c->in[WEIGHT];
@@ -226,7 +226,7 @@ static double conv_sum(const product *p, const window *w, const int64_t at[2], i
     return sum * channel_scale(p, o);
 }
 
-static dt_status run_conv(dt__vlite_call *c)
+dt_status dt__vlite_conv(dt__vlite_call *c)
 {
     product p;
     const bool deep = c->op->code == DT__VLITE_DEPTHWISE_CONV_2D;
@@ -288,7 +288,7 @@ static double spread_sum(const product *p, const window *w, const int64_t at[2],
     return sum * channel_scale(p, o);
 }
 
-static dt_status run_transposed(dt__vlite_call *c)
+dt_status dt__vlite_transposed(dt__vlite_call *c)
 {
     product p;
     int n;
@@ -332,12 +332,3 @@ static dt_status run_transposed(dt__vlite_call *c)
     }
     return DT_OK;
 }
-
-const dt__vlite_operator dt__vlite_products[] = {
-    { DT__VLITE_ROW(CONV_2D), 3, 3, run_conv, { 1, 4, 4, 1, 4, 4 }, NULL },
-    { DT__VLITE_ROW(DEPTHWISE_CONV_2D), 3, 3, run_conv, { 1, 4, 4, 4, 1, 4, 4 }, NULL },
-    { DT__VLITE_ROW(FULLY_CONNECTED), 2, 3, run_linear, { 1, 1, 1, 1 }, NULL },
-    { DT__VLITE_ROW(TRANSPOSE_CONV), 3, 4, run_transposed, { 1, 4, 4, 1 }, NULL },
-    { DT__VLITE_ROW(BATCH_MATMUL), 2, 2, dt__vlite_matmul, { 1, 1, 1 }, NULL },
-    { 0, NULL, 0, 0, NULL, { 0 }, NULL },
-};

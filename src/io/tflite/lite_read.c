@@ -204,10 +204,10 @@ static dt_status check_kind(dt__vlite *v, const dt__vtable *kind, const dt__vlit
                        (long long)code);
     }
     const int64_t version = dt__vflat_int(&v->f, kind, 2, 4, 1);
-    if (version >= 1 && version <= dt__vlite_newest(code)) return DT_OK;
+    if (version >= 1 && version <= known->newest) return DT_OK;
     return dt_fail(v->ctx, DT_ERR_UNSUPPORTED,
                    "%s: operator %lld (%s) has version %lld; LiteRT has 1 to %d", v->path,
-                   (long long)i, known->name, (long long)version, dt__vlite_newest(code));
+                   (long long)i, known->name, (long long)version, known->newest);
 }
 
 static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector *codes, int64_t i)

@@ -1,4 +1,5 @@
 /* Convolutions, linear layers and pools of a TFLite file as layers. */
+#include "io/onnx/operators/onnx_window.h"
 #include "io/tflite/lite_layers.h"
 
 #include <float.h>
@@ -103,47 +104,10 @@ static dt_status weigh_bias(dt__lite_import *m, const dt__vlite_tensor *bias,
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
-typedef struct window {
-    int64_t kernel[2], stride[2], dilation[2], before[2], after[2];
-} window;
-
-/* Padding SAME: as many windows as strides fit into x. */
-static void pad_same(window *w, const dt_shape *x)
+static dt_status read_window(dt__lite_import *m, const int64_t *option, int dilations,
+                             dt__onnx_window *w)
 {
-    for (int i = 0; i < 2; i++) {
-        const int64_t n = x->dims[1 + i], windows = dt__ceil_div(n, w->stride[i]);
-        const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1;
-        const int64_t all = dt__max_i64(0, (windows - 1) * w->stride[i] + reach - n);
-        w->before[i] = all / 2;
-        w->after[i] = all - all / 2;
-    }
-}
-
-static bool is_even(const window *w)
-{
-    return w->before[0] == w->after[0] && w->before[1] == w->after[1];
-}
-
-/* Pads x where a layer itself pads only alike on both sides. */
-static dt_status pad_before(dt__lite_import *m, window *w, double value, dt__onnx_layer **x)
-{
-    dt__onnx_layer *l;
-    DT__TRY(dt__onnx_new(m->g, "pad", &l));
-    dt_pad_options *o = &((dt_pad_layer *)l->options)->pad;
-    o->value = value;
-    o->pads.n = 4;
-    for (int i = 0; i < 2; i++) {
-        o->pads.v[2 * (1 - i)] = w->before[i];
-        o->pads.v[2 * (1 - i) + 1] = w->after[i];
-        w->before[i] = w->after[i] = 0;
-    }
-    dt__onnx_read_from(l, *x);
-    *x = l;
-    return dt__onnx_add(m->g, l);
-}
-
-static dt_status read_window(dt__lite_import *m, const int64_t *option, int dilations, window *w)
-{
+    w->axes = 2;
     w->stride[0] = option[2];
     w->stride[1] = option[1];
     for (int i = 0; i < 2; i++) {
@@ -158,8 +122,8 @@ static dt_status read_window(dt__lite_import *m, const int64_t *option, int dila
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-static dt_status new_conv(dt__lite_import *m, const char *kind, const window *w, int64_t out,
-                          bool bias, dt__onnx_layer **l)
+static dt_status new_conv(dt__lite_import *m, const char *kind, const dt__onnx_window *w,
+                          int64_t out, bool bias, dt__onnx_layer **l)
 {
     DT__TRY(dt__onnx_new(m->g, kind, l));
     dt_conv_item *c = (*l)->options;
@@ -167,17 +131,13 @@ static dt_status new_conv(dt__lite_import *m, const char *kind, const window *w,
     c->has_bias = true;
     c->bias = bias;
     c->groups = 1;
-    for (int i = 0; i < 2; i++) {
-        c->kernel[i] = w->kernel[i];
-        c->stride[i] = w->stride[i];
-        c->dilation[i] = w->dilation[i];
-        c->padding[i] = w->before[i];
-    }
+    dt__onnx_conv_window(c, w);
     return DT_OK;
 }
 
-static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
+dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
 {
+    const bool depthwise = o->code == DT__VLITE_DEPTHWISE_CONV_2D;
     dt__onnx_layer *x, *l;
     const dt__vlite_tensor *w, *bias = o->n_in > 2 ? dt__lite_tensor_of(m, o->in[2]) : NULL;
     DT__TRY(dt__lite_image_of(m, o, 0, &x));
@@ -188,7 +148,7 @@ static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
     if (out < 1 || in < 1 || channels % in != 0 || (depthwise && w->dims[0] != 1)) {
         return dt__onnx_refuse(m->g, "its weight does not fit %lld channels", (long long)channels);
     }
-    window win = { .kernel = { w->dims[1], w->dims[2] } };
+    dt__onnx_window win = { .kernel = { w->dims[1], w->dims[2] } };
     DT__TRY(read_window(m, o->option, depthwise ? 5 : 4, &win));
     const dt__lite_place *from = &m->place[o->in[0]];
     for (int i = 0; i < 2 && from->block[0] > 0; i++) {
@@ -197,8 +157,8 @@ static dt_status conv(dt__lite_import *m, const dt__vlite_op *o, bool depthwise)
         }
         win.dilation[i] *= from->block[i];
     }
-    if (o->option[0] == 0) pad_same(&win, &x->shape);
-    if (!is_even(&win)) DT__TRY(pad_before(m, &win, 0, &x));
+    if (o->option[0] == 0) dt__onnx_pad_same(&win, &x->shape, true);
+    if (!dt__onnx_is_even(&win)) DT__TRY(dt__onnx_pad_before(m->g, &win, 0, &x));
     DT__TRY(new_conv(m, "conv2d", &win, out, bias != NULL, &l));
     ((dt_conv_item *)l->options)->groups = channels / in;
     const turn t = {
@@ -234,29 +194,22 @@ dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o)
         return dt__onnx_refuse(m->g, "its blocks are not those of a dilated convolution");
     }
     dt__lite_place to = dt__lite_image;
-    window w = { .before = { ends->q[0], ends->q[2] }, .after = { ends->q[1], ends->q[3] } };
+    dt__onnx_window w = { .axes = 2,
+                          .before = { ends->q[0], ends->q[2] },
+                          .after = { ends->q[1], ends->q[3] } };
     for (int i = 0; i < 2 && back; i++) {
         const int64_t range[] = { w.before[i], x->shape.dims[1 + i] - w.after[i], 1 };
         DT__TRY(dt__onnx_sliced(m->g, x, 2 + i, range, &x));
     }
     if (back) return dt__lite_put(m, o, x, from.source, &to);
     const bool pads = w.before[0] + w.before[1] + w.after[0] + w.after[1] > 0;
-    if (pads) DT__TRY(pad_before(m, &w, 0, &x));
+    if (pads) DT__TRY(dt__onnx_pad_before(m->g, &w, 0, &x));
     for (int i = 0; i < 2; i++) {
         to.block[i] = block->q[i];
         if (x->shape.dims[1 + i] % block->q[i] == 0) continue;
         return dt__onnx_refuse(m->g, "its padded image has a part of a block");
     }
     return dt__lite_put(m, o, x, from.source, &to);
-}
-
-dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return conv(m, o, false);
-}
-dt_status dt__lite_read_depthwise(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return conv(m, o, true);
 }
 
 /* A transposed convolution with its activation; padding SAME may cut one more element off the end
@@ -287,17 +240,16 @@ dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
     if (w->rank != 4 || w->dims[3] != x->shape.dims[0] || y == NULL || y->rank != 4) {
         return dt__onnx_refuse(m->g, "its weight does not fit its input");
     }
-    window win = { .kernel = { w->dims[1], w->dims[2] } };
+    dt__onnx_window win = { .kernel = { w->dims[1], w->dims[2] } };
     DT__TRY(read_window(m, o->option, 0, &win));
-    int64_t more[2];
     for (int i = 0; i < 2; i++) {
         const int64_t all =
             (x->shape.dims[1 + i] - 1) * win.stride[i] + win.kernel[i] - y->dims[1 + i];
-        win.before[i] = dt__max_i64(0, all) / 2; /* one more is cut off the end than before it */
-        more[i] = dt__max_i64(0, 2 * win.before[i] - all);
+        /* one more is cut off the end than before it */
+        win.before[i] = win.after[i] = dt__max_i64(0, all) / 2;
+        win.output_padding[i] = dt__max_i64(0, 2 * win.before[i] - all);
     }
     DT__TRY(new_conv(m, "conv_transpose2d", &win, w->dims[0], bias != NULL, &l));
-    memcpy(((dt_conv_item *)l->options)->output_padding, more, sizeof more);
     const turn t = {
         .out = w->dims[0], .in = w->dims[3], .taps = win.kernel[0] * win.kernel[1], .in_first = true
     };
@@ -340,7 +292,7 @@ dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o)
 /* ---- pools ----------------------------------------------------------------------------------- */
 
 /* Whether windows of a mean in ceil mode, with the padding before x, are those of the file. */
-static bool reaches_past(const window *w, const dt_shape *x)
+static bool reaches_past(const dt__onnx_window *w, const dt_shape *x)
 {
     bool fits = true;
     for (int i = 0; i < 2; i++) {
@@ -351,35 +303,28 @@ static bool reaches_past(const window *w, const dt_shape *x)
     return fits;
 }
 
-static dt_status pool(dt__lite_import *m, const dt__vlite_op *o, bool maximum)
+dt_status dt__lite_read_pool(dt__lite_import *m, const dt__vlite_op *o)
 {
+    const bool maximum = o->code == DT__VLITE_MAX_POOL_2D;
     dt__onnx_layer *x, *l;
     DT__TRY(dt__lite_image_of(m, o, 0, &x));
-    window w = { .kernel = { o->option[4], o->option[3] } };
+    dt__onnx_window w = { .kernel = { o->option[4], o->option[3] } };
     DT__TRY(read_window(m, o->option, 0, &w));
-    if (o->option[0] == 0) pad_same(&w, &x->shape);
-    const bool past = !is_even(&w) && !maximum;
+    if (o->option[0] == 0) dt__onnx_pad_same(&w, &x->shape, true);
+    const bool past = !dt__onnx_is_even(&w) && !maximum;
     if (past && !reaches_past(&w, &x->shape)) {
         return dt__onnx_refuse(m->g, "its windows, of a mean, have padding that is not alike on "
                                      "both sides");
     }
-    if (!is_even(&w) && maximum) DT__TRY(pad_before(m, &w, -(double)FLT_MAX, &x));
-    DT__TRY(dt__onnx_new(m->g, maximum ? "max_pool2d" : "avg_pool2d", &l));
+    if (!dt__onnx_is_even(&w) && maximum)
+        DT__TRY(dt__onnx_pad_before(m->g, &w, -(double)FLT_MAX, &x));
+    DT__TRY(dt__onnx_new(m->g, dt__lite_shared_layer(o), &l));
     dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
     p->count_include_pad = false;
     p->ceil_mode = past;
-    for (int i = 0; i < 2; i++) {
-        p->kernel[i] = w.kernel[i];
-        p->stride[i] = w.stride[i];
-        p->padding[i] = w.before[i];
-    }
+    w.dilation[0] = w.dilation[1] = 0; /* as where the key is absent */
+    dt__onnx_pool_window(p, &w);
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(m->g, l));
     return dt__lite_put_activated(m, o, l, o->option[5], &dt__lite_image);
-}
-
-dt_status dt__lite_read_max(dt__lite_import *m, const dt__vlite_op *o) { return pool(m, o, true); }
-dt_status dt__lite_read_average(dt__lite_import *m, const dt__vlite_op *o)
-{
-    return pool(m, o, false);
 }

@@ -12,7 +12,7 @@
  *
  * A stride divides the canvas into phases, so that neighbouring positions read neighbouring words;
  * of a transposed convolution it divides the result. */
-#include "kernels/convolution/bf16_conv.h"
+#include "kernels/convolution/float_convs.h"
 
 #include "core/threads.h"
 #include "kernels/kernels.h"

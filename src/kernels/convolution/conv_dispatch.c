@@ -1,9 +1,7 @@
 /* Dispatches a convolution: to oneDNN for floats, if the context's kernels are not plain C and the
  * work is large enough; else to the kernel table. For given kernels the shape alone decides. */
 #include "kernels/kernels.h"
-#include "kernels/convolution/onednn.h"
-#include "kernels/convolution/ordered_conv.h"
-#include "kernels/convolution/bf16_conv.h"
+#include "kernels/convolution/float_convs.h"
 
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }

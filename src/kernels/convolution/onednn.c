@@ -6,7 +6,7 @@
  *
  * An operand that both steps read is converted once. A tree of fixed shape sums the parts'
  * gradients. */
-#include "kernels/convolution/onednn.h"
+#include "kernels/convolution/float_convs.h"
 
 #include "kernels/kernels.h"
 

@@ -7,7 +7,7 @@
  * weights. */
 #include "core/threads.h"
 #include "kernels/kernels.h"
-#include "kernels/convolution/ordered_conv.h"
+#include "kernels/convolution/float_convs.h"
 
 #include <string.h>
 

@@ -9,7 +9,6 @@
 #include "core/threads.h"
 #include "kernels/products/copy_few.h"
 #include "kernels/convolution/qconv_weight.h"
-#include "kernels/convolution/qdepthwise.h"
 
 #define TILE DT__CODE_TILE    /* most positions of a tile, */
 #define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */

@@ -69,4 +69,12 @@ void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q);
 /* Gathers code by code, for any geometry; reference for the faster ways. */
 void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q);
 
+/* ---- depthwise: groups of one channel and few outputs (qdepthwise.c) ------------------------- */
+
+/* Whether a problem is depthwise, and a row of its results reads a canvas of bounded size. */
+bool dt__qdepthwise_takes(const dt__qconv *q);
+/* Bytes of scratch of such a problem; reads only the operands' extents. */
+size_t dt__qdepthwise_scratch(const dt__qconv *q);
+void dt__qdepthwise_run(const dt__kernels *kernels, const dt__qconv *q);
+
 #endif

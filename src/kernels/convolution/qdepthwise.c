@@ -14,7 +14,7 @@
  * are one line, with a few positions between them that are computed and skipped. What surrounds
  * the inputs is the same for all channels of a sample, so it is written once for a block of
  * channels. */
-#include "kernels/convolution/qdepthwise.h"
+#include "kernels/convolution/qconv.h"
 
 #include "core/threads.h"
 #include "kernels/products/copy_few.h"

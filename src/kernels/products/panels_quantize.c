@@ -37,7 +37,7 @@ static bool choose(const lane *l, span *s, const float *x)
     if (l->range(n, group, x + s->k0, lo, hi) >= 0) return false;
     dt__refine_range(coding, n, group, x + s->k0, lo, hi);
     const dt__blocks blocks = { dt__ceil_div(n, group), lo, hi, s->scale, s->inverse, NULL };
-    return coding->choose(coding->settings, &blocks);
+    return coding->choose(coding->spec, &blocks);
 }
 
 /* Writes the codes of columns k ... k + n-1 into the panel; they may span several pieces, or a part

@@ -19,6 +19,8 @@ typedef struct dt__blocks {
     int8_t *zero;   /* NULL: the scheme has none */
 } dt__blocks;
 
+struct dt_quant_spec;
+
 #define DT__MAX_LEVELS 64
 
 /* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse has the
@@ -33,8 +35,8 @@ typedef struct dt__levels {
 typedef struct dt__coding {
     /* Computes scale, inverse and zero point of each block; false if a scale or dequantized value
      * is not finite. */
-    bool (*choose)(const void *settings, const dt__blocks *b);
-    const void *settings;
+    bool (*choose)(const struct dt_quant_spec *q, const dt__blocks *b);
+    const struct dt_quant_spec *spec; /* the scheme's; kernels do not look into it */
     int qmin, qmax;
     bool half_up;  /* round as in dt__code_row */
     bool extremum; /* the range is the element of largest magnitude, the first of equals */

@@ -1,6 +1,5 @@
 /* The key-value cache of a decoder: cache.h. */
 #include "nn/cache/cache.h"
-#include "nn/cache/cache_codes.h"
 
 #define LINE 64 /* bytes of a cache line */
 

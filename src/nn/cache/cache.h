@@ -27,7 +27,7 @@ typedef struct dt__cache {
 
 void dt__cache_free(dt_ctx *ctx, dt__cache *cache);
 
-/* ---- for layers; valid also without a cache on the tape ------------------------------------- */
+/* ---- for layers; valid also without a cache on the tape -------------------------------------- */
 
 /* The position of this pass's first token: the length of the cache, 0 without one. */
 int64_t dt__cache_start(const dt_tape *t);
@@ -40,5 +40,20 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n);
  * a cache. STATE if the batch is not 1, if the pass records, or if layers are called in another
  * order than in the pass before; NUMERIC if what becomes codes is not finite. */
 dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *kv);
+
+/* ---- codes of an int8 cache (cache_codes.c) -------------------------------------------------- */
+
+/* Where codes and scales of a layer's keys or values go. */
+typedef struct dt__cache_codes {
+    dt_tensor *codes; /* i8, keys [heads, width, pitch], values [heads, capacity, width] */
+    dt_tensor *scale; /* f32 [heads, capacity] */
+    bool keys;
+    int64_t first; /* token */
+} dt__cache_codes;
+
+/* Encodes x, f32 [1, tokens, heads, width], as tokens to->first ... NUMERIC if an element is not
+ * finite, DTYPE if x is not f32. */
+dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x,
+                           const dt__cache_codes *to);
 
 #endif

@@ -1,7 +1,7 @@
 /* The codes of an int8 key-value cache. Of each token and head
  *     scale = max(max |x| / 127, 2^-23)       code = rne(x (1 / scale)), in -127 ... 127
  * (docs/numerics.md §2). */
-#include "nn/cache/cache_codes.h"
+#include "nn/cache/cache.h"
 
 #include "core/threads.h"
 #include "kernels/kernels.h"

@@ -5,7 +5,7 @@
  *          group at a time; codes of x are read from padded images (kernels/gradients/q7_conv.h)
  *
  * A transposed convolution has dx alone, and groups of one channel have neither. */
-#include "ops/convolution/conv_back.h"
+#include "ops/convolution/conv_codes.h"
 
 #include "core/threads.h"
 #include "kernels/gradients/q7_conv.h"

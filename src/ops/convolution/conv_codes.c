@@ -9,7 +9,6 @@
 #include "ops/convolution/conv_codes.h"
 
 #include "kernels/convolution/qconv.h"
-#include "ops/convolution/conv_back.h"
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT, BIAS = DT__CONV_BIAS };
 

@@ -45,4 +45,16 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         return dt__conv_apply(t, &dt__op_##op_name, (dt_tensor *[]){ x, weight, bias }, options);  \
     }
 
+/* ---- gradients by products of integers (conv_back.c; numerics, "Integer backward") ----------- */
+
+/* Which gradients of a call are such products, if they are wanted. */
+bool dt__conv_integer_x(const dt_call *c);
+bool dt__conv_integer_w(const dt_call *c);
+
+/* Bytes of scratch for those that are wanted; 0: none. */
+size_t dt__conv_integer_scratch(const dt_call *c);
+/* dx by dy and W^, dw by dy and the codes of x; NULL: not computed. */
+void dt__conv_integer_backward_x(const dt_call *c, const float *dy, float *dx);
+void dt__conv_integer_backward_w(const dt_call *c, const float *dy, float *dw);
+
 #endif

@@ -4,7 +4,7 @@
  * in cache. The parts of all experts are one list that threads share. If the rows of a part are not
  * contiguous, are packed, or must be reordered to the weight's column order, they are gathered
  * first. The division changes no bit. */
-#include "ops/products/grouped_codes.h"
+#include "ops/products/grouped_gemm.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  * computing it. The gradient of a row of x that several experts read is the sum of their
  * contributions, in the order of assignments. */
 #include "ops/products/grouped_back.h"
-#include "ops/products/grouped_codes.h"
+#include "ops/products/grouped_gemm.h"
 
 #include <stdlib.h>
 #include <string.h>

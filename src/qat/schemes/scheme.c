@@ -176,9 +176,8 @@ bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const d
     return bounds_are_finite(qmin, qmax, b);
 }
 
-bool dt__choose_scales(const void *settings, const dt__blocks *b)
+bool dt__choose_scales(const dt_quant_spec *q, const dt__blocks *b)
 {
-    const dt_quant_spec *q = settings;
     return dt__scheme_scales(dt__scheme_of(q->scheme), q, b);
 }
 
@@ -186,7 +185,7 @@ dt__coding dt__coding_of(const dt_quant_spec *q)
 {
     const dt__scheme *scheme = dt__scheme_of(q->scheme);
     return (dt__coding){ .choose = dt__choose_scales,
-                         .settings = q,
+                         .spec = q,
                          .qmin = dt__qmin(q),
                          .qmax = dt__qmax(q),
                          .half_up = scheme->half_up,

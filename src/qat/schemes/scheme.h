@@ -161,8 +161,8 @@ typedef struct dt__quantized {
 } dt__quantized;
 
 /* Scales, inverses and zero points by the scheme, limited and rounded. False where a scale or a
- * dequantized value would not be finite. `settings` is a dt_quant_spec. */
-bool dt__choose_scales(const void *settings, const dt__blocks *b);
+ * dequantized value would not be finite. */
+bool dt__choose_scales(const dt_quant_spec *q, const dt__blocks *b);
 /* The same by a scheme that need not be in the list; q->scheme is not read. */
 bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const dt__blocks *b);
 /* The spec in the form that kernels take; refers to *q. */

@@ -1,7 +1,7 @@
 /* What an inference of an exported C program takes, call by call: the bytes of constants that the
  * call reads first, and the bytes of the arena that are in use while it runs. */
 #include "core/tensor.h"
-#include "export/c/costs/c_instructions.h"
+#include "export/c/c_program.h"
 #include "export/c/c_write.h"
 
 /* The bytes of the arena in use at a time (DT__C_READS, DT__C_WRITES), with what aligns them. */

@@ -4,7 +4,7 @@
  * Prices were fitted (least squares of relative errors) to counts of an emulator; docs/device.md
  * says how far the sum is from such counts. */
 #include "core/text/row_named.h"
-#include "export/c/costs/c_instructions.h"
+#include "export/c/c_program.h"
 
 #include "export/c/c_views.h"
 #include "qat/quantized.h"

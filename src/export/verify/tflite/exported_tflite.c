@@ -6,7 +6,6 @@
 #include "export/verify/exported.h"
 #include "io/tflite/lite.h"
 
-#include <math.h>
 #include <sys/mman.h>
 
 typedef struct mapped {
@@ -14,7 +13,6 @@ typedef struct mapped {
     size_t bytes;
     dt__vlite *v;
     float *turned; /* an example as the file has it */
-    int32_t *codes;
     char *data;
 } mapped;
 
@@ -43,21 +41,10 @@ static dt_status open_file(dt__exported *e, const char *path)
     }
     const int64_t n = dt__vlite_input(f->v, 0)->count;
     f->turned = dt__alloc_array(e->ctx, n, sizeof *f->turned);
-    f->codes = dt__alloc_array(e->ctx, n, sizeof *f->codes);
-    if (f->turned == NULL || f->codes == NULL) return DT_ERR_NOMEM;
+    if (f->turned == NULL) return DT_ERR_NOMEM;
     DT__TRY(dt__vlite_property(f->v, "detent.data", &f->data));
     e->data = f->data;
     return DT_OK;
-}
-
-/* Codes of floats, as TFLite's QUANTIZE makes them. */
-static const void *quantized(mapped *f, const dt__vlite_tensor *t, const float *x)
-{
-    for (int64_t i = 0; i < t->count; i++) {
-        const float code = roundf(x[i] / t->scale[0]) + (float)t->zero[0];
-        f->codes[i] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
-    }
-    return f->codes;
 }
 
 static dt_status run_example(dt__exported *e, const dt_tensor *x, int64_t i, bool last,
@@ -71,8 +58,7 @@ static dt_status run_example(dt__exported *e, const dt_tensor *x, int64_t i, boo
                           f->turned);
         from = f->turned;
     }
-    DT__TRY(dt__vlite_give(
-        f->v, 0, in->f == NULL && dt__vlite_is_coded(in) ? quantized(f, in, from) : from));
+    DT__TRY(dt__vlite_give_floats(f->v, 0, from));
     DT__TRY(dt__vlite_run(f->v));
     const bool turned = last && out->rank > 2;
     if (*y == NULL) {
@@ -80,9 +66,7 @@ static dt_status run_example(dt__exported *e, const dt_tensor *x, int64_t i, boo
     }
     float *value = dt__alloc_array(e->ctx, out->count, sizeof *value);
     if (value == NULL) return DT_ERR_NOMEM;
-    for (int64_t k = 0; k < out->count; k++) {
-        value[k] = out->f != NULL ? out->f[k] : (float)(out->q[k] - out->zero[0]) * out->scale[0];
-    }
+    for (int64_t k = 0; k < out->count; k++) value[k] = dt__vlite_float(out, k);
     const int64_t channels = turned ? dt__max_i64(1, out->dims[out->rank - 1]) : 1;
     dt__exported_turn(value, 1, channels, out->count / channels, true,
                       (float *)dt_data_mut(*y) + i * out->count);
@@ -111,7 +95,7 @@ static void close_file(dt__exported *e)
     if (f == NULL) return;
     dt__vlite_close(f->v);
     if (f->map != NULL) munmap(f->map, f->bytes);
-    DT__RELEASE(e->ctx, f->turned, f->codes, f->data, f);
+    DT__RELEASE(e->ctx, f->turned, f->data, f);
 }
 
 const dt__exported_kind dt__exported_tflite = { open_file, run, close_file };

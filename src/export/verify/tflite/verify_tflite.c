@@ -1,5 +1,6 @@
 /* Running an exported TFLite file beside its model, example by example. */
 #include "export/trace/random_inputs.h"
+#include "export/verify/exported.h"
 #include "export/verify/tflite/verify_tflite.h"
 
 #include "core/system/atomic_file.h"
@@ -23,26 +24,15 @@ typedef struct comparison {
     uint64_t either, first;
 } comparison;
 
-/* Whether extents of an example [C, ...] are those of the file's tensor, channels last there or
- * not. */
-static bool fits(const comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, bool last)
-{
-    if (t->rank != x->rank || t->dims[0] != k->batch) return false;
-    if (last && x->rank < 3) return false;
-    bool same = true;
-    for (int d = 1; d < x->rank; d++) {
-        const int own = !last ? d : d == x->rank - 1 ? 1 : d + 1;
-        same = same && t->dims[d] == x->dims[own];
-    }
-    return same;
-}
-
 static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_tensor *t, int end,
                              bool *last)
 {
     char wanted[160], own[160];
-    const bool plain = fits(k, x, t, false);
-    *last = fits(k, x, t, true);
+    const bool whole = t->rank > 0 && t->dims[0] == k->batch;
+    const bool plain =
+        whole && t->rank == x->rank &&
+        memcmp(t->dims + 1, x->dims + 1, (size_t)(t->rank - 1) * sizeof *t->dims) == 0;
+    *last = whole && dt__exported_last(x, t->rank - 1, t->dims + 1);
     if (*last && plain && x->dims[1] > 1) {
         k->either |= UINT64_C(1) << end;
         *last = (k->first >> end & 1) == 0;
@@ -55,34 +45,18 @@ static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_
 }
 
 /* The examples of a run of [C, pixels] as [pixels, C], or back. */
-static void move(const comparison *k, float *to, const float *from, const dt_tensor *of, bool back)
+static float *move(const comparison *k, const float *from, const dt_tensor *of, bool back)
 {
     const int64_t n = of->count / of->dims[0], channels = dt__max_i64(1, of->dims[1]);
-    const int64_t pixels = n / channels;
-    for (int64_t i = 0; i < k->batch * n; i++) {
-        const int64_t c = i % n / pixels, p = i % pixels, at = i / n * n + p * channels + c;
-        if (back) to[i] = from[at];
-        else to[at] = from[i];
-    }
-}
-
-/* Codes of floats, as TFLite's QUANTIZE makes them. */
-static dt_status give_codes(comparison *k, int i, const dt__vlite_tensor *t, const float *x)
-{
-    int32_t *codes = (int32_t *)(void *)(k->moved + k->room / 2);
-    for (int64_t j = 0; j < t->count; j++) {
-        const float code = roundf(x[j] / t->scale[0]) + (float)t->zero[0];
-        codes[j] = !(code > -128) ? -128 : code > 127 ? 127 : (int32_t)code;
-    }
-    return dt__vlite_give(k->file, i, codes);
+    dt__exported_turn(from, k->batch, channels, n / channels, back, k->moved);
+    return k->moved;
 }
 
 static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
 {
     const dt__vlite_tensor *t = dt__vlite_input(k->file, i);
     bool last;
-    const bool coded = dt__vlite_is_coded(t);
-    const bool real = (t->type == DT__VLITE_F32 || coded) && x->dtype == DT_F32;
+    const bool real = (t->type == DT__VLITE_F32 || dt__vlite_is_coded(t)) && x->dtype == DT_F32;
     if (!real && !(t->type == DT__VLITE_I32 && x->dtype == DT_I32)) {
         return dt_fail(k->ctx, DT_ERR_FORMAT, "%s: input %d has another type than the model's",
                        k->path, i);
@@ -91,11 +65,8 @@ static dt_status give(comparison *k, int i, const dt_tensor *x, int64_t example)
     const int64_t n = x->count / x->dims[0];
     const char *from = (const char *)dt_data(x) + (size_t)(example * n) * 4;
     const float *floats = (const float *)(const void *)from;
-    if (last && real) {
-        move(k, k->moved, floats, x, false);
-        floats = k->moved;
-    }
-    return coded ? give_codes(k, i, t, floats) : dt__vlite_give(k->file, i, floats);
+    if (last && real) floats = move(k, floats, x, false);
+    return real ? dt__vlite_give_floats(k->file, i, floats) : dt__vlite_give(k->file, i, floats);
 }
 
 static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t example,
@@ -110,13 +81,8 @@ static dt_status compare(comparison *k, int i, const dt_tensor *y, int64_t examp
     }
     DT__TRY(find_layout(k, y, t, dt__vlite_inputs(k->file) + i, &last));
     float *value = k->moved + k->room / 2;
-    for (int64_t j = 0; j < all; j++) {
-        value[j] = t->f != NULL ? t->f[j] : (float)(t->q[j] - t->zero[0]) * t->scale[0];
-    }
-    if (last) {
-        move(k, k->moved, value, y, true);
-        value = k->moved;
-    }
+    for (int64_t j = 0; j < all; j++) value[j] = dt__vlite_float(t, j);
+    if (last) value = move(k, value, y, true);
     dt__add_difference(value, (const float *)dt_data(y) + example * n, all, d, largest);
     return DT_OK;
 }

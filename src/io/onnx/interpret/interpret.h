@@ -67,6 +67,7 @@ typedef struct dt__verify_limits {
     double work;      /* elements written, and products of sums */
     int open;         /* DT__VERIFY_OPEN_... */
     int64_t elements; /* of a result; 0: any number */
+    bool lite;        /* steps are told as those of TFLite, and the caller tells of whole nodes */
 } dt__verify_limits;
 
 typedef struct dt__verify dt__verify;
@@ -76,6 +77,9 @@ typedef struct dt__verify dt__verify;
  * a type); NOMEM. */
 dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits *limits,
                           dt__verify **out);
+/* The same of a graph in memory, which is lent, and of version 21; `path` is for messages. */
+dt_status dt__verify_open_graph(dt_ctx *ctx, const char *path, const DtOnnx__Graph *graph,
+                                const dt__verify_limits *limits, dt__verify **out);
 void dt__verify_close(dt__verify *v);
 
 /* Inputs and outputs of the graph in its order; names and declared types. */
@@ -91,6 +95,8 @@ bool dt__verify_input_dims(const dt__verify *v, int64_t i, int64_t batch, dt__ve
 /* Runs the graph. Inputs are copied. Errors: SHAPE, DTYPE (inputs that the graph does not have or
  * declares otherwise); FORMAT (a node that does not fit its inputs, with its name); NOMEM. */
 dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in);
+/* Steps of work of the last run. */
+double dt__verify_worked(const dt__verify *v);
 /* Output i of the last run, lent until the next one. */
 const dt__verify_value *dt__verify_output(const dt__verify *v, int64_t i);
 
@@ -168,6 +174,8 @@ dt_status dt__verify_make_like(dt__verify_call *c, int64_t i, const dt__verify_v
 dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims);
 /* Counts a * b * d steps of work; refused above the limit. */
 dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d);
+/* So much of that is done: what listeners of the context are told while a node runs. */
+void dt__verify_did(const dt__verify_call *c, double steps);
 /* Memory until the node is done: count * size bytes. */
 dt_status dt__verify_scratch(dt__verify_call *c, int64_t count, size_t size, void **out);
 

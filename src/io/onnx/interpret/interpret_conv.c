@@ -7,7 +7,7 @@
 #include "io/onnx/interpret/interpret_window.h"
 
 typedef struct conv {
-    dt_ctx *ctx;
+    const dt__verify_call *c;
     dt__verify_window w;
     int64_t out_channels, group;
     int64_t in_each, out_each; /* channels of a group */
@@ -48,7 +48,7 @@ static dt_status read_conv(dt__verify_call *c, bool transposed, conv *v)
 /* Memory for one example and the kernel; `planes` of the result. */
 static dt_status conv_room(dt__verify_call *c, conv *v, const dt__verify_value *y, int64_t planes)
 {
-    v->ctx = dt__verify_ctx(c);
+    v->c = c;
     DT__TRY(dt__verify_work(c, (double)y->count * (double)v->in_each, (double)taps(v), 1));
     DT__TRY(dt__verify_scratch(c, v->w.channels * pixels(v), sizeof *v->x, (void **)&v->x));
     DT__TRY(dt__verify_scratch(c, c->in[1]->count, sizeof *v->x, (void **)&v->kernel));
@@ -99,7 +99,7 @@ static void convolve(const conv *v, int64_t m)
         for (int64_t t = 0; t < n; t++) {
             add_tap(v, x, kernel[t], t / v->w.kernel[1], t % v->w.kernel[1], v->y);
         }
-        dt__did_part(v->ctx, DT__INTERPRET, (double)(n * results(v)));
+        dt__verify_did(v->c, (double)(n * results(v)));
     }
 }
 
@@ -203,7 +203,7 @@ static dt_status transposed_convolution(dt__verify_call *c)
                 spread_tap(&v, v.x + from * pixels(&v), v.kernel[k * n + t], t,
                            v.y + to * results(&v));
             }
-            dt__did_part(v.ctx, DT__INTERPRET, (double)(n * pixels(&v)));
+            dt__verify_did(v.c, (double)(n * pixels(&v)));
         }
         for (int64_t o = 0; bias != NULL && o < size; o++) {
             v.y[o] += dt__verify_real_at(bias, o / results(&v));

@@ -7,7 +7,7 @@
 
 /* Matrices of a batch: element (row, column) of matrix b is at start + row * rows + column. */
 typedef struct product {
-    dt_ctx *ctx;
+    const dt__verify_call *c;
     int64_t m, k, n;
     int64_t row[2], column[2]; /* distances in a [m, k] and b [k, n] */
     double *b;                 /* one matrix b as doubles, [k, n] */
@@ -18,7 +18,7 @@ typedef struct product {
 static dt_status product_room(dt__verify_call *c, product *p)
 {
     int64_t size;
-    p->ctx = dt__verify_ctx(c);
+    p->c = c;
     if (__builtin_mul_overflow(p->k, p->n, &size)) size = -1;
     DT__TRY(dt__verify_scratch(c, size, sizeof(double), (void **)&p->b));
     DT__TRY(dt__verify_scratch(c, p->n, sizeof(double), (void **)&p->sum));
@@ -29,7 +29,7 @@ static void load_b(const product *p, const dt__verify_value *b, int64_t start)
 {
     for (int64_t k = 0; k < p->k; k++) {
         dt__verify_load_real(b, start + k * p->row[1], p->column[1], p->n, p->b + k * p->n);
-        dt__did_part(p->ctx, DT__INTERPRET, (double)p->n);
+        dt__verify_did(p->c, (double)p->n);
     }
 }
 
@@ -40,7 +40,7 @@ static void multiply_row(const product *p)
     for (int64_t k = 0; k < p->k; k++) {
         const double a = p->a[k], *b = p->b + k * p->n;
         for (int64_t j = 0; j < p->n; j++) p->sum[j] += a * b[j];
-        dt__did_part(p->ctx, DT__INTERPRET, (double)p->n);
+        dt__verify_did(p->c, (double)p->n);
     }
 }
 

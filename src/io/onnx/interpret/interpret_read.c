@@ -211,9 +211,9 @@ static dt_status link(dt__verify *v)
     return DT_OK;
 }
 
-static dt_status check_file(dt__verify *v)
+static dt_status check_opset(dt_ctx *ctx, const dt__onnx_file *file)
 {
-    const DtOnnx__Model *m = v->file.model;
+    const DtOnnx__Model *m = file->model;
     for (size_t i = 0; i < m->n_opset_import; i++) {
         const char *domain = m->opset_import[i]->domain;
         const bool plain = *domain == 0 || strcmp(domain, "ai.onnx") == 0;
@@ -223,29 +223,35 @@ static dt_status check_file(dt__verify *v)
             continue;
         }
         return dt_fail(
-            v->ctx, DT_ERR_UNSUPPORTED,
+            ctx, DT_ERR_UNSUPPORTED,
             "%s: has version %lld of the operators of %s (opset_import), and files as detent "
             "exports them are run, with version %d of ai.onnx and 1 of com.microsoft; "
             "detent import makes a model of others",
-            v->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
+            file->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
     }
     return DT_OK;
 }
 
-static dt_status read_graph(dt__verify *v, const char *path)
+static dt_status read_graph(dt__verify *v, const DtOnnx__Graph *graph, const char *path)
 {
-    DT__TRY(dt__onnx_open(v->ctx, path, &v->file));
-    v->path = dt__copy_string(v->ctx, v->file.path);
+    v->path = dt__copy_string(v->ctx, path);
     if (v->path == NULL) return DT_ERR_NOMEM;
-    v->graph = v->file.model->graph;
-    DT__TRY(check_file(v));
+    v->graph = graph;
     DT__TRY(dt__verify_list_slots(v));
     DT__TRY(decode_initializers(v));
     return link(v);
 }
 
-dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits *limits,
-                          dt__verify **out)
+static dt_status read_file(dt__verify *v, const char *path)
+{
+    DT__TRY(dt__onnx_open(v->ctx, path, &v->file));
+    DT__TRY(check_opset(v->ctx, &v->file));
+    return read_graph(v, v->file.model->graph, v->file.path);
+}
+
+/* graph NULL: that of the file. */
+static dt_status open(dt_ctx *ctx, const char *path, const DtOnnx__Graph *graph,
+                      const dt__verify_limits *limits, dt__verify **out)
 {
     *out = NULL;
     dt__verify *v = dt__alloc_zero(ctx, sizeof *v);
@@ -255,10 +261,22 @@ dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits
     if (limits != NULL) v->limits = *limits;
     if (v->limits.bytes == 0) v->limits.bytes = DEFAULT_BYTES;
     if (!(v->limits.work > 0)) v->limits.work = DEFAULT_WORK;
-    const dt_status s = read_graph(v, path);
+    const dt_status s = graph != NULL ? read_graph(v, graph, path) : read_file(v, path);
     if (s == DT_OK) *out = v;
     else dt__verify_close(v);
     return s;
+}
+
+dt_status dt__verify_open(dt_ctx *ctx, const char *path, const dt__verify_limits *limits,
+                          dt__verify **out)
+{
+    return open(ctx, path, NULL, limits, out);
+}
+
+dt_status dt__verify_open_graph(dt_ctx *ctx, const char *path, const DtOnnx__Graph *graph,
+                                const dt__verify_limits *limits, dt__verify **out)
+{
+    return open(ctx, path, graph, limits, out);
 }
 
 void dt__verify_close(dt__verify *v)

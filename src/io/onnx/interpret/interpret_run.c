@@ -58,6 +58,11 @@ dt_status dt__verify_work(const dt__verify_call *c, double a, double b, double d
                                    c->v->limits.work);
 }
 
+void dt__verify_did(const dt__verify_call *c, double steps)
+{
+    dt__did_part(c->v->ctx, c->v->limits.lite ? DT__INTERPRET_LITE : DT__INTERPRET, steps);
+}
+
 dt_ctx *dt__verify_ctx(const dt__verify_call *c) { return c->v->ctx; }
 
 int dt__verify_open_casts(const dt__verify_call *c) { return c->v->limits.open; }
@@ -310,7 +315,8 @@ dt_status dt__verify_run(dt__verify *v, const dt__verify_named *in, int64_t n_in
         const double before = v->work;
         DT__TRY(run_node(v, &v->node[i]));
         forget(v, &v->node[i], i);
-        if (v->around == NULL) dt__did_work(v->ctx, DT__INTERPRET, v->work - before);
+        if (v->around == NULL && !v->limits.lite)
+            dt__did_work(v->ctx, DT__INTERPRET, v->work - before);
     }
     for (int64_t i = 0; i < dt__verify_outputs(v); i++) {
         DT__TRY(check_declared(v, v->graph->output[i], dt__verify_output(v, i), &s));
@@ -331,6 +337,8 @@ dt_status dt__verify_run_body(const dt__verify_call *c, const dt__verify_named *
     if (status != DT_OK) return status;
     return dt__verify_work(c, 1, 1, 1);
 }
+
+double dt__verify_worked(const dt__verify *v) { return v->work; }
 
 int64_t dt__verify_inputs(const dt__verify *v) { return v->n_inputs; }
 

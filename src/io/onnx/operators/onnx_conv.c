@@ -12,13 +12,7 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *
     (*out)->codes = dt__onnx_in(g, 1)->codes;
     o->has_bias = true;
     o->bias = dt__onnx_in(g, 2) != NULL;
-    for (int i = 0; i < w->axes; i++) {
-        o->kernel[i] = w->kernel[i];
-        o->stride[i] = w->stride[i];
-        o->dilation[i] = w->dilation[i];
-        o->padding[i] = dt__min_i64(w->before[i], w->after[i]);
-        o->output_padding[i] = w->output_padding[i];
-    }
+    dt__onnx_conv_window(o, w);
     DT__TRY(dt__onnx_weigh(g, *out, "weight", dt__onnx_in(g, 1)));
     return o->bias ? dt__onnx_weigh(g, *out, "bias", dt__onnx_in(g, 2)) : DT_OK;
 }

@@ -62,12 +62,7 @@ static dt_status add_pool(dt__onnx *g, const char *const kind[2], const dt__onnx
     dt_pool_options *o = &((dt_pool_layer *)l->options)->pool;
     o->ceil_mode = ceil_mode;
     o->count_include_pad = counted;
-    for (int i = 0; i < w->axes; i++) {
-        o->kernel[i] = w->kernel[i];
-        o->stride[i] = w->stride[i];
-        o->padding[i] = w->before[i];
-        o->dilation[i] = w->dilation[i];
-    }
+    dt__onnx_pool_window(o, w);
     dt__onnx_read_from(l, *x);
     *x = l;
     return dt__onnx_add(g, l);

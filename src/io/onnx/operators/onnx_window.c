@@ -17,8 +17,7 @@ dt_status dt__onnx_window_list(dt__onnx *g, const char *name, int axes, int64_t 
     return DT_OK;
 }
 
-/* Padding that auto_pad asks for: as many windows as strides fit into x. */
-static void pad_same(dt__onnx_window *w, const dt_shape *x, bool upper)
+void dt__onnx_pad_same(dt__onnx_window *w, const dt_shape *x, bool upper)
 {
     for (int i = 0; i < w->axes; i++) {
         const int64_t n = x->dims[1 + i], windows = dt__ceil_div(n, w->stride[i]);
@@ -51,7 +50,7 @@ dt_status dt__onnx_read_window(dt__onnx *g, const dt_shape *x, dt__onnx_window *
     if (pads.n != 0 && !dt__onnx_says(g, "auto_pad", "NOTSET", "NOTSET")) {
         return dt__onnx_refuse(g, "it has pads and auto_pad; expected one of them");
     }
-    if (upper || lower) pad_same(w, x, upper);
+    if (upper || lower) dt__onnx_pad_same(w, x, upper);
     return DT_OK;
 }
 
@@ -103,4 +102,25 @@ bool dt__onnx_is_even(const dt__onnx_window *w)
         if (w->before[i] != w->after[i]) return false;
     }
     return true;
+}
+
+void dt__onnx_conv_window(dt_conv_item *o, const dt__onnx_window *w)
+{
+    for (int i = 0; i < w->axes; i++) {
+        o->kernel[i] = w->kernel[i];
+        o->stride[i] = w->stride[i];
+        o->dilation[i] = w->dilation[i];
+        o->padding[i] = dt__min_i64(w->before[i], w->after[i]);
+        o->output_padding[i] = w->output_padding[i];
+    }
+}
+
+void dt__onnx_pool_window(dt_pool_options *o, const dt__onnx_window *w)
+{
+    for (int i = 0; i < w->axes; i++) {
+        o->kernel[i] = w->kernel[i];
+        o->stride[i] = w->stride[i];
+        o->padding[i] = w->before[i];
+        o->dilation[i] = w->dilation[i];
+    }
 }

@@ -18,6 +18,8 @@ dt_status dt__onnx_window_list(dt__onnx *g, const char *name, int axes, int64_t 
                                int64_t *out);
 /* Reads the attributes of a node whose axes and kernel are known, for an input [channels, ...]. */
 dt_status dt__onnx_read_window(dt__onnx *g, const dt_shape *x, dt__onnx_window *w);
+/* Padding SAME, for as many windows as strides fit into x; the odd one behind x, if `upper`. */
+void dt__onnx_pad_same(dt__onnx_window *w, const dt_shape *x, bool upper);
 /* How many windows lie along axis i of an input; below 1: none. */
 int64_t dt__onnx_windows(const dt__onnx *g, const dt_shape *x, const dt__onnx_window *w, int i);
 /* Refuses a result whose extents are not those. */
@@ -27,5 +29,8 @@ dt_status dt__onnx_check_extents(dt__onnx *g, const dt_shape *x, const dt__onnx_
  * padding then. */
 dt_status dt__onnx_pad_before(dt__onnx *g, dt__onnx_window *w, double value, dt__onnx_layer **x);
 bool dt__onnx_is_even(const dt__onnx_window *w);
+/* Gives a layer the window; a convolution the padding that is on both sides, a pool that before. */
+void dt__onnx_conv_window(dt_conv_item *o, const dt__onnx_window *w);
+void dt__onnx_pool_window(dt_pool_options *o, const dt__onnx_window *w);
 
 #endif
