@@ -66,6 +66,7 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     case DT_SCHEME_MXFP4:
     case DT_SCHEME_MXFP4_UP:
     case DT_SCHEME_MXFP6: *scale = power_of(q->scheme, most); break;
+    case DT_SCHEME_NVFP4: *scale = most; break; /* until all blocks are known */
     case DT_SCHEME_TERNARY:
     case DT_SCHEME_BINARY: *scale = e; break;
     case DT_SCHEME_NARROW: *scale = most > 0 ? most / qmax : 1; break;
@@ -78,6 +79,33 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     }
     if (q->scheme == DT_SCHEME_DEVICE && hi > lo) {
         *zero = (int8_t)(fmin(round(-(double)lo / step), (double)(qmax - qmin)) + (double)qmin);
+    }
+}
+
+/* The nearest of E4M3's values, which are tried one by one. */
+static double e4m3_of(double x)
+{
+    double best = 0;
+    bool even = true; /* the mantissa of best */
+    for (int code = 1; code <= 0x7e; code++) {
+        const int e = code >> 3, m = code & 7;
+        const double v = e == 0 ? ldexp(m, -9) : ldexp(8 + m, e - 10);
+        if (fabs(x - v) > fabs(x - best) || (fabs(x - v) == fabs(x - best) && even)) break;
+        best = v;
+        even = m % 2 == 0;
+    }
+    return best;
+}
+
+/* The scales of nvfp4, from the largest magnitude of the layer and of each block. */
+static void settle(run *u)
+{
+    float most = FLT_MIN;
+    for (int64_t i = 0; i < u->l->groups * u->R * u->K; i++) most = fmaxf(most, fabsf(u->l->w[i]));
+    const float global = fminf(2688 * (1 / most), ldexpf(1, 116));
+    for (int64_t i = 0; i < u->R * u->scales; i++) {
+        const double e = e4m3_of((double)(global * (u->scale[i] / 6)));
+        u->scale[i] = (e == 0 ? 0.125f : (float)e) / global / 2;
     }
 }
 
@@ -144,6 +172,7 @@ static void take_groups(run *u)
     for (int64_t i = 0; i < u->R * u->K; i++) v[i] = (double)u->w[i];
     for (int64_t i = 0; i < u->R * u->scales; i++)
         observe_group(u, i / u->scales, i % u->scales, v);
+    if (u->quant->scheme == DT_SCHEME_NVFP4) settle(u);
     free(v);
 }
 
@@ -329,7 +358,8 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
         low = fmax(low, least);
         high = fmin(high, most);
     }
-    const float t = (float)x * u->inverse[group];
+    const bool divides = u->quant->scheme == DT_SCHEME_NVFP4;
+    const float t = divides ? (float)x / u->scale[group] : (float)x * u->inverse[group];
     double q = u->quant->scheme == DT_SCHEME_Q4_0 ? floor((double)(t + 8.5f)) - 8 : rint((double)t);
     q = clip(q, low, high);
     u->margin[at] = distance((double)t, low, high);

@@ -41,7 +41,8 @@ static void round_column(const dt__row_block *s, const ends *e, const double *v,
     const dt__levels *levels = s->m->grid.levels;
     const float least = (float)s->m->grid.qmin, offset = 0.5f - least;
     for (int64_t r = 0; r < s->rows; r++) {
-        float x = (float)v[r] * s->inverse[r];
+        const bool divides = levels != NULL && levels->divides;
+        float x = divides ? (float)v[r] / s->scale[r] : (float)v[r] * s->inverse[r];
         x = x > e->low[r] ? x : e->low[r];
         x = x < e->high[r] ? x : e->high[r];
         q[r] = (x + ROUNDER) - ROUNDER;

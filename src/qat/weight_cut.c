@@ -31,10 +31,11 @@ dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weig
     }
     const int rank = dt__matrix_dims(w, dims);
     DT__TRY(dt__cut_of(ctx, quant, rank, dims, out));
+    out->experts = experts;
     if (experts == 0 || !out->whole) return DT_OK;
     const int64_t columns = out->rows / experts * out->columns;
     const int64_t group = dt__max_i64(1, columns);
-    *out = (dt__cut){ experts, columns, group, dt__ceil_div(columns, group), false };
+    *out = (dt__cut){ experts, columns, group, dt__ceil_div(columns, group), false, experts };
     return DT_OK;
 }
 

@@ -95,17 +95,19 @@ void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const 
 }
 
 typedef struct block {
-    float inverse, low, high; /* low and high are qmin - zp and qmax - zp */
-    int to_code;              /* zp and the bias */
-    float offset;             /* 0: rne */
+    float scale, inverse, low, high; /* low and high are qmin - zp and qmax - zp */
+    int to_code;                     /* zp and the bias */
+    float offset;                    /* 0: rne */
 } block;
 
 static block block_of(const dt__code_row *r, int64_t group)
 {
     const int zero = r->zero == NULL ? 0 : r->zero[group];
     const float s = r->scale[group];
-    block b = { s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero),
-                zero + r->bias, 0 };
+    block b = {
+        s, s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero), zero + r->bias,
+        0
+    };
     if (r->inverse != NULL) b.inverse = r->inverse[group];
     if (r->half_up) b.offset = 0.5f - (float)r->qmin;
     return b;
@@ -141,6 +143,13 @@ static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *c
 
 #define SPAN 256
 
+/* Values in units of the scale. */
+static void in_scales(const dt__levels *l, const block *b, int64_t n, const float *x, float *v)
+{
+    for (int64_t k = 0; k < n && !l->divides; k++) v[k] = x[k] * b->inverse;
+    for (int64_t k = 0; k < n && l->divides; k++) v[k] = x[k] / b->scale;
+}
+
 /* Codes among the levels: edge by edge, so that every loop is one of vectors. */
 static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
                              int8_t *codes)
@@ -150,10 +159,8 @@ static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, con
         const int64_t count = dt__min_i64(SPAN, n - start);
         float v[SPAN];
         int32_t q[SPAN], outside = 0;
-        for (int64_t k = 0; k < count; k++) {
-            v[k] = x[start + k] * b->inverse;
-            q[k] = l->code[0] + b->to_code;
-        }
+        in_scales(l, b, count, x + start, v);
+        for (int64_t k = 0; k < count; k++) q[k] = l->code[0] + b->to_code;
         for (int i = 1; i < l->n; i++) {
             const float edge = l->edge[i];
             const int32_t step = l->code[i] - l->code[i - 1];
@@ -172,7 +179,8 @@ static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, con
 static bool is_inside(const dt__code_row *r, const block *b, float x)
 {
     if (r->levels != NULL) {
-        const float v = x * b->inverse;
+        float v;
+        in_scales(r->levels, b, 1, &x, &v);
         return v > r->levels->edge[0] && !(v > r->levels->edge[r->levels->n]);
     }
     const float q = rounded(b, x);

@@ -21,12 +21,14 @@ typedef struct dt__blocks {
 
 #define DT__MAX_LEVELS 64
 
-/* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse has the
- * code of the last edge that it is above; at most edge[0], or above edge[n], it is clipped. */
+/* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse, or
+ * with `divides` v = x / scale, has the code of the last edge that it is above; at most edge[0], or
+ * above edge[n], it is clipped. */
 typedef struct dt__levels {
     int n;
     int8_t code[DT__MAX_LEVELS];
     float edge[DT__MAX_LEVELS + 1];
+    bool divides;
 } dt__levels;
 
 /* The parts of a scheme that kernels use. */

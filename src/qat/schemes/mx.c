@@ -22,9 +22,4 @@ void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
     }
 }
 
-const dt__levels dt__mx_fp4 = { 15,
-                                { -12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12 },
-                                { -14, -0x1.400002p3f, -7, -0x1.400002p2f, -0x1.cp1f,
-                                  -0x1.400002p1f, -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,
-                                  0x1.7ffffep0f, 0x1.4p1f, 0x1.bffffep1f, 5, 0x1.bffffep2f, 10,
-                                  0x1.bffffep3f } };
+const dt__levels dt__mx_fp4 = { DT__FP4_LEVELS };

@@ -97,8 +97,9 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_
     const bool grouped = q->granularity == DT_PER_GROUP;
     const int64_t row = dt__max_i64(columns, 1);
     const int64_t group = grouped ? dt__min_i64(q->group_size, row) : row;
-    *out = (dt__cut){ rows, columns, group, dt__ceil_div(columns, group),
-                      q->granularity == DT_PER_TENSOR };
+    *out = (dt__cut){
+        rows, columns, group, dt__ceil_div(columns, group), q->granularity == DT_PER_TENSOR, 0
+    };
     return DT_OK;
 }
 

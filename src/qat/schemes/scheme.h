@@ -55,6 +55,9 @@ typedef struct dt__scheme {
      * limits (to the upper one only with f16) and rounds to nearest. A scheme that does not allow
      * every number of the dtype has its own: powers of two cannot end at f16's 65504. */
     void (*round_scales)(const dt__scale_limits *limits, const dt__blocks *b);
+    /* Makes the scales of a tensor's blocks from those that `scale` gave each block alone; then
+     * neither limits nor a dtype other than f32 apply. NULL: they are the same. */
+    void (*settle)(int64_t n, float *scale);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
@@ -129,6 +132,7 @@ typedef struct dt__cut {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (the row's last may be shorter), groups of a row */
     bool whole;            /* one block, one scale for the tensor; then group = columns */
+    int64_t experts;       /* tensors of their own, of as many rows each; 0: one */
 } dt__cut;
 
 /* Rows are the first dimension and columns the rest (tensor, channel, sample; group of a weight),
@@ -176,7 +180,7 @@ bool dt__can_clip(const dt_quant_spec *q);
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name);
 
-/* Whether panels can be made in one pass: no scale of the whole tensor, no zero points. */
+/* Whether panels can be made in one pass: no scale depends on the whole tensor, no zero points. */
 bool dt__one_pass(const dt_quant_spec *q);
 
 /* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask,

@@ -30,7 +30,8 @@ static const dt__levels levels = {
       0x1.5p3f,  0x1.6ffffep3f,   0x1.9p3f,  0x1.affffep3f,  0x1.dp3f,  0x1.effffep3f,
       17,        0x1.2ffffep4f,   21,        0x1.6ffffep4f,  25,        0x1.affffep4f,
       29,        0x1.effffep4f,   34,        0x1.2ffffep5f,  42,        0x1.6ffffep5f,
-      50,        0x1.affffep5f,   58,        0x1.effffep5f }
+      50,        0x1.affffep5f,   58,        0x1.effffep5f },
+    false
 };
 
 static const dt__scheme_case cases[] = {
