@@ -58,7 +58,8 @@ static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q
 static bool same_kind(const dt__hf_quant *a, const dt__hf_quant *b)
 {
     return a->weight.bits == b->weight.bits && a->group == b->group && a->whole == b->whole &&
-           a->has_input == b->has_input && dt__has_zero(&a->weight) == dt__has_zero(&b->weight);
+           a->has_input == b->has_input && dt__has_zero(&a->weight) == dt__has_zero(&b->weight) &&
+           dt__levels_of(&a->weight) == dt__levels_of(&b->weight);
 }
 
 static dt_status add_quantized(collecting *c, const char *path, dt_module *m, const dt_tensor *x)

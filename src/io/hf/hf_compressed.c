@@ -5,20 +5,30 @@
  *     NAME.weight_zero_point  I8 [out, groups], or packed I32 down the rows: [words, groups]
  *     NAME.weight_shape   I64 [2]; needed where packed
  *
+ * and of floats in blocks (nvfp4-pack-quantized, mxfp4-pack-quantized)
+ *
+ *     NAME.weight_packed  U8 [out, in / 2], codes of E2M1, the first in the low half
+ *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
+ *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
+ *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
 #include "core/block_list.h"
 #include "core/text/ending.h"
 #include "core/text/half.h"
+#include "core/text/small_float.h"
 #include "io/model/code_rows.h"
 #include "io/hf/hf_compressed.h"
+#include "qat/schemes/scheme.h"
 
+#include <float.h>
+#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const parts[] = { ".weight_packed", ".weight_scale", ".weight_zero_point",
-                                     ".weight_shape", ".weight_g_idx" };
+static const char *const parts[] = { ".weight_packed",       ".weight_scale", ".weight_zero_point",
+                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx" };
 
 /* A layer that is being read. */
 typedef struct layer {
@@ -26,8 +36,9 @@ typedef struct layer {
     const dt_file *part;
     const dt__hf_group *group;
     const char *path; /* of the module, kept */
-    const dt_file_entry *codes, *scale, *zero, *shape;
+    const dt_file_entry *codes, *scale, *zero, *shape, *global;
     int64_t rows, columns, groups;
+    int real; /* the scheme of floats in blocks, or -1 */
     dt__module_quant quant;
     bool packed, packed_zero;
 } layer;
@@ -150,6 +161,11 @@ static dt_status read_shape(layer *l)
     l->rows = l->codes->dims[0];
     l->columns = l->codes->dims[1];
     if (!l->packed) return DT_OK;
+    if (l->real >= 0) {
+        if (l->columns > INT64_MAX / 64) return refuse(l, "too many columns");
+        l->columns *= 2;
+        return DT_OK;
+    }
     const dt_file_entry *e = l->shape;
     if (e == NULL || e->count != 2 || strcmp(e->dtype, "I64") != 0) {
         return refuse(l, "weight_shape must be there, I64 [2]");
@@ -166,16 +182,63 @@ static dt_status read_shape(layer *l)
     return DT_OK;
 }
 
+static float scale_at(const layer *l, int64_t i)
+{
+    const dt_file_entry *e = l->scale;
+    const unsigned char *from = e->data;
+    uint16_t half;
+    float x;
+    if (l->real == DT_SCHEME_MXFP4) return from[i] == 255 ? NAN : ldexpf(1, from[i] - 128);
+    if (l->real == DT_SCHEME_NVFP4) {
+        memcpy(&x, l->global->data, sizeof x);
+        return dt__small_value(&dt__e4m3, from[i]) / x / 2;
+    }
+    if (e->count == 1) i = 0;
+    if (strcmp(e->dtype, "F32") == 0) {
+        memcpy(&x, from + i * 4, sizeof x);
+        return x;
+    }
+    memcpy(&half, from + i * 2, sizeof half);
+    return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
+}
+
+/* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
+ * scale has no effect. */
+static dt_status check_block_scales(const layer *l)
+{
+    const bool has_global = l->real == DT_SCHEME_NVFP4;
+    const dt_file_entry *e = l->global;
+    if (has_global && (e == NULL || e->count != 1 || strcmp(e->dtype, "F32") != 0)) {
+        return refuse(l, "weight_global_scale must be there, F32 [1]");
+    }
+    for (int64_t i = 0; i < l->rows * l->groups; i++) {
+        const float s = scale_at(l, i);
+        const unsigned char *code =
+            (const unsigned char *)l->codes->data + i * l->group->weight.group / 2;
+        bool zeros = true;
+        for (int64_t k = 0; k < l->group->weight.group / 2; k++) zeros &= (code[k] & 0x77) == 0;
+        if (s >= 0x1p-126f && 12 * s <= FLT_MAX) continue;
+        if (s >= 0 && s < 1 && zeros) continue;
+        return refuse(l, "row %lld, group %lld: scale %g; it must be from 2^-125 to 2^125",
+                      (long long)(i / l->groups), (long long)(i % l->groups), 2 * (double)s);
+    }
+    return DT_OK;
+}
+
 static dt_status check_scale(const layer *l)
 {
     const dt_file_entry *e = l->scale;
     const bool of_tensor = strcmp(l->group->weight.strategy, "tensor") == 0;
-    if (e == NULL || dt__hf_dtype(e->dtype) == NULL) {
+    const char *dtype = l->real == DT_SCHEME_NVFP4 ? "F8_E4M3" : "U8";
+    if (l->real >= 0 && (e == NULL || strcmp(e->dtype, dtype) != 0)) {
+        return refuse(l, "weight_scale must be there, in %s", dtype);
+    }
+    if (l->real < 0 && (e == NULL || dt__hf_dtype(e->dtype) == NULL)) {
         return refuse(l, "weight_scale must be there, in F32, F16 or BF16");
     }
     if (of_tensor && e->count == 1) return DT_OK;
     if (!of_tensor && e->count == l->rows * l->groups && e->rank >= 1 && e->dims[0] == l->rows) {
-        return DT_OK;
+        return l->real >= 0 ? check_block_scales(l) : DT_OK;
     }
     return refuse(l, "weight_scale has %lld values; expected %lld rows of %lld groups",
                   (long long)e->count, (long long)l->rows, (long long)l->groups);
@@ -233,6 +296,11 @@ static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
 {
     const int64_t bits = l->group->weight.bits;
     const unsigned char *data = l->codes->data;
+    if (l->real >= 0) {
+        const int64_t at = row * l->columns + column;
+        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
+        return DT_OK;
+    }
     if (l->packed) {
         *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
         return DT_OK;
@@ -248,31 +316,18 @@ static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes
 {
     const int bits = dt__storage_bits(l->group->weight.bits);
     const int per_byte = 8 / bits;
+    const dt__levels *levels = dt__levels_of(&l->quant.weight.scheme);
     memset(to, 0, (size_t)(l->rows * row_bytes));
     for (int64_t r = 0; r < l->rows; r++) {
         for (int64_t k = 0; k < l->columns; k++) {
             int code;
             DT__TRY(code_of(l, r, k, &code));
+            if (levels != NULL) code = dt__edges_below(levels, (float)code) - 1; /* its place */
             to[r * row_bytes + k / per_byte] |=
                 (unsigned char)(((unsigned)code & (0xFFU >> (8 - bits))) << (k % per_byte * bits));
         }
     }
     return DT_OK;
-}
-
-static float scale_at(const layer *l, int64_t i)
-{
-    const dt_file_entry *e = l->scale;
-    const unsigned char *from = e->data;
-    uint16_t half;
-    float x;
-    if (e->count == 1) i = 0;
-    if (strcmp(e->dtype, "F32") == 0) {
-        memcpy(&x, from + i * 4, sizeof x);
-        return x;
-    }
-    memcpy(&half, from + i * 2, sizeof half);
-    return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
 static int zero_at(const layer *l, int64_t row, int64_t group)
@@ -310,9 +365,10 @@ static void describe(layer *l)
                      : strcmp(w->strategy, "tensor") == 0 ? DT_PER_TENSOR
                                                           : DT_PER_CHANNEL;
     q->group_size = w->group;
-    q->scheme = !w->symmetric ? DT_SCHEME_ASYMMETRIC
-                : is_q4_0(l)  ? DT_SCHEME_Q4_0
-                              : DT_SCHEME_SYMMETRIC;
+    q->scheme = l->real >= 0    ? l->real
+                : !w->symmetric ? DT_SCHEME_ASYMMETRIC
+                : is_q4_0(l)    ? DT_SCHEME_Q4_0
+                                : DT_SCHEME_SYMMETRIC;
     q->scale_dtype = q->scheme == DT_SCHEME_Q4_0 ? DT_SCALE_F16 : DT_SCALE_F32;
     l->quant.path = l->path;
     l->quant.has_weight = true;
@@ -352,7 +408,7 @@ static dt_status add_scales(layer *l)
     const bool half = l->quant.weight.scheme.scale_dtype == DT_SCALE_F16;
     DT__TRY(add_part(l, ".weight.scale", half ? "F16" : "F32", l->groups, &data));
     for (int64_t i = 0; i < l->rows * l->groups; i++) {
-        const float x = scale_at(l, i);
+        const float x = l->real >= 0 ? fmaxf(scale_at(l, i), 0x1p-126f) : scale_at(l, i);
         const uint16_t h = dt__f32_to_f16(x);
         if (half) memcpy((char *)data + i * 2, &h, sizeof h);
         else memcpy((char *)data + i * 4, &x, sizeof x);
@@ -412,17 +468,22 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     l->scale = find(l, ".weight_scale");
     l->zero = find(l, ".weight_zero_point");
     l->shape = find(l, ".weight_shape");
-    if (l->codes == NULL || strcmp(l->codes->dtype, l->packed ? "I32" : "I8") != 0) {
-        return refuse(l, "it has parts of integers; weight_packed in I32 or weight in I8 must be "
-                         "in the same file");
-    }
+    l->global = find(l, ".weight_global_scale");
     if (find(l, ".weight_g_idx") != NULL) {
         return dt_fail(l->folder->ctx, DT_ERR_UNSUPPORTED,
                        "%s: weight of '%.*s': ordered columns (weight_g_idx) are not supported",
                        l->part->path, 90, l->path);
     }
     DT__TRY(find_group(l, g));
-    return measure(l);
+    l->real = dt__hf_float_scheme(&l->group->weight);
+    const char *dtype = l->real >= 0 ? "U8" : l->packed ? "I32" : "I8";
+    if (l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0 && (l->packed || l->real < 0)) {
+        return measure(l);
+    }
+    return refuse(l, l->real >= 0
+                         ? "it has parts of codes; weight_packed in U8 must be in the same file"
+                         : "it has parts of integers; weight_packed in I32 or weight in I8 "
+                           "must be in the same file");
 }
 
 dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_file_entry *e,
