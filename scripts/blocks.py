@@ -108,6 +108,41 @@ def ggml():
         report("ternary", back + 0, got + 0, f"gguf, values through {kind.name}")
 
 
+def reference_mx8(w, kind, up):
+    """MXFP8 and MXFP6 (E3M2) as torchao computes them, of blocks of 32."""
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.constants import DTYPE_FP6_E3M2
+    from torchao.prototype.mx_formats.kernels import f6_e3m2_unpacked_to_f32
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+    mode = ScaleCalculationMode.RCEIL if up else ScaleCalculationMode.FLOOR
+    kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e3m2": DTYPE_FP6_E3M2}
+    scale, data = to_mx(torch.from_numpy(w), kinds[kind], 32, mode)
+    e = scale.view(torch.uint8).numpy().astype(np.int32).reshape(w.shape[0], -1)
+    value = f6_e3m2_unpacked_to_f32(data) if kind == "e3m2" else data.float()
+    return np.ldexp(value.reshape(w.shape).numpy(), np.repeat(e - 127, 32, axis=1))
+
+
+def reals(file, kind, columns):
+    """What docs/format.md says of codes that are floats: sign, exponent and mantissa."""
+    mantissa, bias = {"e4m3": (3, 7), "e5m2": (2, 15), "e3m2": (2, 3)}[kind]
+    code, scale = file["w.codes"].astype(np.int32), file["w.scale"]
+    e, m = (code & 127) >> mantissa, code & (1 << mantissa) - 1
+    size = np.ldexp(np.where(e > 0, m + (1 << mantissa), m), np.maximum(e, 1) - bias - mantissa)
+    value = np.where(code > 127, -size, size).astype(np.float32)
+    return value * np.repeat(scale, columns // scale.shape[1], axis=1)
+
+
+def mx8():
+    w = drawn()
+    w[4] = 0
+    for scheme, kind in (("mxfp8", "e4m3"), ("mxfp8_up", "e4m3"), ("mxfp8_e5m2", "e5m2"),
+                         ("mxfp6_e3m2", "e3m2")):
+        got = reals(quantized(w, {"scheme": scheme}), kind, 512)
+        report(scheme, reference_mx8(w, kind, scheme == "mxfp8_up") + 0, got + 0,
+               "torchao's to_mx")
+
+
 def reference_mx(w, up):
     """MXFP4 as torchao computes it (torchao.prototype.mx_formats), of blocks of 32."""
     import torch
@@ -320,6 +355,7 @@ if __name__ == "__main__":
     levels()
     ggml()
     mx()
+    mx8()
     nvfp4()
     models()
     folders()

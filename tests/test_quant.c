@@ -518,6 +518,13 @@ static double stored_error(const dt_quant_spec *q, double scale)
     return -dt__qmin(q) * (scale * relative + (dtype == DT_SCALE_F16 ? 0x1p-25 : 0));
 }
 
+/* Half of the step of a float's values at v. */
+static double half_step(const dt__small_float *f, double v)
+{
+    const int least = 1 - f->bias, exponent = v == 0 ? least : ilogb(v);
+    return ldexp(1, (exponent < least ? least : exponent) - f->mantissa - 1);
+}
+
 /* |x - dequantized| is at most half a step where nothing was clipped, and a step where something
  * was, and what q4_0 and q8_0 lose by storing a scale. Zero stays zero. */
 static void check_error(const dt_quant_spec *q, const float *x, const result *r)
@@ -528,7 +535,9 @@ static void check_error(const dt_quant_spec *q, const float *x, const result *r)
         const double slack = 1e-4 * scale + (stored ? stored_error(q, scale) : 0);
         const double rounding = q->scale_dtype == DT_SCALE_F32 ? 0 : ldexp(1, (int)q->bits - 9);
         const dt__levels *levels = dt__levels_of(q);
-        const double half = levels != NULL ? (levels->code[1] - levels->code[0]) / 2.0 : 0.5;
+        const double half = r->q.real != NULL ? half_step(r->q.real, (double)x[i] / scale)
+                            : levels != NULL  ? (levels->code[1] - levels->code[0]) / 2.0
+                                              : 0.5;
         const double step = (passes(r, i) ? half : 1 + rounding) * scale + slack;
         const bool floored = q->scale_dtype == DT_SCALE_F16 && 2 * scale > 65504; /* at its limit */
         if (scale == 0 || floored || (levels != NULL && !passes(r, i))) continue;
@@ -537,8 +546,19 @@ static void check_error(const dt_quant_spec *q, const float *x, const result *r)
         TEST_EACH(x[i] != 0 || r->image[i] == 0 || !dt__has_code_zero(q),
                   "%d: the image of 0 is %a", i, (double)r->image[i]);
         const int code = r->q.codes[i];
+        if (r->q.real != NULL) {
+            TEST_EACH(dt__small_has(r->q.real, (uint8_t)code), "%d: code %d", i, code);
+            continue;
+        }
         TEST_EACH(code >= dt__qmin(q) && code <= dt__qmax(q), "%d: code %d", i, code);
     }
+}
+
+/* What a code stands for, in scales. */
+static float level_of(const result *r, int i)
+{
+    const int8_t code = r->q.codes[i];
+    return r->q.real != NULL ? dt__small_value(r->q.real, (uint8_t)code) : (float)code;
 }
 
 /* Larger values of a block have larger codes, or equal ones. */
@@ -548,9 +568,9 @@ static void check_monotone(const float *x, const result *r)
         for (int j = i + 1; j < COUNT && j < i + 40; j++) {
             const int64_t block = block_of(&r->cut, i);
             if (block_of(&r->cut, j) != block || x[i] == x[j]) continue;
-            const int sign = (x[i] < x[j] ? 1 : -1) * (r->q.scale[block] < 0 ? -1 : 1);
-            TEST_EACH(sign * (r->q.codes[j] - r->q.codes[i]) >= 0, "%d and %d are out of order", i,
-                      j);
+            const float sign = (x[i] < x[j]) == (r->q.scale[block] < 0) ? -1 : 1;
+            TEST_EACH(sign * (level_of(r, j) - level_of(r, i)) >= 0, "%d and %d are out of order",
+                      i, j);
         }
     }
 }

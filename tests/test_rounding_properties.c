@@ -291,7 +291,10 @@ static int code_at(const trial *c, const dt_rounded *r, int64_t row, int64_t col
 
 static double image_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
 {
-    return code_at(c, r, row, column) * (double)r->scale[scale_at(c, r, row, column)];
+    const dt__small_float *real = dt__real_of(&c->q);
+    const int code = code_at(c, r, row, column);
+    const double q = real != NULL ? (double)dt__small_value(real, (uint8_t)code) : code;
+    return q * (double)r->scale[scale_at(c, r, row, column)];
 }
 
 static bool is_dead(const layer *l, int64_t row, int64_t column)

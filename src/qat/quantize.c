@@ -53,7 +53,8 @@ static dt__code_row code_row(const dt__cut *c, const dt__quantized *out, const p
                            .scale = out->scale + at,
                            .zero = out->zero == NULL ? NULL : out->zero + at,
                            .inverse = p->inverse,
-                           .bias = out->biased ? 128 : 0 };
+                           .bias = out->biased ? 128 : 0,
+                           .real = out->real };
 }
 
 static int64_t encode(const job *j, const part *p)
@@ -234,6 +235,7 @@ static dt_status report(dt_ctx *ctx, const job *j, const outcome *o, const char 
             (long long)(o->bad_block % groups));
     }
     j->out->clipped = o->clipped;
+    j->out->real = j->coding.levels == NULL ? NULL : j->coding.levels->real;
     return DT_OK;
 }
 

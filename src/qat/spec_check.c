@@ -209,7 +209,8 @@ static bool check_settled(const dt_quant_spec *q, dt__quant_fault *f)
                     "scheme %s has scales of f32, which are E4M3 times a scale of the tensor",
                     scheme->name);
     }
-    if ((scheme->settle == NULL && !scheme->in_groups) || q->range == DT_RANGE_DYNAMIC) return true;
+    const bool own = scheme->settle != NULL || scheme->in_groups || dt__real_of(q) != NULL;
+    if (!own || q->range == DT_RANGE_DYNAMIC) return true;
     return fail(f, KEYS("range", "scheme"), "scheme %s requires range dynamic", scheme->name);
 }
 

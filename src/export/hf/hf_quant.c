@@ -34,6 +34,7 @@ static const char *refused_weight(const collecting *c, const dt_quant_spec *q, c
     if (x->rank != 2 && !c->to->experts) {
         return "experts are one parameter in transformers, which torchao does not quantize";
     }
+    if (dt__real_of(q) != NULL) return "its codes are floats, which the format does not hold";
     if (x->rank != 2 && dt__has_zero(q)) {
         return "its experts have zero points, which transformers does not read (scheme: symmetric)";
     }

@@ -191,7 +191,8 @@ static float scale_at(const layer *l, int64_t i)
     if (l->real == DT_SCHEME_MXFP4) return from[i] == 255 ? NAN : ldexpf(1, from[i] - 128);
     if (l->real == DT_SCHEME_NVFP4) {
         memcpy(&x, l->global->data, sizeof x);
-        return dt__small_value(&dt__e4m3, from[i]) / x / 2;
+        return dt__small_has(&dt__e4m3, from[i]) ? dt__small_value(&dt__e4m3, from[i]) / x / 2
+                                                 : NAN;
     }
     if (e->count == 1) i = 0;
     if (strcmp(e->dtype, "F32") == 0) {

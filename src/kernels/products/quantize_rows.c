@@ -175,9 +175,27 @@ static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, con
     return clipped;
 }
 
+/* Codes that are bytes of floats. */
+static int64_t encode_real(const dt__small_float *f, const block *b, int64_t n, const float *x,
+                           int8_t *codes)
+{
+    const dt__small_float of = *f;
+    int64_t outside = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const float v = x[k] * b->inverse;
+        outside += !(fabsf(v) < of.edge);
+        const float q = dt__small_round(&of, v) + 0.0f; /* -0 becomes 0 */
+        codes[k] = (int8_t)(dt__small_code(&of, q) + b->to_code);
+    }
+    return outside;
+}
+
 /* Whether the code of x is not clipped. */
 static bool is_inside(const dt__code_row *r, const block *b, float x)
 {
+    if (r->levels != NULL && r->levels->real != NULL) {
+        return fabsf(x * b->inverse) < r->levels->real->edge;
+    }
     if (r->levels != NULL) {
         float v;
         in_scales(r->levels, b, 1, &x, &v);
@@ -194,7 +212,9 @@ int64_t dt__encode__ref(const dt__code_row *r, const float *x, int8_t *codes, ui
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t n = dt__min_i64(r->group, r->n - start);
         const block b = block_of(r, g);
-        const int64_t outside = r->levels != NULL
+        const dt__small_float *real = r->levels != NULL ? r->levels->real : NULL;
+        const int64_t outside = real != NULL ? encode_real(real, &b, n, x + start, codes + start)
+                                : r->levels != NULL
                                     ? encode_levels(r->levels, &b, n, x + start, codes + start)
                                     : encode_block(&b, n, x + start, codes + start);
         clipped += outside;
@@ -213,7 +233,10 @@ void dt__decode__ref(const dt__code_row *r, const int8_t *codes, float *y)
         const int64_t end = dt__min_i64(start + r->group, r->n);
         const float s = r->scale[g];
         const int zero = r->zero == NULL ? 0 : r->zero[g];
-        for (int64_t k = start; k < end; k++) {
+        for (int64_t k = start; k < end && r->real != NULL; k++) {
+            y[k] = dt__small_value(r->real, (uint8_t)(codes[k] - r->bias)) * s;
+        }
+        for (int64_t k = start; k < end && r->real == NULL; k++) {
             const int q = (int8_t)(codes[k] - r->bias);
             y[k] = (float)(q - zero) * s;
         }

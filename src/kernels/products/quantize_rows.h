@@ -7,6 +7,8 @@
 #ifndef DT__KERNELS_QUANTIZE_ROWS_H
 #define DT__KERNELS_QUANTIZE_ROWS_H
 
+#include "core/text/small_float.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,6 +31,9 @@ typedef struct dt__levels {
     int8_t code[DT__MAX_LEVELS];
     float edge[DT__MAX_LEVELS + 1];
     bool divides;
+    /* The codes are bytes of such a float in place of all above, and v is its value; NULL: they
+     * are integers. */
+    const dt__small_float *real;
 } dt__levels;
 
 /* The parts of a scheme that kernels use. */
@@ -53,7 +58,8 @@ typedef struct dt__code_row {
     int bias;             /* added to every code in memory: 0, or 128 for activations held as u8 */
     const float *inverse; /* per group; NULL: 1 / scale */
     bool half_up; /* q = trunc(v + (0.5 - qmin)) + qmin in place of rne(v); without a zero point */
-    const dt__levels *levels; /* the codes, without a zero point; NULL: all of qmin ... qmax */
+    const dt__levels *levels;    /* the codes, without a zero point; NULL: all of qmin ... qmax */
+    const dt__small_float *real; /* when they are read: what codes are; NULL: integers */
 } dt__code_row;
 
 /* Makes the least and greatest value of each group its range, as the coding says: of `extremum`, if

@@ -13,6 +13,17 @@ void dt__mx_scales(const dt__blocks *b, int bits)
     }
 }
 
+void dt__mx_scales_up(const dt__blocks *b, float most, int bits)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
+        int exponent;
+        const float part = frexpf(a / most, &exponent);
+        exponent -= part == 0.5f ? 1 : 0; /* a power of two is not rounded up */
+        b->scale[i] = a > 0 ? ldexpf(1, exponent - bits) : 0;
+    }
+}
+
 void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
 {
     for (int64_t i = 0; i < b->n; i++) {

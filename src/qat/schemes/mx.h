@@ -14,6 +14,8 @@
 extern const dt__levels dt__mx_fp4;
 /* scale = 2^(floor(log2 a) - bits), a = max |x| of the block; 0 where that is 0. */
 void dt__mx_scales(const dt__blocks *b, int bits);
+/* scale = 2^(ceil(log2(a / most)) - bits); 0 where a is 0. */
+void dt__mx_scales_up(const dt__blocks *b, float most, int bits);
 /* A scale of the tensor, `global`, with which n scales of nvfp4 are (E4M3 / global) / 2, to the
  * bit; 0: there is none. */
 float dt__nvfp4_global(int64_t n, const float *scale);

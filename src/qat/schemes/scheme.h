@@ -106,8 +106,11 @@ int dt__scale_dtype(const dt_quant_spec *q);
 
 /* The levels of a spec's codes; NULL: every integer from dt__qmin to dt__qmax. */
 const dt__levels *dt__levels_of(const dt_quant_spec *q);
+/* The float whose bytes the codes are, which are expanded and multiplied in fp32; NULL: codes are
+ * integers. */
+const dt__small_float *dt__real_of(const dt_quant_spec *q);
 /* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned, or the
- * levels' ends. */
+ * levels' ends; of codes that are floats the range of these. */
 int dt__qmin(const dt_quant_spec *q);
 int dt__qmax(const dt_quant_spec *q);
 /* Bits of a code in two's complement: more than q->bits where levels lie further apart. */
@@ -162,6 +165,7 @@ typedef struct dt__quantized {
     uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
                       * row was clipped, bits past the row are 1; NULL: not wanted */
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
+    const dt__small_float *real; /* out: what codes are; NULL: integers */
 } dt__quantized;
 
 /* Scales, inverses and zero points by the scheme, limited and rounded. False where a scale or a
