@@ -47,9 +47,11 @@ static const struct scheme {
     { "mxfp4", DT_INT4_WEIGHT, DT_SCHEME_MXFP4, 4, 32, false },
     { "mxfp4_up, 8-bit head", DT_INT4_WEIGHT, DT_SCHEME_MXFP4_UP, 4, 32, true },
     { "nvfp4", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_NVFP4, 4, 16, false },
+    { "mxfp8", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_MXFP8, 8, 32, false },
+    { "mxfp8_up", DT_INT4_WEIGHT, DT_SCHEME_MXFP8_UP, 8, 32, false },
 };
 
-enum { MXFP4 = 8, MXFP4_UP, NVFP4 }; /* of schemes */
+enum { MXFP4 = 8, MXFP4_UP, NVFP4, MXFP8 }; /* of schemes */
 
 #define SCHEMES ((int)(sizeof schemes / sizeof schemes[0]))
 
@@ -202,9 +204,15 @@ typedef struct decoded {
 static float real_value(const decoded *d, int64_t i, int64_t g)
 {
     static const float size[] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
-    const int byte = ((const uint8_t *)d->codes->data)[i / 2], code = byte >> (i % 2 * 4) & 15;
+    const bool bytes = strcmp(d->codes->dtype, "F8_E4M3") == 0;
+    const uint8_t byte = ((const uint8_t *)d->codes->data)[bytes ? i : i / 2];
+    const int code = byte >> (i % 2 * 4) & 15;
     const int e = ((const uint8_t *)d->scale->data)[g], exponent = e >> 3, m = e & 7;
     float scale = ldexpf(1, e - 127);
+    if (bytes) {
+        const int x = byte >> 3 & 15, of = x == 0 ? byte & 7 : 8 + (byte & 7);
+        return (float)ldexp(byte < 128 ? of : -of, (x == 0 ? -9 : x - 10) + e - 127);
+    }
     if (d->global != NULL) {
         const double of = exponent == 0 ? ldexp(m, -9) : ldexp(8 + m, exponent - 10);
         scale = (float)of / scale_of(d->global, 0);
@@ -294,8 +302,9 @@ START_TEST(compressed_tensors_hold_the_weights)
     for (int i = 0; i < LAYERS; i++) {
         decoded d = { .bits = bits_of(s, i), .packed = packed, .real = is_real(s, i) };
         if (d.real) {
-            const bool tensor = s->scheme == DT_SCHEME_NVFP4;
-            d.codes = entry(f, layers[i], ".weight_packed", "U8");
+            const bool tensor = s->scheme == DT_SCHEME_NVFP4, bytes = s->bits == 8;
+            d.codes = bytes ? entry(f, layers[i], ".weight", "F8_E4M3")
+                            : entry(f, layers[i], ".weight_packed", "U8");
             d.scale = entry(f, layers[i], ".weight_scale", tensor ? "F8_E4M3" : "U8");
             if (tensor) d.global = entry(f, layers[i], ".weight_global_scale", "F32");
             check_weight(&t, layers[i], &d);
@@ -315,6 +324,7 @@ START_TEST(compressed_tensors_hold_the_weights)
     }
     config_says(&t,
                 s->scheme == DT_SCHEME_NVFP4 ? "\"nvfp4-pack-quantized\""
+                : s >= &schemes[MXFP8]       ? "\"mxfp8-quantized\""
                 : is_real(s, 1)              ? "\"mxfp4-pack-quantized\""
                 : packed                     ? "\"pack-quantized\""
                                              : "\"int-quantized\"",
@@ -428,7 +438,9 @@ static void same_values(dt_module *a, dt_module *b, const char *path)
 /* Experts are integers in the folder, and values when it is read; other layers stay integers. */
 START_TEST(experts_are_integers)
 {
-    static const int at[] = { 0, 1, 2, 3, 4, 6, 7, 8, 9, 10 }; /* those without zero points */
+    static const int at[] = {
+        0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12
+    }; /* those without zero points */
     static const char *const names[] = { "moe.w_gate.weight", "moe.w_up.weight",
                                          "moe.w_down.weight" };
     made t;
@@ -448,9 +460,12 @@ START_TEST(experts_are_integers)
     char path[TEST_PATH];
     test_join(path, t.path, "model.safetensors");
     TEST_OK(t.ctx, dt_file_open(t.ctx, path, &f));
-    const dt_file_entry *e =
-        dt_file_find(f, "model.layers.0.block_sparse_moe.experts.2.w1.weight_packed");
-    ck_assert(e != NULL && strcmp(e->dtype, is_real(s, 1) ? "U8" : "I32") == 0);
+    const bool bytes = s >= &schemes[MXFP8];
+    snprintf(path, sizeof path, "model.layers.0.block_sparse_moe.experts.2.w1.weight%s",
+             bytes ? "" : "_packed");
+    const dt_file_entry *e = dt_file_find(f, path);
+    const char *dtype = bytes ? "F8_E4M3" : is_real(s, 1) ? "U8" : "I32";
+    ck_assert(e != NULL && strcmp(e->dtype, dtype) == 0);
     ck_assert_uint_eq(e->bytes, (size_t)(t.o.hidden * t.o.width * s->bits / 8));
     dt_file_close(f);
     TEST_OK(t.ctx, dt_hf_load(t.ctx, t.path, &m, &info));
@@ -487,7 +502,7 @@ START_TEST(training_begins_with_the_folder)
     q.weight.quant.range = DT_RANGE_STATIC;
     q.weight.has_range = true;
     /* its range cannot be static; of q4_0 it need not be */
-    const bool q4_0 = s->scheme == DT_SCHEME_Q4_0 || s->scheme == DT_SCHEME_NVFP4;
+    const bool q4_0 = s->scheme == DT_SCHEME_Q4_0 || s->scheme >= DT_SCHEME_NVFP4;
     if (q4_0) q.weight.has_range = false;
     TEST_OK(t.ctx, dt_prepare(m, &q));
     TEST_OK(t.ctx, dt__ranges_take(m, t.path, &taken, &all));
@@ -553,11 +568,15 @@ static const struct {
     { "\"strategy\": \"token\"", "\"strategy\": \"tensor\"", "strategy token", DT_ERR_UNSUPPORTED,
       0 },
     { "\"type\": \"int\"", "\"type\": \"float\"", "weight_packed in U8", DT_ERR_FORMAT, 0 },
-    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4 and MXFP4", DT_ERR_UNSUPPORTED, 3 },
-    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4 and MXFP4", DT_ERR_UNSUPPORTED, NVFP4 },
-    { "tensor_group", "group", "NVFP4 and MXFP4", DT_ERR_UNSUPPORTED, NVFP4 },
-    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4 and MXFP4", DT_ERR_UNSUPPORTED, NVFP4 },
+    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, 3 },
+    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED,
+      NVFP4 },
+    { "tensor_group", "group", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
+    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
     { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", NULL, DT_OK, MXFP4 },
+    { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", "NVFP4, MXFP4 and MXFP8",
+      DT_ERR_UNSUPPORTED, MXFP8 },
+    { "\"num_bits\": 8", "\"num_bits\": 4", "weight_packed in U8", DT_ERR_FORMAT, MXFP8 },
     { "\"symmetric\": true", "\"symmetric\": false", "must be symmetric", DT_ERR_UNSUPPORTED,
       MXFP4 },
     { "\"type\": \"float\"", "\"type\": \"int\"", "strategy group", DT_ERR_UNSUPPORTED, NVFP4 },
@@ -745,6 +764,9 @@ START_TEST(scales_of_blocks)
         { MXFP4, ".weight_scale", { 254 }, 1, false, "row 0, group 0: scale 1.7" },
         { MXFP4, ".weight_scale", { 1 }, 1, false, "row 0, group 0: scale 1.1" },
         { MXFP4, ".weight_scale", { 0 }, 1, true, NULL },
+        { MXFP8, ".weight_scale", { 247 }, 1, false, "row 0, group 0: scale 1.3" },
+        { MXFP8, ".weight_scale", { 0 }, 1, false, "row 0, group 0: scale 5.8" },
+        { MXFP8, ".weight", { 1, 2, 3, 0xff }, 4, false, "row 0, column 3: NaN" },
     };
     for (int i = 0; i < (int)(sizeof damages / sizeof damages[0]); i++) {
         made t;
@@ -810,7 +832,7 @@ Suite *test_compressed_suite(void)
     TCase *c = tcase_create("compressed");
     tcase_set_timeout(c, 300);
     tcase_add_loop_test(c, compressed_tensors_hold_the_weights, 0, SCHEMES);
-    tcase_add_loop_test(c, torchao_holds_the_weights, 0, SCHEMES);
+    tcase_add_loop_test(c, torchao_holds_the_weights, 0, MXFP8);
     tcase_add_loop_test(c, folders_have_the_model_s_bits, 0, SCHEMES);
     tcase_add_test(c, blocks_of_zeros_are_q4_0);
     tcase_add_loop_test(c, experts_are_integers, 0, SCHEMES - 1);

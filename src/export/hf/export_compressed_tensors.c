@@ -11,6 +11,8 @@
  *                     NAME.weight_packed  U8 [out, in / 2]: codes of E2M1, the first low
  *                     NAME.weight_scale   F8_E4M3 [out, in / 16], U8 (E8M0) [out, in / 32]
  *                     NAME.weight_global_scale  F32 [1], of nvfp4: a scale is E4M3 / global
+ *     mxfp8-quantized NAME.weight         F8_E4M3 [out, in]
+ *                     NAME.weight_scale   U8 (E8M0) [out, in / 32]
  *
  * Weights with zero points are int-quantized, as transformers does not load packed zero points.
  * Experts are as many layers, NAME...experts.E.w1, .w2 and .w3; transformers makes values of them
@@ -36,6 +38,7 @@ static const form integers[] = { { .name = "pack-quantized", .type = "int" },
 static const form nvfp4 = { "nvfp4-pack-quantized", "float", "tensor_group", "torch.float8_e4m3fn",
                             4 };
 static const form mxfp4 = { "mxfp4-pack-quantized", "float", "group", "torch.uint8", 4 };
+static const form mxfp8 = { "mxfp8-quantized", "float", "group", "torch.uint8", 8 };
 
 static const form input = { NULL, "int", "token", NULL, 8 };
 
@@ -45,6 +48,8 @@ static const form *form_of(const dt__hf_quant *q)
     case DT_SCHEME_NVFP4: return &nvfp4;
     case DT_SCHEME_MXFP4:
     case DT_SCHEME_MXFP4_UP: return &mxfp4;
+    case DT_SCHEME_MXFP8:
+    case DT_SCHEME_MXFP8_UP: return &mxfp8;
     default: return &integers[dt__has_zero(&q->weight)];
     }
 }
@@ -199,39 +204,48 @@ static void pack_halves(int64_t n, const int8_t *code, uint8_t *to)
     }
 }
 
-/* Scales as bytes: E8M0, or E4M3 under `global`. */
-static void put_scales(int64_t n, const float *scale, float global, uint8_t *to)
+/* Scales as bytes: E8M0, of codes that are values times 2^shift, or E4M3 under `global`. */
+static void put_scales(int64_t n, const float *scale, int shift, float global, uint8_t *to)
 {
     for (int64_t i = 0; i < n; i++) {
-        to[i] = global > 0
-                    ? dt__small_code(&dt__e4m3, dt__small_round(&dt__e4m3, 2 * scale[i] * global))
-                    : (uint8_t)(ilogbf(scale[i]) + 128);
+        const float e = dt__small_round(&dt__e4m3, 2 * scale[i] * global);
+        to[i] =
+            global > 0 ? dt__small_code(&dt__e4m3, e) : (uint8_t)(ilogbf(scale[i]) + 127 + shift);
     }
 }
 
-static dt_status add_blocks(dt__saving *keep, const matrix *m)
+static dt_status add_fp4(dt__saving *keep, const matrix *m)
 {
-    const bool tensor = m->q->weight.scheme == DT_SCHEME_NVFP4;
-    const int64_t rows = m->dims[0], columns = m->dims[1], one = 1;
-    const int64_t bytes[] = { rows, columns / 2 }, blocks[] = { rows, columns / m->q->group };
+    const int64_t rows = m->dims[0], columns = m->dims[1], bytes[] = { rows, columns / 2 };
     uint8_t *packed = dt__saving_keep(keep, (size_t)(rows * bytes[1]));
-    uint8_t *scale = dt__saving_keep(keep, (size_t)(rows * blocks[1]));
-    float *global = dt__saving_keep(keep, sizeof *global);
-    if (packed == NULL || scale == NULL || global == NULL) return DT_ERR_NOMEM;
-    *global = tensor ? dt__nvfp4_global(rows * blocks[1], m->rows.scale) : 0;
-    if (tensor && *global == 0)
-        return dt_fail(keep->ctx, DT_ERR_UNSUPPORTED,
-                       "export: %s: its scales are no E4M3 under one scale of the tensor", m->name);
+    if (packed == NULL) return DT_ERR_NOMEM;
     for (int64_t r = 0; r < rows; r++) {
         pack_halves(columns, m->rows.codes + r * columns, packed + r * bytes[1]);
     }
-    put_scales(rows * blocks[1], m->rows.scale, *global, scale);
-    DT__TRY(add_part(keep, m->name, "_packed",
-                     &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed }));
-    DT__TRY(add_part(
-        keep, m->name, "_scale",
-        &(dt_file_entry){
-            .dtype = tensor ? "F8_E4M3" : "U8", .rank = 2, .dims = blocks, .data = scale }));
+    return add_part(keep, m->name, "_packed",
+                    &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed });
+}
+
+/* Codes that are floats, with scales of blocks. */
+static dt_status add_blocks(dt__saving *keep, const matrix *m)
+{
+    const bool tensor = form_of(m->q) == &nvfp4, bytes = form_of(m->q) == &mxfp8;
+    const int64_t rows = m->dims[0], one = 1, blocks[] = { rows, m->dims[1] / m->q->group };
+    uint8_t *scale = dt__saving_keep(keep, (size_t)(rows * blocks[1]));
+    float *global = dt__saving_keep(keep, sizeof *global);
+    if (scale == NULL || global == NULL) return DT_ERR_NOMEM;
+    *global = tensor ? dt__nvfp4_global(rows * blocks[1], m->rows.scale) : 0;
+    if (tensor && *global == 0) {
+        return dt_fail(keep->ctx, DT_ERR_UNSUPPORTED,
+                       "export: %s: its scales are no E4M3 under one scale of the tensor", m->name);
+    }
+    put_scales(rows * blocks[1], m->rows.scale, bytes ? 0 : 1, *global, scale);
+    dt_file_entry e = { .dtype = "F8_E4M3", .rank = 2, .dims = m->dims, .data = m->rows.codes };
+    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_fp4(keep, m));
+    e = (dt_file_entry){
+        .dtype = tensor ? "F8_E4M3" : "U8", .rank = 2, .dims = blocks, .data = scale
+    };
+    DT__TRY(add_part(keep, m->name, "_scale", &e));
     if (!tensor) return DT_OK;
     return add_part(keep, m->name, "_global_scale",
                     &(dt_file_entry){ .dtype = "F32", .rank = 1, .dims = &one, .data = global });
@@ -288,7 +302,7 @@ static dt_status add(void *user, dt__saving *keep, const char *name, const dt_te
 
 static dt_status write(const dt_export_call *call)
 {
-    dt__hf_quants q = { .experts = true };
+    dt__hf_quants q = { .experts = true, .floats = true };
     if (dt_is_prepared(call->m)) {
         return dt_fail(call->ctx, DT_ERR_STATE,
                        "export: format compressed-tensors holds integers; "
@@ -309,7 +323,7 @@ static dt_status write(const dt_export_call *call)
 
 static dt_status check(const dt_export_call *call)
 {
-    dt__hf_quants q = { .experts = true };
+    dt__hf_quants q = { .experts = true, .floats = true };
     DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
     dt__hf_quants_free(&q);
     return DT_OK;

@@ -34,7 +34,9 @@ static const char *refused_weight(const collecting *c, const dt_quant_spec *q, c
     if (x->rank != 2 && !c->to->experts) {
         return "experts are one parameter in transformers, which torchao does not quantize";
     }
-    if (dt__real_of(q) != NULL) return "its codes are floats, which the format does not hold";
+    if (dt__real_of(q) != NULL && !(c->to->floats && dt__real_of(q) == &dt__e4m3)) {
+        return "its codes are floats, which the format does not hold";
+    }
     if (x->rank != 2 && dt__has_zero(q)) {
         return "its experts have zero points, which transformers does not read (scheme: symmetric)";
     }
@@ -105,7 +107,7 @@ static dt_status collect(collecting *c, const char *path, dt_module *m)
 dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__hf_quants *out)
 {
     collecting c = { .to = out };
-    *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts };
+    *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts, .floats = out->floats };
     DT__TRY(dt__hf_check(call->ctx, call->info, true));
     dt_status s = DT_OK;
     DT__EACH_MODULE(m, call->m) {

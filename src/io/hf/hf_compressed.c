@@ -10,6 +10,7 @@
  *     NAME.weight_packed  U8 [out, in / 2], codes of E2M1, the first in the low half
  *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
  *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
+ *     NAME.weight  F8_E4M3 [out, in], and weight_scale in E8M0 (mxfp8-quantized)
  *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
@@ -63,7 +64,8 @@ static bool is_part(const dt_file_entry *e, size_t *n)
         if (dt__has_end(e->name, parts[i])) return true;
     }
     *n = strlen(e->name) - strlen(".weight");
-    return dt__has_end(e->name, ".weight") && strcmp(e->dtype, "I8") == 0;
+    return dt__has_end(e->name, ".weight") &&
+           (strcmp(e->dtype, "I8") == 0 || strcmp(e->dtype, "F8_E4M3") == 0);
 }
 
 static const dt_file_entry *find(const layer *l, const char *suffix)
@@ -188,7 +190,9 @@ static float scale_at(const layer *l, int64_t i)
     const unsigned char *from = e->data;
     uint16_t half;
     float x;
-    if (l->real == DT_SCHEME_MXFP4) return from[i] == 255 ? NAN : ldexpf(1, from[i] - 128);
+    if (l->real >= 0 && l->real != DT_SCHEME_NVFP4) {
+        return from[i] == 255 ? NAN : ldexpf(1, from[i] - (l->real == DT_SCHEME_MXFP8 ? 127 : 128));
+    }
     if (l->real == DT_SCHEME_NVFP4) {
         memcpy(&x, l->global->data, sizeof x);
         return dt__small_has(&dt__e4m3, from[i]) ? dt__small_value(&dt__e4m3, from[i]) / x / 2
@@ -203,25 +207,37 @@ static float scale_at(const layer *l, int64_t i)
     return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
+/* Whether all codes of block i are zeros. */
+static bool is_zero(const layer *l, int64_t i)
+{
+    const bool bytes = l->real == DT_SCHEME_MXFP8;
+    const int64_t n = l->group->weight.group / (bytes ? 1 : 2);
+    const unsigned char *code = (const unsigned char *)l->codes->data + i * n;
+    unsigned any = 0;
+    for (int64_t k = 0; k < n; k++) any |= code[k] & (bytes ? 0x7fU : 0x77U);
+    return any == 0;
+}
+
 /* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
  * scale has no effect. */
 static dt_status check_block_scales(const layer *l)
 {
-    const bool has_global = l->real == DT_SCHEME_NVFP4;
     const dt_file_entry *e = l->global;
-    if (has_global && (e == NULL || e->count != 1 || strcmp(e->dtype, "F32") != 0)) {
+    const dt_quant_spec quant = { .scheme = l->real };
+    const float most = (float)dt__qmax(&quant);
+    if (l->real == DT_SCHEME_NVFP4 &&
+        (e == NULL || e->count != 1 || strcmp(e->dtype, "F32") != 0)) {
         return refuse(l, "weight_global_scale must be there, F32 [1]");
     }
     for (int64_t i = 0; i < l->rows * l->groups; i++) {
         const float s = scale_at(l, i);
-        const unsigned char *code =
-            (const unsigned char *)l->codes->data + i * l->group->weight.group / 2;
-        bool zeros = true;
-        for (int64_t k = 0; k < l->group->weight.group / 2; k++) zeros &= (code[k] & 0x77) == 0;
-        if (s >= 0x1p-126f && 12 * s <= FLT_MAX) continue;
-        if (s >= 0 && s < 1 && zeros) continue;
-        return refuse(l, "row %lld, group %lld: scale %g; it must be from 2^-125 to 2^125",
-                      (long long)(i / l->groups), (long long)(i % l->groups), 2 * (double)s);
+        if (s >= 0x1p-126f && most * s <= FLT_MAX) continue;
+        if (s >= 0 && s < 1 && is_zero(l, i)) continue;
+        return refuse(l,
+                      "row %lld, group %lld: scale %g, with which values are not finite, or "
+                      "below those of models",
+                      (long long)(i / l->groups), (long long)(i % l->groups),
+                      l->real == DT_SCHEME_MXFP8 ? (double)s : 2 * (double)s);
     }
     return DT_OK;
 }
@@ -297,6 +313,12 @@ static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
 {
     const int64_t bits = l->group->weight.bits;
     const unsigned char *data = l->codes->data;
+    if (l->real == DT_SCHEME_MXFP8) {
+        const unsigned char byte = data[row * l->columns + column];
+        *out = (int8_t)byte;
+        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
+        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
+    }
     if (l->real >= 0) {
         const int64_t at = row * l->columns + column;
         *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
@@ -323,7 +345,8 @@ static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes
         for (int64_t k = 0; k < l->columns; k++) {
             int code;
             DT__TRY(code_of(l, r, k, &code));
-            if (levels != NULL) code = dt__edges_below(levels, (float)code) - 1; /* its place */
+            if (levels != NULL && levels->real == NULL)
+                code = dt__edges_below(levels, (float)code) - 1; /* its place */
             to[r * row_bytes + k / per_byte] |=
                 (unsigned char)(((unsigned)code & (0xFFU >> (8 - bits))) << (k % per_byte * bits));
         }
@@ -452,7 +475,9 @@ static dt_status add_values(layer *l)
             int code;
             DT__TRY(code_of(l, r, k, &code));
             const int zero = l->zero == NULL ? 0 : zero_at(l, r, g);
-            const float x = (float)(code - zero) * scale_at(l, r * l->groups + g);
+            const float q = l->real == DT_SCHEME_MXFP8 ? dt__small_value(&dt__e4m3, (uint8_t)code)
+                                                       : (float)(code - zero);
+            const float x = q * scale_at(l, r * l->groups + g);
             memcpy((char *)data + (r * l->columns + k) * 4, &x, sizeof x);
         }
     }
@@ -477,14 +502,14 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     }
     DT__TRY(find_group(l, g));
     l->real = dt__hf_float_scheme(&l->group->weight);
-    const char *dtype = l->real >= 0 ? "U8" : l->packed ? "I32" : "I8";
-    if (l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0 && (l->packed || l->real < 0)) {
-        return measure(l);
-    }
-    return refuse(l, l->real >= 0
-                         ? "it has parts of codes; weight_packed in U8 must be in the same file"
-                         : "it has parts of integers; weight_packed in I32 or weight in I8 "
-                           "must be in the same file");
+    const bool bytes = l->real == DT_SCHEME_MXFP8, halves = l->real >= 0 && !bytes;
+    const char *dtype = bytes ? "F8_E4M3" : halves ? "U8" : l->packed ? "I32" : "I8";
+    const bool there = l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0;
+    if (there && (l->packed ? !bytes : !halves)) return measure(l);
+    return refuse(l, "it has parts of codes; %s must be in the same file",
+                  bytes    ? "weight in F8_E4M3"
+                  : halves ? "weight_packed in U8"
+                           : "weight_packed in I32 or weight in I8");
 }
 
 dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_file_entry *e,

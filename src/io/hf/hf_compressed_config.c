@@ -108,13 +108,15 @@ static const struct {
     const char *strategy, *scale_dtype;
     int scheme;
 } floats[] = { { 4, 16, "tensor_group", "torch.float8_e4m3fn", DT_SCHEME_NVFP4 },
-               { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 } };
+               { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 },
+               { 8, 32, "group", "torch.uint8", DT_SCHEME_MXFP8 } };
 
 int dt__hf_float_scheme(const dt__hf_arguments *w)
 {
     for (int i = 0; is(w->type, "float") && i < DT__COUNT_OF(floats); i++) {
+        /* FP4 has no other scales */
         const bool scales =
-            w->scale_dtype == NULL || strcmp(w->scale_dtype, floats[i].scale_dtype) == 0;
+            w->scale_dtype == NULL ? w->bits == 4 : is(w->scale_dtype, floats[i].scale_dtype);
         const bool same = w->bits == floats[i].bits && w->group == floats[i].group;
         if (same && scales && is(w->strategy, floats[i].strategy)) return floats[i].scheme;
     }
@@ -127,7 +129,8 @@ static const char *fault_of(const dt__hf_group *g)
     const bool real = dt__hf_float_scheme(w) >= 0, grouped = real || is(w->strategy, "group");
     if (!w->given) return "it has no weights";
     if (w->type != NULL && !is(w->type, "int") && !real) {
-        return "weights of type int, and of type float those of NVFP4 and MXFP4, are supported";
+        return "weights of type int, and of type float those of NVFP4, MXFP4 and MXFP8, are "
+               "supported";
     }
     if (real && !w->symmetric) return "weights of type float must be symmetric";
     if (w->bits < 2 || w->bits > 8) return "weights of 2 to 8 bits are supported";
