@@ -743,6 +743,19 @@ START_TEST(every_byte)
 }
 END_TEST
 
+/* What is read can be written. */
+static void write_again(made *t)
+{
+    dt_module *m;
+    dt_model_info info;
+    char path[TEST_PATH];
+    test_join(path, t->folder, "again");
+    TEST_OK(t->ctx, dt_hf_load(t->ctx, t->path, &m, &info));
+    TEST_OK(t->ctx, dt_export(m, &info, "compressed-tensors", NULL, path, NULL));
+    dt_model_info_free(t->ctx, &info);
+    dt_module_free(m);
+}
+
 /* Scales of blocks that stand for no number, or for one that a model cannot hold, are named. */
 START_TEST(scales_of_blocks)
 {
@@ -798,7 +811,7 @@ START_TEST(scales_of_blocks)
         }
         dt_file_close(f);
         test_write_file(path, bytes, size);
-        if (damages[i].says == NULL) TEST_OK(t.ctx, load(&t));
+        if (damages[i].says == NULL) write_again(&t);
         else TEST_FAILS(t.ctx, DT_ERR_FORMAT, damages[i].says, load(&t));
         free(bytes);
         drop(&t);

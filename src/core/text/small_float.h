@@ -59,9 +59,10 @@ static inline uint8_t dt__small_code(const dt__small_float *f, float value)
 }
 
 /* The value of a code; some number beyond `most` of a code that is none. */
-static inline float dt__small_value(const dt__small_float *f, uint8_t code)
+static inline float dt__small_value(const dt__small_float *f, uint8_t byte)
 {
-    const uint32_t size = code & ((1u << (f->bits - 1)) - 1), sign = code >> (f->bits - 1);
+    const uint32_t code = byte, sign = code >> (f->bits - 1);
+    const uint32_t size = code & ((1u << (f->bits - 1)) - 1);
     const float value = dt__f32_of_bits(size << (23 - f->mantissa)) * dt__f32_power(127 - f->bias);
     return dt__f32_of_bits(dt__bits_of_f32(value) | sign << 31);
 }

@@ -207,6 +207,18 @@ static float scale_at(const layer *l, int64_t i)
     return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
+/* The same as a model holds it: of a block of zeros any scale will do. That of NVFP4 remains E4M3
+ * under the scale of the tensor. */
+static float held_scale(const layer *l, int64_t i)
+{
+    const float s = scale_at(l, i);
+    float global;
+    if (l->real < 0) return s;
+    if (l->real != DT_SCHEME_NVFP4 || s > 0) return fmaxf(s, 0x1p-126f);
+    memcpy(&global, l->global->data, sizeof global);
+    return fmaxf(0.125f / global / 2, 0x1p-126f);
+}
+
 /* Whether all codes of block i are zeros. */
 static bool is_zero(const layer *l, int64_t i)
 {
@@ -432,7 +444,7 @@ static dt_status add_scales(layer *l)
     const bool half = l->quant.weight.scheme.scale_dtype == DT_SCALE_F16;
     DT__TRY(add_part(l, ".weight.scale", half ? "F16" : "F32", l->groups, &data));
     for (int64_t i = 0; i < l->rows * l->groups; i++) {
-        const float x = l->real >= 0 ? fmaxf(scale_at(l, i), 0x1p-126f) : scale_at(l, i);
+        const float x = held_scale(l, i);
         const uint16_t h = dt__f32_to_f16(x);
         if (half) memcpy((char *)data + i * 2, &h, sizeof h);
         else memcpy((char *)data + i * 4, &x, sizeof x);

@@ -19,7 +19,7 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
     l.group = dt__max_i64(dt__min_i64(s->group, s->columns), 1);
     l.groups = dt__ceil_div(s->columns, l.group);
     l.bits = s->bits;
-    l.scale_dtype = s->scale_dtype;
+    l.scale_dtype = (int16_t)s->scale_dtype;
     l.nibbles = s->bits <= 4;
     l.expert_rows = s->rows / experts;
     l.expert_panels = dt__ceil_div(l.expert_rows, DT__LANES);

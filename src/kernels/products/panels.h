@@ -50,7 +50,8 @@ typedef struct dt__panel_shape {
 typedef struct dt__panel_layout {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group; groups of a row */
-    int bits, scale_dtype;
+    int bits;
+    int16_t scale_dtype;
     bool nibbles;
     int64_t panels;
     int64_t expert_rows, expert_panels; /* per expert; all, if there is one */

@@ -1,7 +1,7 @@
 /* nvfp4: weights of 4 bits, FP4 E2M1, with an E4M3 scale for 16 and a scale of the tensor.
  *
- *     global = min(448 * 6 * (1 / a), 2^116)   a = max |x| of the tensor
- *     e      = E4M3(global * (b / 6))         b = max |x| of a block of 16, at least 2^-123
+ *     global = min(448 * 6 * (1 / a), 2^116)    a = max |x| of the tensor
+ *     e      = E4M3(global * (b / 6))           b = max |x| of a block of 16, at least 2^-123
  *     scale  = (e / global) / 2
  *
  * each operation rounded to f32, E4M3 to nearest even and cut to 448, and an e of 0 becomes 1/8.
@@ -38,12 +38,12 @@ static void settle(int64_t n, float *scale_)
 /* Whether all scales are those of some E4M3 under this scale of the tensor. */
 static bool fits(float global, int64_t n, const float *scale_)
 {
-    bool fits = global > 0 && global <= FLT_MAX;
-    for (int64_t i = 0; i < n && fits; i++) {
+    bool all = global > 0 && global <= FLT_MAX;
+    for (int64_t i = 0; i < n && all; i++) {
         const float e = dt__small_round(&dt__e4m3, 2 * scale_[i] * global);
-        fits = e / global / 2 == scale_[i];
+        all = e / global / 2 == scale_[i];
     }
-    return fits;
+    return all;
 }
 
 /* The largest scale is some E4M3 over the scale of the tensor, which lies within 2 ulps of the
