@@ -3,7 +3,8 @@
 
 Drawn weights go through `detent quantize`; what its file means is compared, bit for bit, with what
 the packages compute of the same floats. A language model is trained a few steps and exported as
-GGUF: the package gguf must read the values that `--type f32` writes.
+GGUF: the package gguf must read the values that `--type f32` writes. Folders of compressed-tensors
+are made by the package and by detent; both must decode the same weights.
 """
 import json
 import os
@@ -107,6 +108,41 @@ def ggml():
         report("ternary", back + 0, got + 0, f"gguf, values through {kind.name}")
 
 
+def reference_mx8(w, kind, up):
+    """MXFP8 and MXFP6 (E3M2) as torchao computes them, of blocks of 32."""
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.constants import DTYPE_FP6_E3M2
+    from torchao.prototype.mx_formats.kernels import f6_e3m2_unpacked_to_f32
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+    mode = ScaleCalculationMode.RCEIL if up else ScaleCalculationMode.FLOOR
+    kinds = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e3m2": DTYPE_FP6_E3M2}
+    scale, data = to_mx(torch.from_numpy(w), kinds[kind], 32, mode)
+    e = scale.view(torch.uint8).numpy().astype(np.int32).reshape(w.shape[0], -1)
+    value = f6_e3m2_unpacked_to_f32(data) if kind == "e3m2" else data.float()
+    return np.ldexp(value.reshape(w.shape).numpy(), np.repeat(e - 127, 32, axis=1))
+
+
+def reals(file, kind, columns):
+    """What docs/format.md says of codes that are floats: sign, exponent and mantissa."""
+    mantissa, bias = {"e4m3": (3, 7), "e5m2": (2, 15), "e3m2": (2, 3)}[kind]
+    code, scale = file["w.codes"].astype(np.int32), file["w.scale"]
+    e, m = (code & 127) >> mantissa, code & (1 << mantissa) - 1
+    size = np.ldexp(np.where(e > 0, m + (1 << mantissa), m), np.maximum(e, 1) - bias - mantissa)
+    value = np.where(code > 127, -size, size).astype(np.float32)
+    return value * np.repeat(scale, columns // scale.shape[1], axis=1)
+
+
+def mx8():
+    w = drawn()
+    w[4] = 0
+    for scheme, kind in (("mxfp8", "e4m3"), ("mxfp8_up", "e4m3"), ("mxfp8_e5m2", "e5m2"),
+                         ("mxfp6_e3m2", "e3m2")):
+        got = reals(quantized(w, {"scheme": scheme}), kind, 512)
+        report(scheme, reference_mx8(w, kind, scheme == "mxfp8_up") + 0, got + 0,
+               "torchao's to_mx")
+
+
 def reference_mx(w, up):
     """MXFP4 as torchao computes it (torchao.prototype.mx_formats), of blocks of 32."""
     import torch
@@ -146,8 +182,141 @@ def mx():
            got + 0, "OCP MX, E2M3 in numpy")
 
 
-def exported(scheme, types):
-    """A small Llama, trained for some steps and exported as each type; tensors by name."""
+def reference_nvfp4(w):
+    """NVFP4 as compressed-tensors computes it: values, scales of blocks, and that of the tensor."""
+    import torch
+    from compressed_tensors.quantization import preset_name_to_scheme
+    from compressed_tensors.quantization.lifecycle.forward import fake_quantize
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+    x = torch.from_numpy(w)
+    args = preset_name_to_scheme("NVFP4A16", ["Linear"]).weights
+    of_tensor = generate_gparam(x.min(), x.max())
+    blocks = x.reshape(x.shape[0], -1, 16)
+    scale, zero = calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, of_tensor)
+    value = fake_quantize(x, scale, zero, args, of_tensor)
+    return value.numpy(), (scale / of_tensor).numpy() / 2
+
+
+def torchao_nvfp4(w):
+    """The same by torchao, whose scales are E4M3 times amax / 2688."""
+    import torch
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
+    x = torch.from_numpy(w)
+    of_tensor = per_tensor_amax_to_scale(x.abs().max())
+    return NVFP4Tensor.to_nvfp4(x, per_tensor_scale=of_tensor).dequantize(torch.float32).numpy()
+
+
+def nvfp4():
+    half = np.array([0, 1, 2, 3, 4, 6, 8, 12], np.float32)
+    LEVELS["nvfp4"] = [*-half[:0:-1], *half]
+    r = np.random.default_rng(2)
+    tensors = [drawn()]
+    tensors += [(r.standard_normal((64, 512)) * 2.0**k).astype(np.float32)
+                for k in (-90, -20, -7, 0, 40, 110)]
+    tensors += [(x.view(np.uint32) & 0xffff0000).view(np.float32) for x in tensors[2:5]]
+    ours = [values(quantized(x, {"scheme": "nvfp4"}), "nvfp4", 4, 512) for x in tensors]
+    theirs = [reference_nvfp4(x) for x in tensors]
+    for what, i in (", values", 0), (", scales", 1):
+        report("nvfp4" + what, np.concatenate([x[i].ravel() for x in theirs]) + 0,
+               np.concatenate([x[i].ravel() for x in ours]) + 0, "compressed-tensors")
+    # of these tensors both packages' scales have the same bits: 2688 / 21 is a power of two
+    even = [x * np.float32(21 / np.abs(x).max()) for x in tensors[3:5]]
+    for x in even:
+        x.flat[np.abs(x).argmax()] = 21
+    ours = [values(quantized(x, {"scheme": "nvfp4"}), "nvfp4", 4, 512)[0] for x in even]
+    report("nvfp4, largest value 21", np.concatenate([torchao_nvfp4(x) for x in even]) + 0,
+           np.concatenate(ours) + 0, "torchao's NVFP4Tensor")
+    theirs, ours = torchao_nvfp4(tensors[4]), values(
+        quantized(tensors[4], {"scheme": "nvfp4"}), "nvfp4", 4, 512)[0]
+    near = np.abs(theirs - ours) <= np.abs(ours) * 2.0**-22
+    report("nvfp4, values within 2^-22", near.astype(np.float32), np.ones_like(ours),
+           "torchao's NVFP4Tensor")
+
+
+def folder_of(preset, name):
+    """A drawn Llama in a folder as compressed-tensors writes it."""
+    import torch
+    from compressed_tensors.compressors import ModelCompressor
+    from compressed_tensors.quantization import (QuantizationConfig, apply_quantization_config,
+                                                 preset_name_to_scheme)
+    from compressed_tensors.quantization.utils import calculate_qparams, generate_gparam
+    from transformers import LlamaConfig, LlamaForCausalLM
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(
+        vocab_size=64, hidden_size=64, intermediate_size=96, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=False))
+    apply_quantization_config(model, QuantizationConfig(
+        config_groups={"group_0": preset_name_to_scheme(preset, ["Linear"])}, ignore=["lm_head"]))
+    for layer in model.modules():
+        if not hasattr(layer, "quantization_scheme"):
+            continue
+        args, w, of_tensor = layer.quantization_scheme.weights, layer.weight.data, None
+        if hasattr(layer, "weight_global_scale"):
+            of_tensor = generate_gparam(w.min(), w.max())
+            layer.weight_global_scale.data = of_tensor
+        blocks = w.reshape(w.shape[0], -1, args.group_size)
+        scale, _ = calculate_qparams(blocks.amin(-1), blocks.amax(-1), args, of_tensor)
+        layer.weight_scale.data = scale.to(layer.weight_scale.dtype)
+    compressor = ModelCompressor.from_pretrained_model(model)
+    compressor.compress_model(model)
+    shutil.rmtree(name, ignore_errors=True)
+    model.save_pretrained(name)
+    compressor.update_config(name)
+
+
+def loaded(name):
+    """The weights of a folder as transformers and compressed-tensors decode it, in bf16."""
+    import torch
+    from transformers import AutoModelForCausalLM, CompressedTensorsConfig
+    how = CompressedTensorsConfig(dequantize=True)
+    model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.bfloat16,
+                                                 quantization_config=how)
+    return {k: x.float().numpy() for k, x in model.state_dict().items()
+            if k.endswith("proj.weight")}
+
+
+def floats_of(name):
+    """The same as detent reads it, rounded to bf16."""
+    shutil.rmtree("floats", ignore_errors=True)
+    run("export", name, "--format", "hf", "-o", "floats")
+    import torch
+    file = load_file("floats/model.safetensors")
+    return {k: torch.from_numpy(x.astype(np.float32)).bfloat16().float().numpy()
+            for k, x in file.items() if k.endswith("proj.weight")}
+
+
+def folders():
+    """Folders of compressed-tensors: theirs read, and ours, from theirs and from training."""
+    from safetensors import safe_open
+    for preset in "NVFP4A16", "MXFP4A16", "MXFP8A16":
+        form = preset[:5].lower()
+        folder_of(preset, "theirs")
+        shutil.rmtree("ours", ignore_errors=True)
+        run("export", "theirs", "--format", "compressed-tensors", "-o", "ours")
+        both = []
+        for name in "theirs", "ours":
+            with safe_open(name + "/model.safetensors", "pt") as f:
+                both.append([f.get_tensor(k).float().numpy().ravel() for k in sorted(f.keys())
+                             if k.endswith("_scale")])
+        report(form + ", scales of the files", np.concatenate(both[0]), np.concatenate(both[1]),
+               "a folder of theirs, written again")
+        compare_folders(form, "theirs", "compressed-tensors, its folder")
+        compare_folders(form, "ours", "compressed-tensors, our folder of it")
+    for scheme in "nvfp4", "mxfp4", "mxfp4_up", "mxfp8", "mxfp8_up":
+        exported({"scheme": scheme}, [], "ours")
+        compare_folders(scheme, "ours", "compressed-tensors, our trained model")
+
+
+def compare_folders(what, name, of):
+    theirs, ours = loaded(name), floats_of(name)
+    assert sorted(theirs) == sorted(ours) and len(ours) > 0
+    report(what, np.concatenate([theirs[k].ravel() + 0 for k in sorted(theirs)]),
+           np.concatenate([ours[k].ravel() + 0 for k in sorted(ours)]), of)
+
+
+def exported(scheme, types, folder=None):
+    """A small Llama, trained for some steps and exported as each type; tensors by name. `folder`:
+    one of compressed-tensors, too."""
     shutil.rmtree("run", ignore_errors=True)
     with open("text.txt", "w") as f:
         f.write("To be, or not to be, that is the question. " * 200)
@@ -157,6 +326,9 @@ def exported(scheme, types):
         "train.schedule.warmup_steps=1", "train.float_baseline=false", "qat.start_step=2",
         "qat.preset=int4-weight", "qat.rules=[]", "qat.weight=" + json.dumps(scheme))
     files = {}
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        run("export", "run", "--format", "compressed-tensors", "-o", folder)
     for kind in types:
         run("export", "run", "--format", "gguf", "--type", kind, "-o", f"{kind}.gguf")
         files[kind] = {x.name: x for x in gguf.GGUFReader(f"{kind}.gguf").tensors}
@@ -183,5 +355,8 @@ if __name__ == "__main__":
     levels()
     ggml()
     mx()
+    mx8()
+    nvfp4()
     models()
+    folders()
     sys.exit(failed > 0)

@@ -123,7 +123,7 @@ static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
         w->has_granularity = w->has_scheme = false;
         if (w->quant.bits < 2) w->has_bits = false; /* of scheme binary */
     } else if (chance(s, 0.06)) {
-        patch_blocks(w, (int)pick(s, 0, 2));
+        patch_blocks(w, (int)pick(s, 0, DT__SCHEMES));
     }
     if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) *w = (dt_quant_patch){ 0 };
 }

@@ -36,7 +36,13 @@ static float power_of(int scheme, float most)
 {
     if (most == 0) return 0;
     if (scheme == DT_SCHEME_MXFP4_UP) return ldexpf(1, (int)ceil(log2((double)(most / 6))) - 1);
-    return ldexpf(1, (int)floor(log2((double)most)) - (scheme == DT_SCHEME_MXFP6 ? 5 : 3));
+    if (scheme == DT_SCHEME_MXFP8_UP) return ldexpf(1, (int)ceil(log2((double)(most / 448))));
+    const int down = scheme == DT_SCHEME_MXFP4        ? 3
+                     : scheme == DT_SCHEME_MXFP6      ? 5
+                     : scheme == DT_SCHEME_MXFP8      ? 8
+                     : scheme == DT_SCHEME_MXFP8_E5M2 ? 15
+                                                      : 4;
+    return ldexpf(1, (int)floor(log2((double)most)) - down);
 }
 
 /* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and
@@ -65,7 +71,12 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     case DT_SCHEME_POWER_OF_TWO: *scale = most / 64; break;
     case DT_SCHEME_MXFP4:
     case DT_SCHEME_MXFP4_UP:
+    case DT_SCHEME_MXFP8:
+    case DT_SCHEME_MXFP8_UP:
+    case DT_SCHEME_MXFP8_E5M2:
+    case DT_SCHEME_MXFP6_E3M2:
     case DT_SCHEME_MXFP6: *scale = power_of(q->scheme, most); break;
+    case DT_SCHEME_NVFP4: *scale = most; break; /* until all blocks are known */
     case DT_SCHEME_TERNARY:
     case DT_SCHEME_BINARY: *scale = e; break;
     case DT_SCHEME_NARROW: *scale = most > 0 ? most / qmax : 1; break;
@@ -78,6 +89,33 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     }
     if (q->scheme == DT_SCHEME_DEVICE && hi > lo) {
         *zero = (int8_t)(fmin(round(-(double)lo / step), (double)(qmax - qmin)) + (double)qmin);
+    }
+}
+
+/* The nearest of E4M3's values, which are tried one by one. */
+static double e4m3_of(double x)
+{
+    double best = 0;
+    bool even = true; /* the mantissa of best */
+    for (int code = 1; code <= 0x7e; code++) {
+        const int e = code >> 3, m = code & 7;
+        const double v = e == 0 ? ldexp(m, -9) : ldexp(8 + m, e - 10);
+        if (fabs(x - v) > fabs(x - best) || (fabs(x - v) == fabs(x - best) && even)) break;
+        best = v;
+        even = m % 2 == 0;
+    }
+    return best;
+}
+
+/* The scales of nvfp4, from the largest magnitude of the layer and of each block. */
+static void settle(run *u)
+{
+    float most = FLT_MIN;
+    for (int64_t i = 0; i < u->l->groups * u->R * u->K; i++) most = fmaxf(most, fabsf(u->l->w[i]));
+    const float global = fminf(2688 * (1 / most), ldexpf(1, 116));
+    for (int64_t i = 0; i < u->R * u->scales; i++) {
+        const double e = e4m3_of((double)(global * (u->scale[i] / 6)));
+        u->scale[i] = (e == 0 ? 0.125f : (float)e) / global / 2;
     }
 }
 
@@ -144,6 +182,7 @@ static void take_groups(run *u)
     for (int64_t i = 0; i < u->R * u->K; i++) v[i] = (double)u->w[i];
     for (int64_t i = 0; i < u->R * u->scales; i++)
         observe_group(u, i / u->scales, i % u->scales, v);
+    if (u->quant->scheme == DT_SCHEME_NVFP4) settle(u);
     free(v);
 }
 
@@ -286,19 +325,40 @@ static double distance(double t, double low, double high)
 
 static double clip(double x, double a, double b) { return fmin(fmax(x, fmin(a, b)), fmax(a, b)); }
 
-/* The nearest of 0 and the magnitudes of a scheme; of two equally near ones the one at an even
- * place, of power_of_two the larger one. *margin is the distance to where another is nearest. */
-static double nearest_level(int scheme, double t, double *margin)
+/* What the values of a float are: mantissas with each of some exponents, the least value. */
+typedef struct small_levels {
+    int mantissas, exponents, unit;
+} small_levels;
+
+static small_levels levels_of(int scheme)
 {
-    double list[40] = { 0 }, distance_to = INFINITY;
+    switch (scheme) {
+    case DT_SCHEME_MXFP6: return (small_levels){ 8, 4, 0 };
+    case DT_SCHEME_MXFP8:
+    case DT_SCHEME_MXFP8_UP: return (small_levels){ 8, 16, -9 };
+    case DT_SCHEME_MXFP8_E5M2: return (small_levels){ 4, 31, -16 };
+    case DT_SCHEME_MXFP6_E3M2: return (small_levels){ 4, 8, -4 };
+    default: return (small_levels){ 2, 4, 0 };
+    }
+}
+
+static bool is_real(int scheme) { return levels_of(scheme).unit != 0; }
+
+/* The nearest of 0 and the magnitudes of a scheme; of two equally near ones the one at an even
+ * place, of power_of_two the larger one. *margin is the distance to where another is nearest, of
+ * floats in steps of their values; *place which it is. */
+static double nearest_level(int scheme, double t, double *margin, int *place)
+{
+    double list[130] = { 0 }, distance_to = INFINITY;
     int n = 1, best = 0;
     for (int m = 0; scheme == DT_SCHEME_POWER_OF_TWO && m < 7; m++) list[n++] = ldexp(1, m);
-    const int mantissas = scheme == DT_SCHEME_MXFP6 ? 8 : 2;
-    for (int e = 0; scheme != DT_SCHEME_POWER_OF_TWO && e < 4; e++) {
-        for (int m = e == 0; m < mantissas; m++) {
-            list[n++] = e == 0 ? m : ldexp(mantissas + m, e - 1);
+    const small_levels of = levels_of(scheme);
+    for (int e = 0; scheme != DT_SCHEME_POWER_OF_TWO && e < of.exponents; e++) {
+        for (int m = e == 0; m < of.mantissas; m++) {
+            list[n++] = ldexp(e == 0 ? m : of.mantissas + m, of.unit + (e > 0 ? e - 1 : 0));
         }
     }
+    n -= scheme == DT_SCHEME_MXFP8 || scheme == DT_SCHEME_MXFP8_UP; /* which is NaN */
     for (int i = 0; i < n; i++) {
         const double d = fabs(fabs(t) - list[i]);
         const bool wins = scheme == DT_SCHEME_POWER_OF_TWO || i % 2 == 0;
@@ -307,8 +367,10 @@ static double nearest_level(int scheme, double t, double *margin)
     }
     *margin = 0.5;
     for (int i = 1; i < n; i++) {
-        *margin = fmin(*margin, fabs(fabs(t) - (list[i - 1] + list[i]) / 2));
+        const double step = is_real(scheme) ? list[i] - list[i - 1] : 1;
+        *margin = fmin(*margin, fabs(fabs(t) - (list[i - 1] + list[i]) / 2) / step);
     }
+    *place = best;
     return copysign(list[best], t) + 0;
 }
 
@@ -329,7 +391,8 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
         low = fmax(low, least);
         high = fmin(high, most);
     }
-    const float t = (float)x * u->inverse[group];
+    const bool divides = u->quant->scheme == DT_SCHEME_NVFP4;
+    const float t = divides ? (float)x / u->scale[group] : (float)x * u->inverse[group];
     double q = u->quant->scheme == DT_SCHEME_Q4_0 ? floor((double)(t + 8.5f)) - 8 : rint((double)t);
     q = clip(q, low, high);
     u->margin[at] = distance((double)t, low, high);
@@ -337,13 +400,15 @@ static choice choose(run *u, int64_t row, int64_t k, double v)
         q = clip(2 * rint(((double)t - 1) / 2) + 1, -3, 3);
         u->margin[at] = 2 * distance(((double)t - 1) / 2, -2, 1);
     }
+    int place = 0;
     if (u->quant->scheme >= DT_SCHEME_POWER_OF_TWO)
-        q = nearest_level(u->quant->scheme, (double)t, &u->margin[at]);
+        q = nearest_level(u->quant->scheme, (double)t, &u->margin[at], &place);
     if (u->quant->scheme == DT_SCHEME_BINARY) {
         q = t < 0 ? -1 : 1;
         u->margin[at] = fmin(0.5, fabs((double)t));
     }
     u->codes[at] = (int8_t)(q + zero);
+    if (is_real(u->quant->scheme)) u->codes[at] = (int8_t)(q < 0 ? place - 128 : place);
     u->image[at] = q * s;
     const bool whole = u->bounded && u->options->accumulator.diffuse == DT_DIFFUSE_ALL;
     return (choice){ whole ? v : x, q * s };

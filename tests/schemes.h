@@ -77,10 +77,18 @@ static inline void patch_scheme(dt_quant_patch *w, int i)
     w->has_bits = true;
 }
 
-/* A scheme of blocks of a size of their own by a patch. */
+/* The size of groups of a scheme, or else this one. */
+static inline int64_t group_of(int scheme, int64_t size)
+{
+    return dt__scheme_of(scheme)->group != 0 ? dt__scheme_of(scheme)->group : size;
+}
+
+/* The i-th scheme of blocks of a size of their own by a patch, i modulo their count. */
 static inline void patch_blocks(dt_quant_patch *w, int i)
 {
-    *w = (dt_quant_patch){ .quant.scheme = DT_SCHEME_MXFP4 + i % 3, .has_scheme = true };
+    int scheme = DT__SCHEMES - 1;
+    for (; i >= 0; i -= group_of(scheme, 0) != 0) scheme = (scheme + 1) % DT__SCHEMES;
+    *w = (dt_quant_patch){ .quant.scheme = scheme, .has_scheme = true };
 }
 
 #endif

@@ -312,6 +312,11 @@ static const struct {
     { "mxfp4", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp4}}'", false },
     { "mxfp4 up", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp4_up}}'", false },
     { "mxfp6", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp6}}'", false },
+    { "mxfp8", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp8}}'", false },
+    { "mxfp8 up", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp8_up}}'", false },
+    { "e5m2", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp8_e5m2}}'", false },
+    { "e3m2", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: mxfp6_e3m2}}'", false },
+    { "nvfp4", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: nvfp4}}'", false },
     { "binary", RANKS_DIGITS "'qat={start_step: 2, weight: {scheme: binary}}'", false },
     { "exact",
       RANKS_DIGITS "'qat={preset: int4-int4, start_step: 2, activation: {save: exact}}' "
@@ -565,6 +570,7 @@ static bool is_left_out(const char *path)
         "activation.scheme: binary",
         "activation.scheme: power_of_two",
         "activation.scheme: mxfp",
+        "activation.scheme: nvfp4",
         "activation.granularity: channel",
     };
     for (size_t i = 0; i < sizeof out / sizeof out[0]; i++) {

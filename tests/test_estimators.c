@@ -71,11 +71,21 @@ static dt_tensor *input_of(int kind)
     return kind == LINEAR ? drawn(2, rows) : drawn(4, images);
 }
 
-/* Integers of these bits; of 0 and below the schemes of few levels. */
-static const dt_quant_spec few[] = { { .scheme = DT_SCHEME_HALF_LEVELS, .bits = 2 },
-                                     { .scheme = DT_SCHEME_TERNARY, .bits = 2 },
-                                     { .scheme = DT_SCHEME_POWER_OF_TWO, .bits = 4 } };
+/* Integers of these bits; of 0 and below the schemes of few levels, and of blocks. */
+static const dt_quant_spec few[] = {
+    { .scheme = DT_SCHEME_HALF_LEVELS, .bits = 2 },  { .scheme = DT_SCHEME_TERNARY, .bits = 2 },
+    { .scheme = DT_SCHEME_POWER_OF_TWO, .bits = 4 }, { .scheme = DT_SCHEME_NVFP4, .bits = 4 },
+    { .scheme = DT_SCHEME_MXFP8, .bits = 8 },        { .scheme = DT_SCHEME_MXFP8_E5M2, .bits = 8 },
+    { .scheme = DT_SCHEME_MXFP6_E3M2, .bits = 6 }
+};
 #define FEW ((int)(sizeof few / sizeof few[0]))
+
+/* Ranges of blocks are dynamic. */
+static int last_range(int64_t bits)
+{
+    const bool blocks = bits <= 0 && dt__scheme_of(few[-bits].scheme)->group != 0;
+    return blocks ? DT_RANGE_DYNAMIC : DT_RANGE_LEARNED;
+}
 
 static void prepare(dt_module *m, int64_t bits, int range)
 {
@@ -177,7 +187,7 @@ START_TEST(estimators_have_their_formulas)
 {
     for (int kind = LINEAR; kind < FOLDED; kind++) {
         for (int64_t bits = 1 - FEW; bits <= 8; bits += bits == 0 ? 2 : 1) {
-            for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
+            for (int range = DT_RANGE_DYNAMIC; range <= last_range(bits); range++) {
                 dt_module *m = model_of(kind);
                 prepare(m, bits, range);
                 check_estimators(m, kind, bits);
@@ -232,7 +242,7 @@ START_TEST(damping_draws_weights_to_their_levels)
 {
     for (int kind = LINEAR; kind < FOLDED; kind++) {
         for (int64_t bits = 1 - FEW; bits <= 8; bits += bits < 0 ? 1 : 2) {
-            for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
+            for (int range = DT_RANGE_DYNAMIC; range <= last_range(bits); range++) {
                 dt_module *m = model_of(kind);
                 prepare(m, bits, range);
                 check_damping(m, kind, bits);

@@ -57,7 +57,7 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
     if (chance(s, 0.3)) {
         patch_scheme(w, (int)pick(s, 0, 2 * DT__SCHEMES));
     }
-    if (chance(s, 0.08)) patch_blocks(w, (int)pick(s, 0, 2));
+    if (chance(s, 0.08)) patch_blocks(w, (int)pick(s, 0, DT__SCHEMES));
     w->has_scheme = true; /* else symmetric, which has any bits and groups */
     if (dt__scheme_of(w->quant.scheme)->bits == 0) w->has_bits = true;
     if (chance(s, 0.2)) {

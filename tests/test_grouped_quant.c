@@ -198,6 +198,12 @@ static void draw_quant(dt__stream *s, dt_quant_spec *q)
         q->granularity = DT_PER_GROUP;
         q->group_size = 32;
     }
+    if (dt__scheme_of(q->scheme)->group == 0) return;
+    q->granularity = DT_PER_GROUP;
+    q->group_size = dt__scheme_of(q->scheme)->group;
+    if (dt__scheme_of(q->scheme)->settle == NULL) return;
+    q->range = DT_RANGE_DYNAMIC;
+    q->scale_dtype = DT_SCALE_F32;
 }
 
 #define MASKS 4

@@ -1,8 +1,9 @@
-/* Half precision: every one of the 65536 codes, every midpoint between neighbours and the floats
- * next to it, against a value computed in double. */
+/* Half precision, and floats of at most 8 bits: every code, every midpoint between neighbours and
+ * the floats next to it, against a value computed in double. */
 #include "testing.h"
 
 #include "core/text/half.h"
+#include "core/text/small_float.h"
 
 #include <math.h>
 
@@ -94,6 +95,54 @@ START_TEST(the_ends_of_the_range)
 }
 END_TEST
 
+static const struct small {
+    const dt__small_float *f;
+    int exponent_bits;
+    unsigned most; /* code of the largest value */
+} smalls[] = {
+    { &dt__e2m1, 2, 0x7 }, { &dt__e3m2, 3, 0x1f }, { &dt__e4m3, 4, 0x7e }, { &dt__e5m2, 5, 0x7b }
+};
+
+/* Of a small float, none of whose codes up to `most` is infinite. */
+static double small_value(const struct small *k, unsigned code)
+{
+    const int m = k->f->mantissa, exponent = (int)code >> m,
+              mantissa = (int)(code & ((1u << m) - 1));
+    const int bias = (1 << (k->exponent_bits - 1)) - 1;
+    return ldexp(mantissa + (exponent > 0 ? 1 << m : 0), (exponent > 0 ? exponent : 1) - bias - m);
+}
+
+START_TEST(small_floats)
+{
+    const struct small *k = &smalls[_i];
+    const dt__small_float *f = k->f;
+    const unsigned sign = 1u << (f->bits - 1);
+    ck_assert_int_le(1 + k->exponent_bits + f->mantissa, f->bits);
+    ck_assert(f->edge == f->most + ldexpf(1, ilogbf(f->most) - f->mantissa - 1));
+    ck_assert((double)f->most == small_value(k, k->most));
+    for (unsigned code = 0; code <= k->most; code++) {
+        const float v = (float)small_value(k, code);
+        ck_assert_msg(dt__small_value(f, (uint8_t)code) == v, "code %#x", code);
+        ck_assert(dt__small_value(f, (uint8_t)(code | sign)) == -v);
+        ck_assert(dt__small_has(f, (uint8_t)code) && dt__small_has(f, (uint8_t)(code | sign)));
+        ck_assert_uint_eq(dt__small_code(f, v), code);
+        ck_assert_uint_eq(dt__small_code(f, -v), code | sign);
+        ck_assert(dt__small_round(f, v) == v && dt__small_round(f, -v) == -v);
+        if (code == k->most) continue;
+        const float next = (float)small_value(k, code + 1), middle = (v + next) / 2;
+        const float even = code % 2 == 0 ? v : next;
+        ck_assert(dt__small_round(f, middle) == even && dt__small_round(f, -middle) == -even);
+        ck_assert(dt__small_round(f, nextafterf(middle, 0)) == v);
+        ck_assert(dt__small_round(f, nextafterf(middle, INFINITY)) == next);
+    }
+    for (unsigned code = k->most + 1; code < sign; code++) {
+        ck_assert(!dt__small_has(f, (uint8_t)code) && !dt__small_has(f, (uint8_t)(code | sign)));
+    }
+    ck_assert(dt__small_round(f, INFINITY) == f->most && dt__small_round(f, -3.4e38f) == -f->most);
+    ck_assert(signbit(dt__small_round(f, -0.0f)) && dt__small_round(f, 0x1p-149f) == 0);
+}
+END_TEST
+
 Suite *test_half_suite(void)
 {
     Suite *s = suite_create("half");
@@ -101,6 +150,7 @@ Suite *test_half_suite(void)
     tcase_add_loop_test(c, every_code_is_its_float, 0, 2);
     tcase_add_loop_test(c, midpoints_go_to_even, 0, 2);
     tcase_add_test(c, the_ends_of_the_range);
+    tcase_add_loop_test(c, small_floats, 0, (int)(sizeof smalls / sizeof smalls[0]));
     suite_add_tcase(s, c);
     return s;
 }

@@ -131,7 +131,12 @@ static dt_status round_apart(void *user, const char *path, const dt_tensor *mast
 
 /* layers.0: 3 bits, symmetric, groups of 8 of 19 columns. layers.1: 4 bits, asymmetric, a channel,
  * its input float. layers.2: q4_0. layers.3: float. head: 8 bits, one scale. */
-enum { PREPARED, CONVERTED, APART }; /* apart: groups of layers.0 are not consecutive columns */
+enum {
+    PREPARED,
+    CONVERTED,
+    APART, /* groups of layers.0 are not consecutive columns */
+    FLOATS /* codes of layers.0 are floats: of this scheme and the next ones from mxfp8 on */
+};
 
 static dt_module *good_model(int how)
 {
@@ -163,6 +168,10 @@ static dt_module *good_model(int how)
                                             .has_bits = true,
                                             .has_granularity = true,
                                             .has_scale_dtype = true } };
+    if (how >= FLOATS) {
+        q.rules[0].weight =
+            (dt_quant_patch){ .quant.scheme = DT_SCHEME_MXFP8 + how - FLOATS, .has_scheme = true };
+    }
     dt_module *m = small_model(ctx, &o);
     TEST_OK(ctx, dt_prepare(m, &q));
     const dt_rounder rounder = { "apart", round_apart, NULL };
@@ -452,6 +461,37 @@ START_TEST(wrong_groups_are_refused)
 }
 END_TEST
 
+/* Bytes that are infinity, NaN, or of more bits than the float has. */
+START_TEST(floats_that_are_none)
+{
+    static const struct {
+        int how;
+        uint32_t byte;
+        const char *words; /* NULL: it is a value */
+    } bytes[] = {
+        { FLOATS, 0x7f, "row 0, column 3: code 127 is none of 8 bits of scheme mxfp8" },
+        { FLOATS, 0xff, "row 0, column 3: code -1 is none of 8 bits of scheme mxfp8" },
+        { FLOATS, 0xfe, NULL },
+        { FLOATS + 1, 0x7f, "scheme mxfp8_up" },
+        { FLOATS + 2, 0x7c, "scheme mxfp8_e5m2" },
+        { FLOATS + 2, 0x7b, NULL },
+        { FLOATS + 3, 0x20, "code 32 is none of 6 bits of scheme mxfp6_e3m2" },
+        { FLOATS + 3, 0x9f, NULL },
+    };
+    dt_module *m;
+    for (int i = 0; i < DT__COUNT_OF(bytes); i++) {
+        dt_module_free(good_model(bytes[i].how));
+        write_edited(&(edit){ BYTES, W0 ".codes", .at = 3, .n = 1, .value = bytes[i].byte });
+        if (bytes[i].words != NULL) {
+            refused(DT_ERR_FORMAT, bytes[i].words);
+            continue;
+        }
+        TEST_OK(ctx, dt_model_load(ctx, bad_path, &m, NULL));
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 /* Edits that keep the file valid: it is accepted, so the other edits are refused for their own
  * reasons. */
 START_TEST(a_harmless_change_is_not)
@@ -620,6 +660,7 @@ Suite *test_model_file_bad_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, a_wrong_file_is_refused, 0, DT__COUNT_OF(packed_edits));
     tcase_add_loop_test(c, wrong_groups_are_refused, 0, DT__COUNT_OF(apart_edits));
+    tcase_add_test(c, floats_that_are_none);
     tcase_add_test(c, a_harmless_change_is_not);
     tcase_add_loop_test(c, a_wrong_checkpoint_is_refused, 0, DT__COUNT_OF(prepared_edits));
     tcase_add_test(c, other_versions_and_hashes_are_refused);

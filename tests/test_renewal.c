@@ -104,7 +104,8 @@ static void check_equal(const dt__codes *a, const dt__codes *b)
 /* Whether the scale of a row needs no more than the row. */
 static bool is_renewable(const dt_quant_spec *q)
 {
-    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    return q->granularity != DT_PER_TENSOR && !scheme->has_zero && scheme->settle == NULL;
 }
 
 /* One subject's codes are renewed in place. The other's are held by a second owner during the
@@ -156,6 +157,8 @@ START_TEST(renewed_codes_are_codes_made_anew)
         const dt__scheme *scheme = dt__scheme_of(s.quant.scheme);
         if (!scheme->fp16_blocks) s.quant.bits = 2 + (i / 6 + i) % 7;
         if (scheme->bits != 0) s.quant.bits = scheme->bits;
+        if (scheme->group != 0) s.quant.group_size = scheme->group;
+        if (scheme->settle != NULL) s.quant.scale_dtype = DT_SCALE_F32;
         if (!scheme_takes(ctx, &s.quant)) continue;
         compare(&s);
         tried[s.quant.scheme]++;

@@ -49,6 +49,7 @@ static dt_quant_spec draw_quant(dt__stream *s, bool bounded)
         if (dt__scheme_of(q.scheme)->bits != 0) q.bits = dt__scheme_of(q.scheme)->bits;
         q.granularity = (int)draw(s, DT_PER_TENSOR, DT_PER_GROUP);
         q.group_size = draw(s, 0, 3) == 0 ? 32 : draw(s, 3, 16);
+        if (dt__scheme_of(q.scheme)->group != 0) q.group_size = dt__scheme_of(q.scheme)->group;
         q.is_unsigned = draw(s, 0, 1) == 1;
         if (dt__quant_is_valid(&q, DT__QUANT_TENSOR, &fault)) return q;
     }
@@ -87,7 +88,9 @@ static dt_rounding_options draw_options(dt__stream *s, int rounder, const dt_qua
     o.rounding.block = blocks[draw(s, 0, 3)];
     o.rounding.keep_zeros = draw(s, 0, 2) == 0;
     const bool refreshes = dt__method_reads(dt__method_of(rounder)) & DT__READS_GROUP_SCALES;
-    if (refreshes && grouped && o.rounding.order != DT_ORDER_WEIGHT && draw(s, 0, 2) == 0) {
+    const bool settles = dt__scheme_of(q->scheme)->settle != NULL;
+    if (refreshes && !settles && grouped && o.rounding.order != DT_ORDER_WEIGHT &&
+        draw(s, 0, 2) == 0) {
         o.rounding.group_scales = DT_SCALES_REFRESH;
     }
     if (dt__method_of(rounder)->bounded) draw_accumulator(s, q, &o.accumulator);
@@ -288,7 +291,10 @@ static int code_at(const trial *c, const dt_rounded *r, int64_t row, int64_t col
 
 static double image_at(const trial *c, const dt_rounded *r, int64_t row, int64_t column)
 {
-    return code_at(c, r, row, column) * (double)r->scale[scale_at(c, r, row, column)];
+    const dt__small_float *real = dt__real_of(&c->q);
+    const int code = code_at(c, r, row, column);
+    const double q = real != NULL ? (double)dt__small_value(real, (uint8_t)code) : code;
+    return q * (double)r->scale[scale_at(c, r, row, column)];
 }
 
 static bool is_dead(const layer *l, int64_t row, int64_t column)
@@ -421,6 +427,10 @@ static void compare_parts(dt_ctx *ctx, int i, bool transposed, layer_maker *make
     if (transposed) wish.kind += DT_WEIGHT_CONV_TRANSPOSE1D - DT_WEIGHT_CONV1D;
     trial c = begin(ctx, i, 1 + i % 6, &wish);
     if (c.q.granularity == DT_PER_TENSOR) c.q.granularity = DT_PER_CHANNEL;
+    if (dt__scheme_of(c.q.scheme)->settle != NULL) { /* a scale of the whole layer, too */
+        c.q.scheme = DT_SCHEME_MXFP4;
+        c.q.group_size = 32;
+    }
     c.o.rounding.keep_zeros = false; /* zeros are counted in all groups together */
     dt_rounded *whole = round_it(&c);
     for (int64_t g = 0; g < c.l.groups; g++) {

@@ -37,6 +37,12 @@ enum {
     DT_SCHEME_MXFP4,
     DT_SCHEME_MXFP4_UP,
     DT_SCHEME_MXFP6,
+    DT_SCHEME_NVFP4, /* FP4 in blocks of 16: E4M3 times a scale of the tensor [NVIDIA] */
+    /* blocks of 32 as above, of FP8 (E4M3, rounded down and up, and E5M2) and FP6 (E3M2): floats */
+    DT_SCHEME_MXFP8,
+    DT_SCHEME_MXFP8_UP,
+    DT_SCHEME_MXFP8_E5M2,
+    DT_SCHEME_MXFP6_E3M2,
     DT_SCHEME_OWN /* a registered one (dt_own_scheme) */
 };
 enum { DT_PER_TENSOR, DT_PER_CHANNEL, DT_PER_GROUP, DT_PER_TOKEN, DT_PER_SAMPLE };

@@ -180,6 +180,7 @@ static void expand_row(const dt__codes *codes, int64_t r, const dt__patch *block
             .scale = codes->scale + at,
             .zero = codes->zero == NULL ? NULL : codes->zero + at,
             .bias = 128,
+            .real = codes->layout.real,
         };
         const uint8_t *u = row_bytes(codes, r, c, end - c, room);
         kernels->decode(&row, (const int8_t *)u, y + (c - block->c0));

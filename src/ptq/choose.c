@@ -41,12 +41,14 @@ static void round_column(const dt__row_block *s, const ends *e, const double *v,
     const dt__levels *levels = s->m->grid.levels;
     const float least = (float)s->m->grid.qmin, offset = 0.5f - least;
     for (int64_t r = 0; r < s->rows; r++) {
-        float x = (float)v[r] * s->inverse[r];
+        const bool divides = levels != NULL && levels->divides;
+        float x = divides ? (float)v[r] / s->scale[r] : (float)v[r] * s->inverse[r];
         x = x > e->low[r] ? x : e->low[r];
         x = x < e->high[r] ? x : e->high[r];
         q[r] = (x + ROUNDER) - ROUNDER;
         if (half_up) q[r] = (float)(int)(x + offset) + least;
-        if (levels != NULL) q[r] = (float)dt__level_of(levels, x);
+        if (levels != NULL && levels->real == NULL) q[r] = (float)dt__level_of(levels, x);
+        if (levels != NULL && levels->real != NULL) q[r] = dt__small_round(levels->real, x) + 0.0f;
     }
 }
 
@@ -68,10 +70,11 @@ void dt__choose(dt__row_block *s, int64_t j, double *v, double *dequantized)
         dt__bounds_narrow(s, column, v, e.low, e.high);
     }
     round_column(s, &e, v, q);
+    const dt__small_float *real = m->grid.levels != NULL ? m->grid.levels->real : NULL;
     int8_t *codes = s->codes + column * s->rows;
     for (int64_t r = 0; r < s->rows; r++) {
         dequantized[r] = (double)q[r] * (double)s->scale[r];
-        codes[r] = (int8_t)(q[r] + s->zero[r]);
+        codes[r] = real != NULL ? (int8_t)dt__small_code(real, q[r]) : (int8_t)(q[r] + s->zero[r]);
     }
     if (m->bounds == NULL) return;
     dt__bounds_add(s, column, q);
@@ -83,9 +86,12 @@ void dt__dequantize_column(dt__row_block *s, int64_t column, const int8_t *codes
 {
     const dt__matrix *m = s->m;
     const int64_t group = m->grid.group_of[column];
+    const dt__small_float *real = m->grid.levels != NULL ? m->grid.levels->real : NULL;
     if (group != s->group) load_scales(s, group);
     for (int64_t r = 0; r < s->rows; r++) {
-        const float q = (float)codes[column * s->rows + r] - s->zero[r];
+        const int8_t code = codes[column * s->rows + r];
+        const float q =
+            real != NULL ? dt__small_value(real, (uint8_t)code) : (float)code - s->zero[r];
         dequantized[r] = (double)q * (double)s->scale[r];
     }
 }

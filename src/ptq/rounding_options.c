@@ -194,6 +194,12 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
         return dt_fail(ctx, DT_ERR_CONFIG, "rounding: group_scales refresh is for %s, not for %s",
                        dt__methods_that_read(DT__READS_GROUP_SCALES, text), method->name);
     }
+    if (dt__scheme_of(q->scheme)->settle != NULL) {
+        return dt_fail(ctx, DT_ERR_CONFIG,
+                       "rounding: group_scales refresh computes scales block by block; those of "
+                       "scheme %s follow from the whole tensor",
+                       dt__scheme_of(q->scheme)->name);
+    }
     if (!grouped || q->range == DT_RANGE_LEARNED) {
         return dt_fail(ctx, DT_ERR_CONFIG,
                        "rounding: group_scales refresh requires granularity group and a range that "

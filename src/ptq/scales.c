@@ -112,7 +112,7 @@ static dt_status take_given(dt__layer *l)
 
 dt_status dt__layer_scales(dt__layer *l)
 {
-    dt__cut cut = { l->rows, l->shape.columns, l->group, l->out->groups, false };
+    dt__cut cut = { l->rows, l->shape.columns, l->group, l->out->groups, false, 0 };
     float lo, hi;
     const int64_t bad = dt__range_of(l->ctx, &cut, l->weight, &lo, &hi);
     if (bad >= 0) {
@@ -121,5 +121,11 @@ dt_status dt__layer_scales(dt__layer *l)
                        (long long)(bad / l->shape.columns), (long long)(bad % l->shape.columns));
     }
     if (l->work->scale != NULL) return take_given(l);
-    return l->quant->granularity == DT_PER_TENSOR ? observe_all(l) : observe_rows(l);
+    if (l->quant->granularity == DT_PER_TENSOR) return observe_all(l);
+    DT__TRY(observe_rows(l));
+    const dt__scheme *scheme = dt__scheme_of(l->quant->scheme);
+    const int64_t n = scheme->settle == NULL ? 0 : l->rows * l->out->groups;
+    if (n > 0) scheme->settle(n, l->out->scale);
+    for (int64_t i = 0; i < n; i++) l->inverse[i] = 1 / l->out->scale[i];
+    return DT_OK;
 }

@@ -96,7 +96,7 @@ dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool 
     codes->group = layout->group;
     codes->groups = layout->groups;
     codes->bits = layout->bits;
-    codes->integer = !simulated && rows->zero_point == NULL;
+    codes->integer = !simulated && rows->zero_point == NULL && layout->real == NULL;
     codes->zero_step = layout->groups;
     const dt_status s = fill(codes, rows);
     if (s == DT_OK) *out = codes;

@@ -276,6 +276,7 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
     DT__TRY(panels ? make_panels(m, x, codes) : make_rows(m, x, codes));
     DT__TRY(keep(m, x, codes));
     codes->bits = dt__code_bits(m->quant);
+    codes->layout.real = dt__real_of(m->quant);
     codes->clipped = m->q.clipped;
     if (m->q.clipped > 0) { /* else every gradient passes, and no mask is kept */
         codes->mask = m->q.mask;
@@ -292,7 +293,7 @@ dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *nam
     dt_status s = dt__codes_create(x->ctx, &codes);
     if (s == DT_OK) s = dt__matrix_of(x, &like->map, &matrix);
     if (s == DT_OK) {
-        codes->integer = !like->simulated;
+        codes->integer = !like->simulated && dt__real_of(m.quant) == NULL;
         codes->int8_backward = like->int8_backward;
         codes->map = like->map;
         codes->version = x->storage->version;

@@ -48,7 +48,7 @@ static dt_status begin(dt_tape *t, dt_tensor *x)
     return dt__quantizer_begin(all, &map, &range);
 }
 
-static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
+dt_status dt__fq_made(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
     *out = NULL;
     if (!fq_of(x)->enabled) return DT_OK;
@@ -56,9 +56,16 @@ static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
     return blame(t, x, dt__fq_codes(x, out));
 }
 
+/* Ops get values in place of codes that are floats. */
+static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
+{
+    *out = NULL;
+    return dt__real_of(&fq_of(x)->quant) != NULL ? DT_OK : dt__fq_made(t, x, out);
+}
+
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
 {
-    DT__TRY(codes(t, x, used));
+    DT__TRY(dt__fq_made(t, x, used));
     if (*used == NULL) return dt__view(t->ctx, x, dense);
     return dt__dequantized(t->ctx, x, *used, dense);
 }

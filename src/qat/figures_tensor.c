@@ -87,17 +87,37 @@ static dt_status count_rows(const dt__codes *codes, dt_quant_figures *out)
     return DT_OK;
 }
 
+/* Whether a code is one of the scheme's. */
+static bool is_code(const dt__levels *levels, int code)
+{
+    if (levels == NULL) return true;
+    if (levels->real != NULL) return dt__small_has(levels->real, (uint8_t)code);
+    return levels->code[0] <= code && dt__level_of(levels, (float)code) == code;
+}
+
+/* Codes of negative floats descend. */
+static void put_in_order(dt_quant_figures *out)
+{
+    for (int64_t i = 0, j = out->codes / 2 - 1; i < j; i++, j--) {
+        const int64_t n = out->code[i];
+        out->code[i] = out->code[j];
+        out->code[j] = n;
+    }
+}
+
 static dt_status count_codes(const dt__codes *codes, const dt__levels *levels,
                              dt_quant_figures *out)
 {
     out->codes = (int64_t)1 << codes->bits;
     DT__TRY((codes->panels != NULL ? count_panels : count_rows)(codes, out));
-    int64_t dead = 0;
-    const int64_t n = levels != NULL ? levels->n : out->codes;
-    for (int64_t i = 0; i < n; i++) {
-        dead += out->code[levels != NULL ? levels->code[i] + out->codes / 2 : i] == 0;
+    int64_t dead = 0, n = 0;
+    for (int64_t i = 0; i < out->codes; i++) {
+        if (!is_code(levels, (int)(i - out->codes / 2))) continue;
+        dead += out->code[i] == 0;
+        n++;
     }
     out->dead = (double)dead / (double)n;
+    if (levels != NULL && levels->real != NULL) put_in_order(out);
     return DT_OK;
 }
 

@@ -8,17 +8,24 @@
 
 static dt__packed *packed_of(const dt_tensor *x) { return x->ext; }
 
+static dt__codes *retained(const dt_tensor *x)
+{
+    dt__codes *all = packed_of(x)->codes;
+    dt__codes_retain(all);
+    return all;
+}
+
+/* Ops get values in place of codes that are floats. */
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
     (void)t;
-    *out = packed_of(x)->codes;
-    dt__codes_retain(*out);
+    *out = dt__real_of(&packed_of(x)->quant) != NULL ? NULL : retained(x);
     return DT_OK;
 }
 
 static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **used)
 {
-    DT__TRY(codes(t, x, used));
+    *used = retained(x);
     return dt__dequantized(t->ctx, x, *used, dense);
 }
 
@@ -125,7 +132,7 @@ dt_status dt_dequantize(dt_tensor *x, dt_tensor **out)
     *out = NULL;
     dt__codes *used = NULL;
     if (dt_is_packed(x)) {
-        DT__TRY(codes(NULL, x, &used));
+        used = retained(x);
     } else if (dt_is_fake_quant(x)) {
         DT__TRY(dt__fq_codes(x, &used));
     } else {

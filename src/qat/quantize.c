@@ -53,7 +53,8 @@ static dt__code_row code_row(const dt__cut *c, const dt__quantized *out, const p
                            .scale = out->scale + at,
                            .zero = out->zero == NULL ? NULL : out->zero + at,
                            .inverse = p->inverse,
-                           .bias = out->biased ? 128 : 0 };
+                           .bias = out->biased ? 128 : 0,
+                           .real = out->real };
 }
 
 static int64_t encode(const job *j, const part *p)
@@ -75,7 +76,7 @@ typedef struct rows {
 static outcome given_rows(const job *j, const rows *r)
 {
     outcome o = { NONE, NONE, 0 };
-    for (int64_t row = r->row; row < r->row + r->count; row++) {
+    for (int64_t row = r->row; row < r->row + r->count && j->out->codes != NULL; row++) {
         for (int64_t group = 0; group < j->cut->groups; group += GROUPS) {
             const part p = part_of(j, row, group);
             o.clipped += encode(j, &p);
@@ -234,6 +235,7 @@ static dt_status report(dt_ctx *ctx, const job *j, const outcome *o, const char 
             (long long)(o->bad_block % groups));
     }
     j->out->clipped = o->clipped;
+    j->out->real = j->coding.levels == NULL ? NULL : j->coding.levels->real;
     return DT_OK;
 }
 
@@ -320,13 +322,33 @@ static outcome quantize_whole(const job *j)
     return over_rows(j, given_rows);
 }
 
+static outcome quantize_blocks(const job *j)
+{
+    return over_rows(j, j->cut->groups == 1 ? own_rows : own_groups);
+}
+
+/* Scales that depend on all blocks of a tensor: first those of the blocks alone, then codes. */
+static outcome quantize_settled(const job *j, const dt__scheme *scheme)
+{
+    const int64_t experts = dt__max_i64(1, j->cut->experts), n = dt__cut_blocks(j->cut) / experts;
+    dt__quantized scales = { .scale = j->out->scale, .zero = j->out->zero };
+    job alone = *j;
+    alone.out = &scales;
+    const outcome o = quantize_blocks(&alone);
+    if (o.bad_element != NONE || o.bad_block != NONE) return o;
+    for (int64_t i = 0; i < experts; i++) scheme->settle(n, scales.scale + i * n);
+    return over_rows(j, given_rows);
+}
+
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name)
 {
     const job j = job_of(ctx, q, cut, x, out);
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
     dt__team *const threads = dt__threads_enter(ctx);
-    const outcome o =
-        cut->whole ? quantize_whole(&j) : over_rows(&j, cut->groups == 1 ? own_rows : own_groups);
+    const outcome o = cut->whole               ? quantize_whole(&j)
+                      : scheme->settle != NULL ? quantize_settled(&j, scheme)
+                                               : quantize_blocks(&j);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
 }
@@ -343,7 +365,8 @@ dt_status dt__quantize_given(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut 
 
 bool dt__one_pass(const dt_quant_spec *q)
 {
-    return q->granularity != DT_PER_TENSOR && !dt__scheme_of(q->scheme)->has_zero;
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    return q->granularity != DT_PER_TENSOR && !scheme->has_zero && scheme->settle == NULL;
 }
 
 typedef struct panels_args {

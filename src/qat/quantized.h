@@ -47,6 +47,9 @@ bool dt__is_simulated(const dt_tensor *x);
 dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out);
 /* The codes of a wrapper, from the cache if its master was not written since; retained. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
+/* The same as ops need them, after the range of a weight was initialized; NULL while x is
+ * disabled. `t` may be NULL. */
+dt_status dt__fq_made(dt_tape *t, dt_tensor *x, dt__codes **out);
 /* Drops cached codes of x that are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 

@@ -68,6 +68,7 @@ int dt_gradients_of(const dt_module *layer)
     if (layer == NULL) return 0;
     const dt__fq *fq = weight_of(layer);
     if (fq == NULL || !fq->int8_backward || is_depthwise(layer)) return DT_GRADIENTS_FLOAT;
+    if (dt__real_of(&fq->quant) != NULL) return DT_GRADIENTS_FLOAT;
     const dt__input_hook *input = dt__input_hook_of(layer);
     const bool both = input != NULL && !input->simulated && !is_transposed(layer);
     return both ? DT_GRADIENTS_INT8 : DT_GRADIENTS_INT8_DX;

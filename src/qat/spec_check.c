@@ -200,25 +200,35 @@ static bool check_q4_0(const dt_quant_spec *q, dt__quant_fault *f)
     return fail(f, KEYS("scale_dtype", "scheme"), "scheme q4_0 holds its scales as f16, not bf16");
 }
 
-/* Its codes follow from the values of a block, so nothing else may choose its scale. */
+/* Scales that follow from the values of a block or of the tensor: nothing else may choose them. */
+static bool check_settled(const dt_quant_spec *q, dt__quant_fault *f)
+{
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    if (scheme->settle != NULL && q->scale_dtype != DT_SCALE_F32) {
+        return fail(f, KEYS("scale_dtype", "scheme"),
+                    "scheme %s has scales of f32, which are E4M3 times a scale of the tensor",
+                    scheme->name);
+    }
+    const bool own = scheme->settle != NULL || scheme->in_groups || dt__real_of(q) != NULL;
+    if (!own || q->range == DT_RANGE_DYNAMIC) return true;
+    return fail(f, KEYS("range", "scheme"), "scheme %s requires range dynamic", scheme->name);
+}
+
 static bool check_q8_0(const dt_quant_spec *q, unsigned use, dt__quant_fault *f)
 {
     if (!dt__scheme_of(q->scheme)->in_groups) return true;
     if (!q->activation && use != DT__QUANT_TENSOR) {
         return fail(f, KEYS("scheme"), "scheme q8_0 is for activations");
     }
-    if (q->granularity != DT_PER_GROUP) {
-        return fail(f, KEYS("granularity", "scheme"), "scheme q8_0 requires granularity group");
-    }
-    if (q->range == DT_RANGE_DYNAMIC) return true;
-    return fail(f, KEYS("range", "scheme"), "scheme q8_0 requires range dynamic");
+    if (q->granularity == DT_PER_GROUP) return true;
+    return fail(f, KEYS("granularity", "scheme"), "scheme q8_0 requires granularity group");
 }
 
 bool dt__quant_is_valid(const dt_quant_spec *q, unsigned use, dt__quant_fault *fault)
 {
     if (!check_choices(q, fault) || !check_granularity(q, use, fault) ||
         !check_unsigned(q, fault) || !check_range(q, fault) || !check_q4_0(q, fault) ||
-        !check_q8_0(q, use, fault)) {
+        !check_q8_0(q, use, fault) || !check_settled(q, fault)) {
         return false;
     }
     if (!(use & DT__QUANT_FILE) || q->granularity == DT_PER_GROUP || q->group_size == 0)

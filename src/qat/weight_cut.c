@@ -31,10 +31,11 @@ dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weig
     }
     const int rank = dt__matrix_dims(w, dims);
     DT__TRY(dt__cut_of(ctx, quant, rank, dims, out));
+    out->experts = experts;
     if (experts == 0 || !out->whole) return DT_OK;
     const int64_t columns = out->rows / experts * out->columns;
     const int64_t group = dt__max_i64(1, columns);
-    *out = (dt__cut){ experts, columns, group, dt__ceil_div(columns, group), false };
+    *out = (dt__cut){ experts, columns, group, dt__ceil_div(columns, group), false, experts };
     return DT_OK;
 }
 
@@ -58,7 +59,10 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__w
         shape.group = dt__max_i64(1, shape.columns);
     }
     const bool rows = rank >= 2 && (repeats || cut.rows == dims[0]);
-    if (rows && dt__panel_layout_of(&shape, out)) return DT_OK;
+    if (rows && dt__panel_layout_of(&shape, out)) {
+        out->real = dt__real_of(quant);
+        return DT_OK;
+    }
     return dt_fail(ctx, DT_ERR_UNSUPPORTED, "no panels hold groups of %lld in rows of %lld",
                    (long long)cut.group, (long long)cut.columns);
 }

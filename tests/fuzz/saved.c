@@ -85,7 +85,7 @@ static const dt_mlp_options mlp = {
     .sizes = { 3, { 8, 6, 3 } }, .bias = true, .momentum = 0.1, .eps = 1e-5
 };
 
-void saved_export(const char *family, const char *format, bool converted, const char *path)
+void saved_export_scheme(const char *family, const char *format, int scheme, const char *path)
 {
     dt_ctx *ctx = NULL;
     dt_module *m = NULL;
@@ -97,16 +97,22 @@ void saved_export(const char *family, const char *format, bool converted, const 
     TEST_OK(ctx, info.family->create(ctx, info.options, &m));
     dt_qat_options q = dt_qat_defaults();
     dt_train(m, false);
-    if (converted) {
+    if (scheme >= 0) {
         q.preset = DT_INT4_WEIGHT;
-        q.weight.quant.scheme = DT_SCHEME_Q4_0;
-        q.weight.has_scheme = info.options == &llama;
+        q.weight.quant.scheme = scheme;
+        q.weight.has_scheme = true;
         TEST_OK(ctx, dt_prepare(m, &q));
         TEST_OK(ctx, dt_convert(m, NULL, NULL));
     }
     TEST_OK(ctx, dt_export(m, &info, format, NULL, path, NULL));
     dt_module_free(m);
     dt_ctx_free(ctx);
+}
+
+void saved_export(const char *family, const char *format, bool converted, const char *path)
+{
+    const int scheme = strcmp(family, "llama") == 0 ? DT_SCHEME_Q4_0 : DT_SCHEME_SYMMETRIC;
+    saved_export_scheme(family, format, converted ? scheme : -1, path);
 }
 
 void saved_export_seed(const fuzz_seeds *s, const char *family, const char *format, bool converted)

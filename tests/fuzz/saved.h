@@ -12,6 +12,8 @@ extern const char *const saved_names[];
 fuzz_bytes saved_model(int state);
 /* A checkpoint of the run that target checkpoint resumes. */
 fuzz_bytes saved_checkpoint(void);
+/* As saved_export, with weights of a scheme; -1: floats. */
+void saved_export_scheme(const char *family, const char *format, int scheme, const char *path);
 /* A network of a family (llama: one layer of language model; cnn; mlp) in a format of dt_export, at
  * `path`; converted: with 4-bit weights. */
 void saved_export(const char *family, const char *format, bool converted, const char *path);

@@ -7,6 +7,7 @@
 #include "testing.h"
 
 #include <detent/export.h>
+#include <detent/qat.h>
 
 static void run(const uint8_t *data, size_t n)
 {
@@ -18,19 +19,27 @@ static void run(const uint8_t *data, size_t n)
     fuzz_load_folder(fuzz_path("ct"));
 }
 
-static void seeds(const fuzz_seeds *s)
+static void seed(const fuzz_seeds *s, const char *name, int scheme)
 {
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);
     test_join(folder, folder, "llama");
-    saved_export("llama", "compressed-tensors", true, folder);
+    saved_export_scheme("llama", "compressed-tensors", scheme, folder);
     test_join(path, folder, "config.json");
     char *config = test_read_file(path, NULL);
     test_join(path, folder, "model.safetensors");
     const fuzz_bytes part[] = { fuzz_text(config), fuzz_seed_safetensors(path) };
-    fuzz_seed_parts(s, "int4", part, 2);
+    fuzz_seed_parts(s, name, part, 2);
     free((void *)(uintptr_t)part[1].v);
     free(config);
+}
+
+static void seeds(const fuzz_seeds *s)
+{
+    seed(s, "int4", DT_SCHEME_Q4_0);
+    seed(s, "nvfp4", DT_SCHEME_NVFP4);
+    seed(s, "mxfp4", DT_SCHEME_MXFP4);
+    seed(s, "mxfp8", DT_SCHEME_MXFP8);
 }
 
 const fuzz_target fuzz_target_compressed = { "compressed", "a folder of compressed-tensors", run,

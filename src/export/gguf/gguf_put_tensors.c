@@ -105,6 +105,11 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
     } else if (dt__has_zero(q)) {
         snprintf(why, sizeof why, "scheme %s has zero points; blocks of llama.cpp here have none",
                  dt__scheme_of(q->scheme)->name);
+    } else if (dt__real_of(q) != NULL) {
+        snprintf(why, sizeof why,
+                 "scheme %s; blocks of llama.cpp hold no floats of 6 or 8 bits: --type f32 holds "
+                 "the values",
+                 dt__scheme_of(q->scheme)->name);
     } else if (is_mxfp4(q) && wanted != DT_GGUF_TRAINED) {
         snprintf(why, sizeof why, "scheme %s; --type trained holds it as MXFP4",
                  dt__scheme_of(q->scheme)->name);

@@ -7,37 +7,66 @@
  *     int-quantized   NAME.weight         I8 [out, in], a code a byte
  *                     NAME.weight_zero_point  I8 [out, groups]
  *     both            NAME.weight_scale   F32 [out, groups]; [1] where all share one
+ *     nvfp4-pack-quantized, mxfp4-pack-quantized
+ *                     NAME.weight_packed  U8 [out, in / 2]: codes of E2M1, the first low
+ *                     NAME.weight_scale   F8_E4M3 [out, in / 16], U8 (E8M0) [out, in / 32]
+ *                     NAME.weight_global_scale  F32 [1], of nvfp4: a scale is E4M3 / global
+ *     mxfp8-quantized NAME.weight         F8_E4M3 [out, in]
+ *                     NAME.weight_scale   U8 (E8M0) [out, in / 32]
  *
  * Weights with zero points are int-quantized, as transformers does not load packed zero points.
  * Experts are as many layers, NAME...experts.E.w1, .w2 and .w3; transformers makes values of them
  * when it loads the folder, and does not round their inputs. */
+#include "core/text/small_float.h"
 #include "export/exporters.h"
 #include "export/hf/hf_quant.h"
 #include "io/model/grouped_files.h"
-#include "qat/schemes/scheme.h"
+#include "qat/schemes/mx.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PACKED "pack-quantized"
-#define BYTES "int-quantized"
+/* How the package names what a file holds. */
+typedef struct form {
+    const char *name, *type, *strategy, *scale_dtype; /* NULL: by the scales; of f32 */
+    int64_t bits;                                     /* 0: those of the codes */
+} form;
 
-static const char *form_of(const dt__hf_quant *q)
+static const form integers[] = { { .name = "pack-quantized", .type = "int" },
+                                 { .name = "int-quantized", .type = "int" } };
+static const form nvfp4 = { "nvfp4-pack-quantized", "float", "tensor_group", "torch.float8_e4m3fn",
+                            4 };
+static const form mxfp4 = { "mxfp4-pack-quantized", "float", "group", "torch.uint8", 4 };
+static const form mxfp8 = { "mxfp8-quantized", "float", "group", "torch.uint8", 8 };
+
+static const form input = { NULL, "int", "token", NULL, 8 };
+
+static const form *form_of(const dt__hf_quant *q)
 {
-    return dt__has_zero(&q->weight) ? BYTES : PACKED;
+    switch (q->weight.scheme) {
+    case DT_SCHEME_NVFP4: return &nvfp4;
+    case DT_SCHEME_MXFP4:
+    case DT_SCHEME_MXFP4_UP: return &mxfp4;
+    case DT_SCHEME_MXFP8:
+    case DT_SCHEME_MXFP8_UP: return &mxfp8;
+    default: return &integers[dt__has_zero(&q->weight)];
+    }
 }
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-static void put_arguments(dt__chars *t, int64_t bits, bool symmetric, const char *strategy,
-                          int64_t group, bool dynamic)
+static void put_arguments(dt__chars *t, bool symmetric, const form *f, int64_t group)
 {
+    const bool token = strcmp(f->strategy, "token") == 0;
     dt__put_text(t, "{\"num_bits\": ");
-    DT__PUT_ALL(t, bits, ", \"type\": \"int\", \"symmetric\": ", symmetric ? "true" : "false",
-                ", \"strategy\": ", DT__QUOTED(strategy), ", \"group_size\": ");
+    DT__PUT_ALL(t, f->bits, ", \"type\": ", DT__QUOTED(f->type),
+                ", \"symmetric\": ", symmetric ? "true" : "false",
+                ", \"strategy\": ", DT__QUOTED(f->strategy), ", \"group_size\": ");
     if (group > 0) dt__put_integer(t, group);
     else dt__put_text(t, "null");
-    dt__put_text(t, dynamic ? ", \"dynamic\": true" : ", \"dynamic\": false");
+    if (f->scale_dtype != NULL) DT__PUT_ALL(t, ", \"scale_dtype\": ", DT__QUOTED(f->scale_dtype));
+    dt__put_text(t, token ? ", \"dynamic\": true" : ", \"dynamic\": false");
     dt__put_text(t, ", \"actorder\": null, \"block_structure\": null, \"observer\": null, "
                     "\"observer_kwargs\": {}}");
 }
@@ -76,12 +105,14 @@ static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
     dt__put_text(t, ": {\"targets\": [");
     put_targets(t, q, kind);
     dt__put_text(t, "], \"weights\": ");
-    put_arguments(t, first->weight.bits, !dt__has_zero(&first->weight), strategy_of(first),
-                  first->group, false);
+    form weight = *form_of(first);
+    if (weight.strategy == NULL) weight.strategy = strategy_of(first);
+    if (weight.bits == 0) weight.bits = first->weight.bits;
+    put_arguments(t, !dt__has_zero(&first->weight), &weight, first->group);
     dt__put_text(t, ", \"input_activations\": ");
-    if (first->has_input) put_arguments(t, 8, false, "token", 0, true);
+    if (first->has_input) put_arguments(t, false, &input, 0);
     else dt__put_text(t, "null");
-    DT__PUT_ALL(t, ", \"output_activations\": null, \"format\": ", DT__QUOTED(form_of(first)));
+    DT__PUT_ALL(t, ", \"output_activations\": null, \"format\": ", DT__QUOTED(weight.name));
     dt__put_text(t, "}");
 }
 
@@ -91,7 +122,7 @@ static const char *whole_form(const dt__hf_quants *q)
     for (int kind = 1; kind < q->kinds; kind++) {
         if (form_of(dt__hf_kind(q, kind)) != form_of(dt__hf_kind(q, 0))) return "mixed-precision";
     }
-    return form_of(dt__hf_kind(q, 0));
+    return form_of(dt__hf_kind(q, 0))->name;
 }
 
 static void put_config(void *user, dt__chars *t)
@@ -164,9 +195,66 @@ static dt_status add_packed(dt__saving *keep, const matrix *m)
                     &(dt_file_entry){ .dtype = "I64", .rank = 1, .dims = &two, .data = shape });
 }
 
+/* A row of codes, which are values of E2M1 times 2. */
+static void pack_halves(int64_t n, const int8_t *code, uint8_t *to)
+{
+    for (int64_t k = 0; k < n; k++) {
+        const unsigned bits = dt__small_code(&dt__e2m1, (float)code[k] / 2);
+        to[k / 2] = (uint8_t)(k % 2 == 0 ? bits : to[k / 2] | bits << 4);
+    }
+}
+
+/* Scales as bytes: E8M0, of codes that are values times 2^shift, or E4M3 under `global`. */
+static void put_scales(int64_t n, const float *scale, int shift, float global, uint8_t *to)
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float e = dt__small_round(&dt__e4m3, 2 * scale[i] * global);
+        to[i] =
+            global > 0 ? dt__small_code(&dt__e4m3, e) : (uint8_t)(ilogbf(scale[i]) + 127 + shift);
+    }
+}
+
+static dt_status add_fp4(dt__saving *keep, const matrix *m)
+{
+    const int64_t rows = m->dims[0], columns = m->dims[1], bytes[] = { rows, columns / 2 };
+    uint8_t *packed = dt__saving_keep(keep, (size_t)(rows * bytes[1]));
+    if (packed == NULL) return DT_ERR_NOMEM;
+    for (int64_t r = 0; r < rows; r++) {
+        pack_halves(columns, m->rows.codes + r * columns, packed + r * bytes[1]);
+    }
+    return add_part(keep, m->name, "_packed",
+                    &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed });
+}
+
+/* Codes that are floats, with scales of blocks. */
+static dt_status add_blocks(dt__saving *keep, const matrix *m)
+{
+    const bool tensor = form_of(m->q) == &nvfp4, bytes = form_of(m->q) == &mxfp8;
+    const int64_t rows = m->dims[0], one = 1, blocks[] = { rows, m->dims[1] / m->q->group };
+    uint8_t *scale = dt__saving_keep(keep, (size_t)(rows * blocks[1]));
+    float *global = dt__saving_keep(keep, sizeof *global);
+    if (scale == NULL || global == NULL) return DT_ERR_NOMEM;
+    *global = tensor ? dt__nvfp4_global(rows * blocks[1], m->rows.scale) : 0;
+    if (tensor && *global == 0) {
+        return dt_fail(keep->ctx, DT_ERR_UNSUPPORTED,
+                       "export: %s: its scales are no E4M3 under one scale of the tensor", m->name);
+    }
+    put_scales(rows * blocks[1], m->rows.scale, bytes ? 0 : 1, *global, scale);
+    dt_file_entry e = { .dtype = "F8_E4M3", .rank = 2, .dims = m->dims, .data = m->rows.codes };
+    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_fp4(keep, m));
+    e = (dt_file_entry){
+        .dtype = tensor ? "F8_E4M3" : "U8", .rank = 2, .dims = blocks, .data = scale
+    };
+    DT__TRY(add_part(keep, m->name, "_scale", &e));
+    if (!tensor) return DT_OK;
+    return add_part(keep, m->name, "_global_scale",
+                    &(dt_file_entry){ .dtype = "F32", .rank = 1, .dims = &one, .data = global });
+}
+
 static dt_status add_matrix(dt__saving *keep, const matrix *m)
 {
     const dt__hf_quant *q = m->q;
+    if (form_of(q)->scale_dtype != NULL) return add_blocks(keep, m);
     const int64_t one = 1, dims[] = { m->dims[0], q->group > 0 ? m->dims[1] / q->group : 1 };
     const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };
     dt_file_entry e = { .dtype = "I8", .rank = 2, .dims = m->dims, .data = m->rows.codes };
@@ -214,16 +302,16 @@ static dt_status add(void *user, dt__saving *keep, const char *name, const dt_te
 
 static dt_status write(const dt_export_call *call)
 {
-    dt__hf_quants q = { .experts = true };
+    dt__hf_quants q = { .experts = true, .floats = true };
     if (dt_is_prepared(call->m)) {
         return dt_fail(call->ctx, DT_ERR_STATE,
                        "export: format compressed-tensors holds integers; "
                        "convert the model first");
     }
     DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
-    const dt__hf_form form = { .add = add, .put_config = put_config, .user = &q };
+    const dt__hf_form how = { .add = add, .put_config = put_config, .user = &q };
     const dt_hf_options floats = { .dtype = DT_HF_F32 };
-    const dt_status s = dt__hf_save_as(call->m, call->info, &floats, &form, call->path);
+    const dt_status s = dt__hf_save_as(call->m, call->info, &floats, &how, call->path);
     if (s == DT_OK) call->summary->bytes = dt__hf_bytes(call->path);
     call->summary->integer_products = q.n;
     call->summary->float_products = q.n_plain;
@@ -235,7 +323,7 @@ static dt_status write(const dt_export_call *call)
 
 static dt_status check(const dt_export_call *call)
 {
-    dt__hf_quants q = { .experts = true };
+    dt__hf_quants q = { .experts = true, .floats = true };
     DT__TRY(dt__hf_quants_of(call, "compressed-tensors", &q));
     dt__hf_quants_free(&q);
     return DT_OK;

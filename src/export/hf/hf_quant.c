@@ -34,6 +34,9 @@ static const char *refused_weight(const collecting *c, const dt_quant_spec *q, c
     if (x->rank != 2 && !c->to->experts) {
         return "experts are one parameter in transformers, which torchao does not quantize";
     }
+    if (dt__real_of(q) != NULL && !(c->to->floats && dt__real_of(q) == &dt__e4m3)) {
+        return "its codes are floats, which the format does not hold";
+    }
     if (x->rank != 2 && dt__has_zero(q)) {
         return "its experts have zero points, which transformers does not read (scheme: symmetric)";
     }
@@ -58,7 +61,8 @@ static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q
 static bool same_kind(const dt__hf_quant *a, const dt__hf_quant *b)
 {
     return a->weight.bits == b->weight.bits && a->group == b->group && a->whole == b->whole &&
-           a->has_input == b->has_input && dt__has_zero(&a->weight) == dt__has_zero(&b->weight);
+           a->has_input == b->has_input && dt__has_zero(&a->weight) == dt__has_zero(&b->weight) &&
+           dt__levels_of(&a->weight) == dt__levels_of(&b->weight);
 }
 
 static dt_status add_quantized(collecting *c, const char *path, dt_module *m, const dt_tensor *x)
@@ -103,7 +107,7 @@ static dt_status collect(collecting *c, const char *path, dt_module *m)
 dt_status dt__hf_quants_of(const dt_export_call *call, const char *format, dt__hf_quants *out)
 {
     collecting c = { .to = out };
-    *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts };
+    *out = (dt__hf_quants){ .ctx = call->ctx, .experts = out->experts, .floats = out->floats };
     DT__TRY(dt__hf_check(call->ctx, call->info, true));
     dt_status s = DT_OK;
     DT__EACH_MODULE(m, call->m) {

@@ -22,6 +22,7 @@ typedef struct dt__hf_quant {
 typedef struct dt__hf_quants {
     dt_ctx *ctx;
     bool experts; /* they are held, too: all with one setting */
+    bool floats;  /* codes that are E4M3 are held, too */
     dt__hf_quant *at;
     int64_t n, room;
     int kinds;

@@ -66,7 +66,8 @@ static void put_embedding(dt__put_model *m, const dt_trace_call *c)
         return;
     }
     if (dt__put_rows_of(m, c, 0, &r) == DT_OK) {
-        const bool whole = r.w.order == NULL && r.w.columns == r.w.groups * r.w.group;
+        const bool whole =
+            r.w.order == NULL && r.w.real == NULL && r.w.columns == r.w.groups * r.w.group;
         if (whole) y = dt__put_reshaped(m, rows_of_codes(&m->p, &r.w, index), v->rank, v->extent);
         else y = rows_at(&m->p, dt__put_matrix(&m->p, &r.w, false), index);
     }

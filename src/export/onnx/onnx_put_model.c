@@ -133,7 +133,8 @@ static dt_status describe(dt__put_model *m, dt__put_rows *out)
                                .op_groups = 1,
                                .codes = r->rows.codes,
                                .scale = r->rows.scale,
-                               .zero_point = r->rows.zero_point };
+                               .zero_point = r->rows.zero_point,
+                               .real = r->real };
     out->integer = r->integer;
     out->experts = r->experts;
     if (r->rows.op_groups == 0) return DT_OK;

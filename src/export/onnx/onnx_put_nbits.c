@@ -30,7 +30,7 @@ static int bits_of(const dt__put_weight *w, int64_t accuracy)
 bool dt__put_takes_nbits(const dt__put_weight *w, int64_t accuracy)
 {
     const bool fast = accuracy > 0 || bits_of(w, accuracy) == 4;
-    return fast && w->order == NULL && w->columns > 0 && block_of(w) > 0;
+    return fast && w->real == NULL && w->order == NULL && w->columns > 0 && block_of(w) > 0;
 }
 
 /* A weight in blocks. */

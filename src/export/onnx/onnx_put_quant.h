@@ -2,6 +2,7 @@
 #ifndef DT__EXPORT_ONNX_PUT_QUANT_H
 #define DT__EXPORT_ONNX_PUT_QUANT_H
 
+#include "core/text/small_float.h"
 #include "export/onnx/onnx_put.h"
 
 #include <detent/experimental/qat.h>
@@ -50,9 +51,10 @@ typedef struct dt__put_weight {
     int64_t rows, columns, group, groups;
     int64_t op_groups; /* rows / op_groups of them follow each row of `order` */
     const int8_t *codes;
-    const float *scale;       /* [rows][groups] */
-    const int8_t *zero_point; /* [rows][groups]; NULL: 0 */
-    const int32_t *order;     /* [op_groups][columns]; NULL: ascending */
+    const float *scale;          /* [rows][groups] */
+    const int8_t *zero_point;    /* [rows][groups]; NULL: 0 */
+    const int32_t *order;        /* [op_groups][columns]; NULL: ascending */
+    const dt__small_float *real; /* what codes are; NULL: integers */
 } dt__put_weight;
 
 /* The column at a position, for a row. */

@@ -40,6 +40,18 @@ static int64_t place(const dt__put_weight *w, bool columns_first, int64_t n, int
     return columns_first ? at * w->rows + n : n * padded + at;
 }
 
+/* The floats that codes stand for: entry code of a table of 256, from its end for negative ones. */
+static dt__value from_table(dt__put *p, const dt__small_float *real, dt__value codes)
+{
+    float table[256];
+    const int64_t dims[] = { 256 };
+    for (int i = 0; i < 256; i++) table[i] = dt__small_value(real, (uint8_t)i);
+    const dt__put_array a = {
+        .type = DT__PUT_FLOAT, .rank = 1, .dims = dims, .data = table, .bytes = sizeof table
+    };
+    return DT__PUT(p, "Gather", dt__put_tensor(p, &a), codes);
+}
+
 /* Codes in groups of one length, [groups, group, rows] or [rows, groups, group]; 0 behind the last
  * column. */
 static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns_first)
@@ -56,9 +68,9 @@ static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns
     const int64_t by_row[] = { w->rows, w->groups, w->group };
     const int64_t by_column[] = { w->groups, w->group, w->rows };
     const dt__put_codes c = { w->name, w->bits, 3, columns_first ? by_column : by_row, codes };
-    dt__value y = dt__put_codes_as(p, &c, DT__PUT_FLOAT);
+    dt__value y = dt__put_codes_as(p, &c, w->real != NULL ? DT__PUT_INT32 : DT__PUT_FLOAT);
     dt__release(p->ctx, codes);
-    return y;
+    return w->real != NULL ? from_table(p, w->real, y) : y;
 }
 
 /* A number of each group, shaped to go with the codes. */

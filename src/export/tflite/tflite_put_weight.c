@@ -118,6 +118,11 @@ static bool takes_weight(const dt_trace *t, const dt_trace_call *c, int i, char 
         snprintf(why, size, "its weight has zero points; LiteRT's have none (scheme: symmetric)");
         return false;
     }
+    if (dt__real_of(q) != NULL) {
+        snprintf(why, size, "its weight is floats (scheme %s); LiteRT multiplies integers",
+                 dt__scheme_of(q->scheme)->name);
+        return false;
+    }
     if (q->granularity == DT_PER_GROUP && q->group_size < columns_of(c, w) &&
         !takes_groups(q, linear, why, size)) {
         return false;
@@ -163,7 +168,10 @@ static dt_status dequantize(dt__lite_model *m, dt__lite_weight *w)
             each > 0 ? r->rows.group_of[row / each * w->columns + column] : column / r->group;
         const int64_t block = row * r->groups + g;
         const int zero = r->rows.zero_point == NULL ? 0 : r->rows.zero_point[block];
-        w->dequantized[i] = (float)(r->rows.codes[i] - zero) * r->rows.scale[block];
+        const int8_t code = r->rows.codes[i];
+        const float q =
+            r->real != NULL ? dt__small_value(r->real, (uint8_t)code) : (float)(code - zero);
+        w->dequantized[i] = q * r->rows.scale[block];
     }
     w->floats = w->dequantized;
     return DT_OK;

@@ -143,7 +143,8 @@ static dt_status add_operand(recorder *r, const dt_call *c, int i, dt_trace_oper
     o->weight = o->quant != NULL && !o->quant->activation;
     if (fq != NULL && !fq->enabled) o->quant = NULL;
     o->coded = c->codes[i] != NULL;
-    if (r->shapes_only && o->quant != NULL && !simulated) o->coded = c->op->role[i] == DT_CODES;
+    const bool plain = o->quant == NULL || simulated || dt__real_of(o->quant) != NULL;
+    if (r->shapes_only && !plain) o->coded = c->op->role[i] == DT_CODES;
     if (fq == NULL) return find(r, c, c->in[i], &o->value);
     o->sample = fq->samples;
     o->scale = fq->scale;

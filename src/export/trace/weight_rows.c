@@ -50,7 +50,8 @@ dt_status dt__weight_rows_of(dt_ctx *ctx, dt_tensor *x, const dt_trace_operand *
                               .group = codes->group,
                               .groups = codes->groups,
                               .experts = codes->map.experts,
-                              .integer = codes->integer };
+                              .integer = codes->integer,
+                              .real = codes->layout.real };
     const dt_status s = take_codes(ctx, codes, &out->rows);
     dt__codes_release(codes);
     return s;

@@ -3,6 +3,7 @@
 #define DT__EXPORT_WEIGHT_ROWS_H
 
 #include "core/core.h"
+#include "core/text/small_float.h"
 
 #include <detent/experimental/export.h>
 
@@ -12,6 +13,7 @@ typedef struct dt__weight_rows {
     int64_t n, columns, group, groups; /* n rows; `groups` groups of `group` columns in a row */
     int64_t experts;                   /* of a grouped weight; 0: none */
     bool integer;                      /* an integer product can multiply them */
+    const dt__small_float *real;       /* what codes are; NULL: integers */
 } dt__weight_rows;
 
 /* Codes of the weight `x` of operand `o`: packed, a FakeQuantTensor, or dense and quantized here by

@@ -5,20 +5,31 @@
  *     NAME.weight_zero_point  I8 [out, groups], or packed I32 down the rows: [words, groups]
  *     NAME.weight_shape   I64 [2]; needed where packed
  *
+ * and of floats in blocks (nvfp4-pack-quantized, mxfp4-pack-quantized)
+ *
+ *     NAME.weight_packed  U8 [out, in / 2], codes of E2M1, the first in the low half
+ *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
+ *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
+ *     NAME.weight  F8_E4M3 [out, in], and weight_scale in E8M0 (mxfp8-quantized)
+ *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
 #include "core/block_list.h"
 #include "core/text/ending.h"
 #include "core/text/half.h"
+#include "core/text/small_float.h"
 #include "io/model/code_rows.h"
 #include "io/hf/hf_compressed.h"
+#include "qat/schemes/scheme.h"
 
+#include <float.h>
+#include <math.h>
 #include <regex.h>
 #include <stdio.h>
 #include <string.h>
 
-static const char *const parts[] = { ".weight_packed", ".weight_scale", ".weight_zero_point",
-                                     ".weight_shape", ".weight_g_idx" };
+static const char *const parts[] = { ".weight_packed",       ".weight_scale", ".weight_zero_point",
+                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx" };
 
 /* A layer that is being read. */
 typedef struct layer {
@@ -26,8 +37,9 @@ typedef struct layer {
     const dt_file *part;
     const dt__hf_group *group;
     const char *path; /* of the module, kept */
-    const dt_file_entry *codes, *scale, *zero, *shape;
+    const dt_file_entry *codes, *scale, *zero, *shape, *global;
     int64_t rows, columns, groups;
+    int real; /* the scheme of floats in blocks, or -1 */
     dt__module_quant quant;
     bool packed, packed_zero;
 } layer;
@@ -52,7 +64,8 @@ static bool is_part(const dt_file_entry *e, size_t *n)
         if (dt__has_end(e->name, parts[i])) return true;
     }
     *n = strlen(e->name) - strlen(".weight");
-    return dt__has_end(e->name, ".weight") && strcmp(e->dtype, "I8") == 0;
+    return dt__has_end(e->name, ".weight") &&
+           (strcmp(e->dtype, "I8") == 0 || strcmp(e->dtype, "F8_E4M3") == 0);
 }
 
 static const dt_file_entry *find(const layer *l, const char *suffix)
@@ -150,6 +163,11 @@ static dt_status read_shape(layer *l)
     l->rows = l->codes->dims[0];
     l->columns = l->codes->dims[1];
     if (!l->packed) return DT_OK;
+    if (l->real >= 0) {
+        if (l->columns > INT64_MAX / 64) return refuse(l, "too many columns");
+        l->columns *= 2;
+        return DT_OK;
+    }
     const dt_file_entry *e = l->shape;
     if (e == NULL || e->count != 2 || strcmp(e->dtype, "I64") != 0) {
         return refuse(l, "weight_shape must be there, I64 [2]");
@@ -166,16 +184,90 @@ static dt_status read_shape(layer *l)
     return DT_OK;
 }
 
+static float scale_at(const layer *l, int64_t i)
+{
+    const dt_file_entry *e = l->scale;
+    const unsigned char *from = e->data;
+    uint16_t half;
+    float x;
+    if (l->real >= 0 && l->real != DT_SCHEME_NVFP4) {
+        return from[i] == 255 ? NAN : ldexpf(1, from[i] - (l->real == DT_SCHEME_MXFP8 ? 127 : 128));
+    }
+    if (l->real == DT_SCHEME_NVFP4) {
+        memcpy(&x, l->global->data, sizeof x);
+        return dt__small_has(&dt__e4m3, from[i]) ? dt__small_value(&dt__e4m3, from[i]) / x / 2
+                                                 : NAN;
+    }
+    if (e->count == 1) i = 0;
+    if (strcmp(e->dtype, "F32") == 0) {
+        memcpy(&x, from + i * 4, sizeof x);
+        return x;
+    }
+    memcpy(&half, from + i * 2, sizeof half);
+    return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
+}
+
+/* The same as a model holds it: of a block of zeros any scale will do. That of NVFP4 remains E4M3
+ * under the scale of the tensor. */
+static float held_scale(const layer *l, int64_t i)
+{
+    const float s = scale_at(l, i);
+    float global;
+    if (l->real < 0) return s;
+    if (l->real != DT_SCHEME_NVFP4 || s > 0) return fmaxf(s, 0x1p-126f);
+    memcpy(&global, l->global->data, sizeof global);
+    return fmaxf(0.125f / global / 2, 0x1p-126f);
+}
+
+/* Whether all codes of block i are zeros. */
+static bool is_zero(const layer *l, int64_t i)
+{
+    const bool bytes = l->real == DT_SCHEME_MXFP8;
+    const int64_t n = l->group->weight.group / (bytes ? 1 : 2);
+    const unsigned char *code = (const unsigned char *)l->codes->data + i * n;
+    unsigned any = 0;
+    for (int64_t k = 0; k < n; k++) any |= code[k] & (bytes ? 0x7fU : 0x77U);
+    return any == 0;
+}
+
+/* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
+ * scale has no effect. */
+static dt_status check_block_scales(const layer *l)
+{
+    const dt_file_entry *e = l->global;
+    const dt_quant_spec quant = { .scheme = l->real };
+    const float most = (float)dt__qmax(&quant);
+    if (l->real == DT_SCHEME_NVFP4 &&
+        (e == NULL || e->count != 1 || strcmp(e->dtype, "F32") != 0)) {
+        return refuse(l, "weight_global_scale must be there, F32 [1]");
+    }
+    for (int64_t i = 0; i < l->rows * l->groups; i++) {
+        const float s = scale_at(l, i);
+        if (s >= 0x1p-126f && most * s <= FLT_MAX) continue;
+        if (s >= 0 && s < 1 && is_zero(l, i)) continue;
+        return refuse(l,
+                      "row %lld, group %lld: scale %g, with which values are not finite, or "
+                      "below those of models",
+                      (long long)(i / l->groups), (long long)(i % l->groups),
+                      l->real == DT_SCHEME_MXFP8 ? (double)s : 2 * (double)s);
+    }
+    return DT_OK;
+}
+
 static dt_status check_scale(const layer *l)
 {
     const dt_file_entry *e = l->scale;
     const bool of_tensor = strcmp(l->group->weight.strategy, "tensor") == 0;
-    if (e == NULL || dt__hf_dtype(e->dtype) == NULL) {
+    const char *dtype = l->real == DT_SCHEME_NVFP4 ? "F8_E4M3" : "U8";
+    if (l->real >= 0 && (e == NULL || strcmp(e->dtype, dtype) != 0)) {
+        return refuse(l, "weight_scale must be there, in %s", dtype);
+    }
+    if (l->real < 0 && (e == NULL || dt__hf_dtype(e->dtype) == NULL)) {
         return refuse(l, "weight_scale must be there, in F32, F16 or BF16");
     }
     if (of_tensor && e->count == 1) return DT_OK;
     if (!of_tensor && e->count == l->rows * l->groups && e->rank >= 1 && e->dims[0] == l->rows) {
-        return DT_OK;
+        return l->real >= 0 ? check_block_scales(l) : DT_OK;
     }
     return refuse(l, "weight_scale has %lld values; expected %lld rows of %lld groups",
                   (long long)e->count, (long long)l->rows, (long long)l->groups);
@@ -233,6 +325,17 @@ static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
 {
     const int64_t bits = l->group->weight.bits;
     const unsigned char *data = l->codes->data;
+    if (l->real == DT_SCHEME_MXFP8) {
+        const unsigned char byte = data[row * l->columns + column];
+        *out = (int8_t)byte;
+        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
+        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
+    }
+    if (l->real >= 0) {
+        const int64_t at = row * l->columns + column;
+        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
+        return DT_OK;
+    }
     if (l->packed) {
         *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
         return DT_OK;
@@ -248,31 +351,19 @@ static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes
 {
     const int bits = dt__storage_bits(l->group->weight.bits);
     const int per_byte = 8 / bits;
+    const dt__levels *levels = dt__levels_of(&l->quant.weight.scheme);
     memset(to, 0, (size_t)(l->rows * row_bytes));
     for (int64_t r = 0; r < l->rows; r++) {
         for (int64_t k = 0; k < l->columns; k++) {
             int code;
             DT__TRY(code_of(l, r, k, &code));
+            if (levels != NULL && levels->real == NULL)
+                code = dt__edges_below(levels, (float)code) - 1; /* its place */
             to[r * row_bytes + k / per_byte] |=
                 (unsigned char)(((unsigned)code & (0xFFU >> (8 - bits))) << (k % per_byte * bits));
         }
     }
     return DT_OK;
-}
-
-static float scale_at(const layer *l, int64_t i)
-{
-    const dt_file_entry *e = l->scale;
-    const unsigned char *from = e->data;
-    uint16_t half;
-    float x;
-    if (e->count == 1) i = 0;
-    if (strcmp(e->dtype, "F32") == 0) {
-        memcpy(&x, from + i * 4, sizeof x);
-        return x;
-    }
-    memcpy(&half, from + i * 2, sizeof half);
-    return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
 static int zero_at(const layer *l, int64_t row, int64_t group)
@@ -310,9 +401,10 @@ static void describe(layer *l)
                      : strcmp(w->strategy, "tensor") == 0 ? DT_PER_TENSOR
                                                           : DT_PER_CHANNEL;
     q->group_size = w->group;
-    q->scheme = !w->symmetric ? DT_SCHEME_ASYMMETRIC
-                : is_q4_0(l)  ? DT_SCHEME_Q4_0
-                              : DT_SCHEME_SYMMETRIC;
+    q->scheme = l->real >= 0    ? l->real
+                : !w->symmetric ? DT_SCHEME_ASYMMETRIC
+                : is_q4_0(l)    ? DT_SCHEME_Q4_0
+                                : DT_SCHEME_SYMMETRIC;
     q->scale_dtype = q->scheme == DT_SCHEME_Q4_0 ? DT_SCALE_F16 : DT_SCALE_F32;
     l->quant.path = l->path;
     l->quant.has_weight = true;
@@ -352,7 +444,7 @@ static dt_status add_scales(layer *l)
     const bool half = l->quant.weight.scheme.scale_dtype == DT_SCALE_F16;
     DT__TRY(add_part(l, ".weight.scale", half ? "F16" : "F32", l->groups, &data));
     for (int64_t i = 0; i < l->rows * l->groups; i++) {
-        const float x = scale_at(l, i);
+        const float x = held_scale(l, i);
         const uint16_t h = dt__f32_to_f16(x);
         if (half) memcpy((char *)data + i * 2, &h, sizeof h);
         else memcpy((char *)data + i * 4, &x, sizeof x);
@@ -395,7 +487,9 @@ static dt_status add_values(layer *l)
             int code;
             DT__TRY(code_of(l, r, k, &code));
             const int zero = l->zero == NULL ? 0 : zero_at(l, r, g);
-            const float x = (float)(code - zero) * scale_at(l, r * l->groups + g);
+            const float q = l->real == DT_SCHEME_MXFP8 ? dt__small_value(&dt__e4m3, (uint8_t)code)
+                                                       : (float)(code - zero);
+            const float x = q * scale_at(l, r * l->groups + g);
             memcpy((char *)data + (r * l->columns + k) * 4, &x, sizeof x);
         }
     }
@@ -412,17 +506,22 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     l->scale = find(l, ".weight_scale");
     l->zero = find(l, ".weight_zero_point");
     l->shape = find(l, ".weight_shape");
-    if (l->codes == NULL || strcmp(l->codes->dtype, l->packed ? "I32" : "I8") != 0) {
-        return refuse(l, "it has parts of integers; weight_packed in I32 or weight in I8 must be "
-                         "in the same file");
-    }
+    l->global = find(l, ".weight_global_scale");
     if (find(l, ".weight_g_idx") != NULL) {
         return dt_fail(l->folder->ctx, DT_ERR_UNSUPPORTED,
                        "%s: weight of '%.*s': ordered columns (weight_g_idx) are not supported",
                        l->part->path, 90, l->path);
     }
     DT__TRY(find_group(l, g));
-    return measure(l);
+    l->real = dt__hf_float_scheme(&l->group->weight);
+    const bool bytes = l->real == DT_SCHEME_MXFP8, halves = l->real >= 0 && !bytes;
+    const char *dtype = bytes ? "F8_E4M3" : halves ? "U8" : l->packed ? "I32" : "I8";
+    const bool there = l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0;
+    if (there && (l->packed ? !bytes : !halves)) return measure(l);
+    return refuse(l, "it has parts of codes; %s must be in the same file",
+                  bytes    ? "weight in F8_E4M3"
+                  : halves ? "weight_packed in U8"
+                           : "weight_packed in I32 or weight in I8");
 }
 
 dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_file_entry *e,

@@ -49,6 +49,7 @@ static dt_status read_argument(reading *r, const char *key, void *to)
     if (strcmp(key, "num_bits") == 0) return dt__json_integer(j, &a->bits);
     if (strcmp(key, "type") == 0) return dt__json_string(j, &a->type);
     if (strcmp(key, "strategy") == 0) return dt__json_string(j, &a->strategy);
+    if (strcmp(key, "scale_dtype") == 0) return dt__json_string(j, &a->scale_dtype);
     if (strcmp(key, "symmetric") == 0) return dt__json_bool(j, &a->symmetric);
     if (strcmp(key, "group_size") == 0) return dt__json_signed(j, &a->group);
     if (strcmp(key, "dynamic") == 0) {
@@ -101,12 +102,37 @@ static bool is(const char *text, const char *word)
     return text != NULL && strcmp(text, word) == 0;
 }
 
+/* Weights of type float, as compressed-tensors names them, and the scheme. */
+static const struct {
+    int64_t bits, group;
+    const char *strategy, *scale_dtype;
+    int scheme;
+} floats[] = { { 4, 16, "tensor_group", "torch.float8_e4m3fn", DT_SCHEME_NVFP4 },
+               { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 },
+               { 8, 32, "group", "torch.uint8", DT_SCHEME_MXFP8 } };
+
+int dt__hf_float_scheme(const dt__hf_arguments *w)
+{
+    for (int i = 0; is(w->type, "float") && i < DT__COUNT_OF(floats); i++) {
+        /* FP4 has no other scales */
+        const bool scales =
+            w->scale_dtype == NULL ? w->bits == 4 : is(w->scale_dtype, floats[i].scale_dtype);
+        const bool same = w->bits == floats[i].bits && w->group == floats[i].group;
+        if (same && scales && is(w->strategy, floats[i].strategy)) return floats[i].scheme;
+    }
+    return -1;
+}
+
 static const char *fault_of(const dt__hf_group *g)
 {
     const dt__hf_arguments *w = &g->weight, *x = &g->input;
-    const bool grouped = is(w->strategy, "group");
+    const bool real = dt__hf_float_scheme(w) >= 0, grouped = real || is(w->strategy, "group");
     if (!w->given) return "it has no weights";
-    if (w->type != NULL && !is(w->type, "int")) return "weights of type int are supported";
+    if (w->type != NULL && !is(w->type, "int") && !real) {
+        return "weights of type int, and of type float those of NVFP4, MXFP4 and MXFP8, are "
+               "supported";
+    }
+    if (real && !w->symmetric) return "weights of type float must be symmetric";
     if (w->bits < 2 || w->bits > 8) return "weights of 2 to 8 bits are supported";
     if (!grouped && !is(w->strategy, "channel") && !is(w->strategy, "tensor")) {
         return "weights of strategy group, channel and tensor are supported";

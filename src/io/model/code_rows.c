@@ -122,7 +122,8 @@ void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t 
 {
     const int64_t bytes = dt__row_bytes(f);
     const dt__levels *levels = dt__levels_of(f->quant);
-    if (levels != NULL && !f->bytes) place_codes(levels, f->rows * f->columns, rows->codes);
+    if (levels != NULL && levels->real == NULL && !f->bytes)
+        place_codes(levels, f->rows * f->columns, rows->codes);
     for (int64_t r = 0; r < f->rows && !f->bytes; r++) {
         dt__pack_codes(dt__storage_bits(f->quant->bits), f->columns, rows->codes + r * f->columns,
                        0, packed + r * bytes);
@@ -206,6 +207,7 @@ static dt_status refuse_part(const reading *r, int part, const char *words)
 /* Replaces the place of a code by the code; false where there is none. */
 static bool take_level(const dt__levels *l, const dt__rows_form *f, int bits, int8_t *code)
 {
+    if (l->real != NULL) return dt__small_has(l->real, (uint8_t)*code);
     if (f->bytes) return l->code[0] <= *code && dt__level_of(l, *code) == *code;
     const int place = *code & ((1 << bits) - 1);
     if (place >= l->n) return false;

@@ -19,7 +19,7 @@ bool dt__panel_layout_of(const dt__panel_shape *s, dt__panel_layout *out)
     l.group = dt__max_i64(dt__min_i64(s->group, s->columns), 1);
     l.groups = dt__ceil_div(s->columns, l.group);
     l.bits = s->bits;
-    l.scale_dtype = s->scale_dtype;
+    l.scale_dtype = (int16_t)s->scale_dtype;
     l.nibbles = s->bits <= 4;
     l.expert_rows = s->rows / experts;
     l.expert_panels = dt__ceil_div(l.expert_rows, DT__LANES);
@@ -246,7 +246,12 @@ static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t 
         const int64_t begin = dt__max_i64(k0, k), end = dt__min_i64(k1, k + EXPAND);
         read_lane(l, dt__ceil_div(end - k, DT__STEP), from + (size_t)(k / DT__STEP) * l->step_bytes,
                   codes);
-        for (int64_t i = begin; i < end; i++) y[i - k0] = ((float)codes[i - k] - zero) * scale;
+        for (int64_t i = begin; i < end && l->real != NULL; i++) {
+            y[i - k0] = dt__small_value(l->real, (uint8_t)codes[i - k]) * scale;
+        }
+        for (int64_t i = begin; i < end && l->real == NULL; i++) {
+            y[i - k0] = ((float)codes[i - k] - zero) * scale;
+        }
     }
 }
 
@@ -298,7 +303,7 @@ void dt__panel_expand(const dt__panel_tile *t, dt__expand_piece *piece)
     }
     const int64_t last = dt__panel_at(t->layout, t->n1 - 1).panel;
     for (int64_t panel = dt__panel_at(t->layout, t->n0).panel; panel <= last; panel++) {
-        expand_panel(t, panel, piece);
+        expand_panel(t, panel, t->layout->real != NULL ? expand_piece : piece);
     }
 }
 

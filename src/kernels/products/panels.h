@@ -50,7 +50,8 @@ typedef struct dt__panel_shape {
 typedef struct dt__panel_layout {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group; groups of a row */
-    int bits, scale_dtype;
+    int bits;
+    int16_t scale_dtype;
     bool nibbles;
     int64_t panels;
     int64_t expert_rows, expert_panels; /* per expert; all, if there is one */
@@ -58,7 +59,8 @@ typedef struct dt__panel_layout {
     int64_t pieces;           /* of a row */
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
     size_t step_bytes, scale_bytes, panel_bytes;
-    size_t bytes; /* of all panels */
+    size_t bytes;                /* of all panels */
+    const dt__small_float *real; /* set by the caller, where codes are bytes of floats; else NULL */
     /* Place j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column
      * j. */
     const int32_t *order;
@@ -191,7 +193,7 @@ typedef struct dt__panel_tile {
 } dt__panel_tile;
 
 /* Calls `piece` for each piece of each panel that overlaps the tile; it writes the part inside the
- * tile. For layouts with an order it calls plain C, which no set improves on. */
+ * tile. For layouts with an order, or of floats, it calls plain C, which no set improves on. */
 typedef struct dt__expanded_panel {
     const uint8_t *panel;
     int64_t n0;

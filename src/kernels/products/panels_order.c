@@ -24,6 +24,7 @@ static inline void write_row(const places *s, const dt__panel_layout *l, int lan
     for (int i = 0; i < s->n; i++) {
         const int code = (int)((unsigned)s->code[i][at] >> s->shift[i] & mask);
         float q = (float)((code ^ sign) - sign);
+        if (l->real != NULL) q = dt__small_value(l->real, (uint8_t)code);
         if (zero) q -= s->zero[i][lane];
         y[s->column[i]] = q * s->scale[i][lane];
     }

@@ -95,17 +95,19 @@ void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const 
 }
 
 typedef struct block {
-    float inverse, low, high; /* low and high are qmin - zp and qmax - zp */
-    int to_code;              /* zp and the bias */
-    float offset;             /* 0: rne */
+    float scale, inverse, low, high; /* low and high are qmin - zp and qmax - zp */
+    int to_code;                     /* zp and the bias */
+    float offset;                    /* 0: rne */
 } block;
 
 static block block_of(const dt__code_row *r, int64_t group)
 {
     const int zero = r->zero == NULL ? 0 : r->zero[group];
     const float s = r->scale[group];
-    block b = { s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero),
-                zero + r->bias, 0 };
+    block b = {
+        s, s == 0 ? 0 : 1.0f / s, (float)(r->qmin - zero), (float)(r->qmax - zero), zero + r->bias,
+        0
+    };
     if (r->inverse != NULL) b.inverse = r->inverse[group];
     if (r->half_up) b.offset = 0.5f - (float)r->qmin;
     return b;
@@ -141,6 +143,13 @@ static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *c
 
 #define SPAN 256
 
+/* Values in units of the scale. */
+static void in_scales(const dt__levels *l, const block *b, int64_t n, const float *x, float *v)
+{
+    for (int64_t k = 0; k < n && !l->divides; k++) v[k] = x[k] * b->inverse;
+    for (int64_t k = 0; k < n && l->divides; k++) v[k] = x[k] / b->scale;
+}
+
 /* Codes among the levels: edge by edge, so that every loop is one of vectors. */
 static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
                              int8_t *codes)
@@ -150,10 +159,8 @@ static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, con
         const int64_t count = dt__min_i64(SPAN, n - start);
         float v[SPAN];
         int32_t q[SPAN], outside = 0;
-        for (int64_t k = 0; k < count; k++) {
-            v[k] = x[start + k] * b->inverse;
-            q[k] = l->code[0] + b->to_code;
-        }
+        in_scales(l, b, count, x + start, v);
+        for (int64_t k = 0; k < count; k++) q[k] = l->code[0] + b->to_code;
         for (int i = 1; i < l->n; i++) {
             const float edge = l->edge[i];
             const int32_t step = l->code[i] - l->code[i - 1];
@@ -168,11 +175,30 @@ static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, con
     return clipped;
 }
 
+/* Codes that are bytes of floats. */
+static int64_t encode_real(const dt__small_float *f, const block *b, int64_t n, const float *x,
+                           int8_t *codes)
+{
+    const dt__small_float of = *f;
+    int64_t outside = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const float v = x[k] * b->inverse;
+        outside += !(fabsf(v) < of.edge);
+        const float q = dt__small_round(&of, v) + 0.0f; /* -0 becomes 0 */
+        codes[k] = (int8_t)(dt__small_code(&of, q) + b->to_code);
+    }
+    return outside;
+}
+
 /* Whether the code of x is not clipped. */
 static bool is_inside(const dt__code_row *r, const block *b, float x)
 {
+    if (r->levels != NULL && r->levels->real != NULL) {
+        return fabsf(x * b->inverse) < r->levels->real->edge;
+    }
     if (r->levels != NULL) {
-        const float v = x * b->inverse;
+        float v;
+        in_scales(r->levels, b, 1, &x, &v);
         return v > r->levels->edge[0] && !(v > r->levels->edge[r->levels->n]);
     }
     const float q = rounded(b, x);
@@ -186,7 +212,9 @@ int64_t dt__encode__ref(const dt__code_row *r, const float *x, int8_t *codes, ui
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t n = dt__min_i64(r->group, r->n - start);
         const block b = block_of(r, g);
-        const int64_t outside = r->levels != NULL
+        const dt__small_float *real = r->levels != NULL ? r->levels->real : NULL;
+        const int64_t outside = real != NULL ? encode_real(real, &b, n, x + start, codes + start)
+                                : r->levels != NULL
                                     ? encode_levels(r->levels, &b, n, x + start, codes + start)
                                     : encode_block(&b, n, x + start, codes + start);
         clipped += outside;
@@ -205,7 +233,10 @@ void dt__decode__ref(const dt__code_row *r, const int8_t *codes, float *y)
         const int64_t end = dt__min_i64(start + r->group, r->n);
         const float s = r->scale[g];
         const int zero = r->zero == NULL ? 0 : r->zero[g];
-        for (int64_t k = start; k < end; k++) {
+        for (int64_t k = start; k < end && r->real != NULL; k++) {
+            y[k] = dt__small_value(r->real, (uint8_t)(codes[k] - r->bias)) * s;
+        }
+        for (int64_t k = start; k < end && r->real == NULL; k++) {
             const int q = (int8_t)(codes[k] - r->bias);
             y[k] = (float)(q - zero) * s;
         }

@@ -7,6 +7,8 @@
 #ifndef DT__KERNELS_QUANTIZE_ROWS_H
 #define DT__KERNELS_QUANTIZE_ROWS_H
 
+#include "core/text/small_float.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,12 +25,17 @@ struct dt_quant_spec;
 
 #define DT__MAX_LEVELS 64
 
-/* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse has the
- * code of the last edge that it is above; at most edge[0], or above edge[n], it is clipped. */
+/* The codes of a scheme that does not use every integer, ascending. A value v = x * inverse, or
+ * with `divides` v = x / scale, has the code of the last edge that it is above; at most edge[0], or
+ * above edge[n], it is clipped. */
 typedef struct dt__levels {
     int n;
     int8_t code[DT__MAX_LEVELS];
     float edge[DT__MAX_LEVELS + 1];
+    bool divides;
+    /* The codes are bytes of such a float in place of all above, and v is its value; NULL: they
+     * are integers. */
+    const dt__small_float *real;
 } dt__levels;
 
 /* The parts of a scheme that kernels use. */
@@ -53,7 +60,8 @@ typedef struct dt__code_row {
     int bias;             /* added to every code in memory: 0, or 128 for activations held as u8 */
     const float *inverse; /* per group; NULL: 1 / scale */
     bool half_up; /* q = trunc(v + (0.5 - qmin)) + qmin in place of rne(v); without a zero point */
-    const dt__levels *levels; /* the codes, without a zero point; NULL: all of qmin ... qmax */
+    const dt__levels *levels;    /* the codes, without a zero point; NULL: all of qmin ... qmax */
+    const dt__small_float *real; /* when they are read: what codes are; NULL: integers */
 } dt__code_row;
 
 /* Makes the least and greatest value of each group its range, as the coding says: of `extremum`, if

@@ -13,6 +13,17 @@ void dt__mx_scales(const dt__blocks *b, int bits)
     }
 }
 
+void dt__mx_scales_up(const dt__blocks *b, float most, int bits)
+{
+    for (int64_t i = 0; i < b->n; i++) {
+        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
+        int exponent;
+        const float part = frexpf(a / most, &exponent);
+        exponent -= part == 0.5f ? 1 : 0; /* a power of two is not rounded up */
+        b->scale[i] = a > 0 ? ldexpf(1, exponent - bits) : 0;
+    }
+}
+
 void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
 {
     for (int64_t i = 0; i < b->n; i++) {
@@ -22,9 +33,4 @@ void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
     }
 }
 
-const dt__levels dt__mx_fp4 = { 15,
-                                { -12, -8, -6, -4, -3, -2, -1, 0, 1, 2, 3, 4, 6, 8, 12 },
-                                { -14, -0x1.400002p3f, -7, -0x1.400002p2f, -0x1.cp1f,
-                                  -0x1.400002p1f, -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,
-                                  0x1.7ffffep0f, 0x1.4p1f, 0x1.bffffep1f, 5, 0x1.bffffep2f, 10,
-                                  0x1.bffffep3f } };
+const dt__levels dt__mx_fp4 = { DT__FP4_LEVELS };

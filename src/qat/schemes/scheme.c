@@ -33,21 +33,30 @@ bool dt__has_zero(const dt_quant_spec *q)
 
 const dt__levels *dt__levels_of(const dt_quant_spec *q) { return dt__scheme_of(q->scheme)->levels; }
 
+const dt__small_float *dt__real_of(const dt_quant_spec *q)
+{
+    const dt__levels *levels = dt__levels_of(q);
+    return levels == NULL ? NULL : levels->real;
+}
+
 int dt__qmin(const dt_quant_spec *q)
 {
     const dt__levels *levels = dt__levels_of(q);
+    if (dt__real_of(q) != NULL) return -(int)levels->real->most;
     return levels != NULL ? levels->code[0] : -(1 << (q->bits - 1));
 }
 
 int dt__qmax(const dt_quant_spec *q)
 {
     const dt__levels *levels = dt__levels_of(q);
+    if (dt__real_of(q) != NULL) return (int)levels->real->most;
     return levels != NULL ? levels->code[levels->n - 1] : (1 << (q->bits - 1)) - 1;
 }
 
 int dt__code_bits(const dt_quant_spec *q)
 {
     int bits = 2;
+    if (dt__real_of(q) != NULL) return 8;
     if (dt__levels_of(q) == NULL) return (int)q->bits;
     while (dt__qmin(q) < -(1 << (bits - 1)) || dt__qmax(q) >= 1 << (bits - 1)) bits++;
     return bits;
@@ -59,7 +68,7 @@ bool dt__has_code_zero(const dt_quant_spec *q)
     for (int i = 0; levels != NULL && i < levels->n; i++) {
         if (levels->code[i] == 0) return true;
     }
-    return levels == NULL;
+    return levels == NULL || levels->real != NULL;
 }
 
 int dt__scale_dtype(const dt_quant_spec *q)
@@ -97,8 +106,9 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_
     const bool grouped = q->granularity == DT_PER_GROUP;
     const int64_t row = dt__max_i64(columns, 1);
     const int64_t group = grouped ? dt__min_i64(q->group_size, row) : row;
-    *out = (dt__cut){ rows, columns, group, dt__ceil_div(columns, group),
-                      q->granularity == DT_PER_TENSOR };
+    *out = (dt__cut){
+        rows, columns, group, dt__ceil_div(columns, group), q->granularity == DT_PER_TENSOR, 0
+    };
     return DT_OK;
 }
 

@@ -55,6 +55,9 @@ typedef struct dt__scheme {
      * limits (to the upper one only with f16) and rounds to nearest. A scheme that does not allow
      * every number of the dtype has its own: powers of two cannot end at f16's 65504. */
     void (*round_scales)(const dt__scale_limits *limits, const dt__blocks *b);
+    /* Makes the scales of a tensor's blocks from those that `scale` gave each block alone; then
+     * neither limits nor a dtype other than f32 apply. NULL: they are the same. */
+    void (*settle)(int64_t n, float *scale);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
@@ -103,8 +106,11 @@ int dt__scale_dtype(const dt_quant_spec *q);
 
 /* The levels of a spec's codes; NULL: every integer from dt__qmin to dt__qmax. */
 const dt__levels *dt__levels_of(const dt_quant_spec *q);
+/* The float whose bytes the codes are, which are expanded and multiplied in fp32; NULL: codes are
+ * integers. */
+const dt__small_float *dt__real_of(const dt_quant_spec *q);
 /* Range of stored codes: -2^(bits-1) ... 2^(bits-1)-1, also where codes are unsigned, or the
- * levels' ends. */
+ * levels' ends; of codes that are floats the range of these. */
 int dt__qmin(const dt_quant_spec *q);
 int dt__qmax(const dt_quant_spec *q);
 /* Bits of a code in two's complement: more than q->bits where levels lie further apart. */
@@ -129,6 +135,7 @@ typedef struct dt__cut {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (the row's last may be shorter), groups of a row */
     bool whole;            /* one block, one scale for the tensor; then group = columns */
+    int64_t experts;       /* tensors of their own, of as many rows each; 0: one */
 } dt__cut;
 
 /* Rows are the first dimension and columns the rest (tensor, channel, sample; group of a weight),
@@ -158,6 +165,7 @@ typedef struct dt__quantized {
     uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
                       * row was clipped, bits past the row are 1; NULL: not wanted */
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
+    const dt__small_float *real; /* out: what codes are; NULL: integers */
 } dt__quantized;
 
 /* Scales, inverses and zero points by the scheme, limited and rounded. False where a scale or a
@@ -176,7 +184,7 @@ bool dt__can_clip(const dt_quant_spec *q);
 dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                        dt__quantized *out, const char *name);
 
-/* Whether panels can be made in one pass: no scale of the whole tensor, no zero points. */
+/* Whether panels can be made in one pass: no scale depends on the whole tensor, no zero points. */
 bool dt__one_pass(const dt_quant_spec *q);
 
 /* Chooses scales, makes the panels of x [rows][columns] of `layout` and, unless NULL, the mask,

@@ -17,7 +17,9 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
 }
 
 /* Half of the distance between the codes lies beyond each: -2 is inside, 2 is not. */
-static const dt__levels levels = { 2, { -1, 1 }, { -0x1.000002p1f, -FLT_TRUE_MIN, 0x1.fffffep0f } };
+static const dt__levels levels = { .n = 2,
+                                   .code = { -1, 1 },
+                                   .edge = { -0x1.000002p1f, -FLT_TRUE_MIN, 0x1.fffffep0f } };
 
 static const dt__scheme_case cases[] = {
     { "the mean of magnitudes", 1, 4, { 1, -3, -0.25f, 0.75f }, 1.25f, 0, { 1, -1, -1, 1 } },

@@ -19,9 +19,10 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
 }
 
 /* Ties: -4 is inside and 4 is not; -2 and 2 go to -3 and 1, 0 to 1. */
-static const dt__levels levels = { 4,
-                                   { -3, -1, 1, 3 },
-                                   { -0x1.000002p2f, -2, -FLT_TRUE_MIN, 2, 0x1.fffffep1f } };
+static const dt__levels levels = { .n = 4,
+                                   .code = { -3, -1, 1, 3 },
+                                   .edge = { -0x1.000002p2f, -2, -FLT_TRUE_MIN, 2,
+                                             0x1.fffffep1f } };
 
 static const dt__scheme_case cases[] = {
     { "both sides", 2, 6, { 4, -4, 2.5f, -2.5f, 0.5f, -0.5f }, 1, 0, { 3, -3, 3, -3, 1, -1 } },

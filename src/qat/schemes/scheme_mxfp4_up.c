@@ -7,20 +7,11 @@
  * Microscaling Formats (MX) Specification 1.0; E as torchao and NVIDIA round it] */
 #include "qat/schemes/mx.h"
 
-#include <math.h>
-
-/* The power of two of each block; E is at least -125, for which the scale is a normal number. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;
     (void)qmax;
-    for (int64_t i = 0; i < b->n; i++) {
-        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
-        int exponent;
-        const float part = frexpf(a / 6, &exponent);
-        exponent -= part == 0.5f ? 2 : 1; /* a power of two is not rounded up */
-        b->scale[i] = a > 0 ? ldexpf(1, exponent) : 0;
-    }
+    dt__mx_scales_up(b, 6, 1);
 }
 
 static const dt__scheme_case cases[] = {

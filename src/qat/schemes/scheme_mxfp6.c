@@ -15,22 +15,22 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
 }
 
 static const dt__levels levels = {
-    63,
-    { -60, -56, -52, -48, -44, -40, -36, -32, -30, -28, -26, -24, -22, -20, -18, -16,
-      -15, -14, -13, -12, -11, -10, -9,  -8,  -7,  -6,  -5,  -4,  -3,  -2,  -1,  0,
-      1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  16,
-      18,  20,  22,  24,  26,  28,  30,  32,  36,  40,  44,  48,  52,  56,  60 },
-    { -62,       -0x1.d00002p5f,  -54,       -0x1.900002p5f, -46,       -0x1.500002p5f,
-      -38,       -0x1.100002p5f,  -31,       -0x1.d00002p4f, -27,       -0x1.900002p4f,
-      -23,       -0x1.500002p4f,  -19,       -0x1.100002p4f, -0x1.fp3f, -0x1.d00002p3f,
-      -0x1.bp3f, -0x1.900002p3f,  -0x1.7p3f, -0x1.500002p3f, -0x1.3p3f, -0x1.100002p3f,
-      -0x1.ep2f, -0x1.a00002p2f,  -0x1.6p2f, -0x1.200002p2f, -0x1.cp1f, -0x1.400002p1f,
-      -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,   0x1.7ffffep0f,  0x1.4p1f,  0x1.bffffep1f,
-      0x1.2p2f,  0x1.5ffffep2f,   0x1.ap2f,  0x1.dffffep2f,  0x1.1p3f,  0x1.2ffffep3f,
-      0x1.5p3f,  0x1.6ffffep3f,   0x1.9p3f,  0x1.affffep3f,  0x1.dp3f,  0x1.effffep3f,
-      17,        0x1.2ffffep4f,   21,        0x1.6ffffep4f,  25,        0x1.affffep4f,
-      29,        0x1.effffep4f,   34,        0x1.2ffffep5f,  42,        0x1.6ffffep5f,
-      50,        0x1.affffep5f,   58,        0x1.effffep5f }
+    .n = 63,
+    .code = { -60, -56, -52, -48, -44, -40, -36, -32, -30, -28, -26, -24, -22, -20, -18, -16,
+              -15, -14, -13, -12, -11, -10, -9,  -8,  -7,  -6,  -5,  -4,  -3,  -2,  -1,  0,
+              1,   2,   3,   4,   5,   6,   7,   8,   9,   10,  11,  12,  13,  14,  15,  16,
+              18,  20,  22,  24,  26,  28,  30,  32,  36,  40,  44,  48,  52,  56,  60 },
+    .edge = { -62,       -0x1.d00002p5f,  -54,       -0x1.900002p5f, -46,       -0x1.500002p5f,
+              -38,       -0x1.100002p5f,  -31,       -0x1.d00002p4f, -27,       -0x1.900002p4f,
+              -23,       -0x1.500002p4f,  -19,       -0x1.100002p4f, -0x1.fp3f, -0x1.d00002p3f,
+              -0x1.bp3f, -0x1.900002p3f,  -0x1.7p3f, -0x1.500002p3f, -0x1.3p3f, -0x1.100002p3f,
+              -0x1.ep2f, -0x1.a00002p2f,  -0x1.6p2f, -0x1.200002p2f, -0x1.cp1f, -0x1.400002p1f,
+              -0x1.8p0f, -0x1.000002p-1f, 0x1p-1f,   0x1.7ffffep0f,  0x1.4p1f,  0x1.bffffep1f,
+              0x1.2p2f,  0x1.5ffffep2f,   0x1.ap2f,  0x1.dffffep2f,  0x1.1p3f,  0x1.2ffffep3f,
+              0x1.5p3f,  0x1.6ffffep3f,   0x1.9p3f,  0x1.affffep3f,  0x1.dp3f,  0x1.effffep3f,
+              17,        0x1.2ffffep4f,   21,        0x1.6ffffep4f,  25,        0x1.affffep4f,
+              29,        0x1.effffep4f,   34,        0x1.2ffffep5f,  42,        0x1.6ffffep5f,
+              50,        0x1.affffep5f,   58,        0x1.effffep5f }
 };
 
 static const dt__scheme_case cases[] = {

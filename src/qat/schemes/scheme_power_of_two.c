@@ -15,11 +15,13 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-static const dt__levels levels = { 15,
-                                   { -64, -32, -16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16, 32, 64 },
-                                   { -96, -48, -24, -12, -6, -3, -0x1.8p0f, -0x1p-1f,
-                                     0x1.fffffep-2f, 0x1.7ffffep0f, 0x1.7ffffep1f, 0x1.7ffffep2f,
-                                     0x1.7ffffep3f, 0x1.7ffffep4f, 0x1.7ffffep5f, 0x1.7ffffep6f } };
+static const dt__levels levels = {
+    .n = 15,
+    .code = { -64, -32, -16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16, 32, 64 },
+    .edge = { -96, -48, -24, -12, -6, -3, -0x1.8p0f, -0x1p-1f, 0x1.fffffep-2f, 0x1.7ffffep0f,
+              0x1.7ffffep1f, 0x1.7ffffep2f, 0x1.7ffffep3f, 0x1.7ffffep4f, 0x1.7ffffep5f,
+              0x1.7ffffep6f }
+};
 
 static const dt__scheme_case cases[] = {
     { "levels", 4, 8, { 64, -32, 16, -8, 4, -2, 1, 0 }, 1, 0, { 64, -32, 16, -8, 4, -2, 1, 0 } },

@@ -15,9 +15,9 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
 }
 
 /* Ties go to the even code, so -1.5 and 1.5 are outside and -0.5 and 0.5 are 0. */
-static const dt__levels levels = { 3,
-                                   { -1, 0, 1 },
-                                   { -1.5f, -0x1.000002p-1f, 0.5f, 0x1.7ffffep0f } };
+static const dt__levels levels = { .n = 3,
+                                   .code = { -1, 0, 1 },
+                                   .edge = { -1.5f, -0x1.000002p-1f, 0.5f, 0x1.7ffffep0f } };
 
 static const dt__scheme_case cases[] = {
     { "the mean of magnitudes", 2, 4, { 1, -3, 0, 0.5f }, 1.125f, 0, { 1, -1, 0, 0 } },

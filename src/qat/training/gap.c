@@ -45,7 +45,7 @@ dt_status dt__gap_open(dt_tape *t, dt_tensor *x, dt__codes *codes, dt__gap *out)
                       .qmax = dt__qmax(&fq->quant),
                       .levels = dt__levels_of(&fq->quant) };
     if (codes != NULL) dt__codes_retain(codes);
-    else DT__TRY(dt__kind_of(x)->codes(t, x, &codes));
+    else DT__TRY(dt__fq_made(t, x, &codes));
     if (codes == NULL) return DT_OK;
     const dt_status s = fill(out, x, codes);
     dt__codes_release(codes);

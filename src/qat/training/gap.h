@@ -25,13 +25,23 @@ typedef struct dt__gap {
 dt_status dt__gap_open(dt_tape *t, dt_tensor *x, dt__codes *codes, dt__gap *out);
 void dt__gap_close(dt__gap *g);
 
+/* The distance from a code that is a float to the next one on a side: 0 beyond the last one. */
+static inline float dt__gap_real(const dt__small_float *f, uint8_t code, bool above)
+{
+    const float value = dt__small_value(f, code);
+    const bool outwards = value == 0 || (value > 0) == above;
+    const uint8_t next = (uint8_t)(outwards ? code + 1 : code - 1);
+    return dt__small_has(f, next) ? fabsf(dt__small_value(f, next) - value) : 0;
+}
+
 /* The distance from a code to the next one on the side of u, in scales. */
-static inline int dt__gap_step(const dt__gap *g, int code, bool above)
+static inline float dt__gap_step(const dt__gap *g, int code, bool above)
 {
     int i = 0;
     if (g->levels == NULL) return 1;
+    if (g->levels->real != NULL) return dt__gap_real(g->levels->real, (uint8_t)code, above);
     while (g->levels->code[i] != code) i++;
-    return above ? g->levels->code[i + 1] - code : code - g->levels->code[i - 1];
+    return (float)(above ? g->levels->code[i + 1] - code : code - g->levels->code[i - 1]);
 }
 
 /* u = (w - w^) / s of an element, s the distance to the next level, in -1/2 ... 1/2 but for
@@ -41,9 +51,11 @@ static inline float dt__gap_at(const dt__gap *g, int64_t row, int64_t column)
     const int64_t i = row * g->columns + column;
     const float d = g->w[i] - g->value[i];
     const float u = d / g->scale[row * g->groups + column / g->group];
+    const bool real = g->levels != NULL && g->levels->real != NULL;
     const bool outside =
-        (g->code[i] == g->qmin && u < 0) || (g->code[i] == g->qmax && u > 0) || d == 0;
-    return outside ? 0 : u / (float)dt__gap_step(g, g->code[i], u > 0);
+        !real && ((g->code[i] == g->qmin && u < 0) || (g->code[i] == g->qmax && u > 0));
+    const float step = d == 0 || outside ? 0 : dt__gap_step(g, g->code[i], u > 0);
+    return step == 0 ? 0 : u / step;
 }
 
 /* d, the gradient of the dequantized values of x, becomes that of x by the wrapper's estimator, in

@@ -169,6 +169,10 @@ DT__INLINE __m256 dequantized(__m128i bytes, __m256i zero, __m256 scale)
 void dt__decode__avx2(const dt__code_row *r, const int8_t *codes, float *y)
 {
     const __m128i flip = _mm_set1_epi8(r->bias == 0 ? 0 : INT8_MIN);
+    if (r->real != NULL) {
+        dt__decode__ref(r, codes, y);
+        return;
+    }
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t end = dt__min_i64(start + r->group, r->n);
         const int steps = r->zero == NULL ? 0 : r->zero[g];

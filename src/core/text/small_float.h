@@ -1,0 +1,76 @@
+/* Floats of at most 8 bits: a sign, an exponent and a mantissa [OCP 8-bit Floating Point; OCP
+ * Microscaling Formats].
+ *
+ *     value = (-1)^sign 2^(e - bias) (1 + m / 2^mantissa)      e > 0
+ *             (-1)^sign 2^(1 - bias) m / 2^mantissa            e = 0 */
+#ifndef DT__CORE_SMALL_FLOAT_H
+#define DT__CORE_SMALL_FLOAT_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+typedef struct dt__small_float {
+    int bits, mantissa, bias;
+    float most, edge; /* the largest value; codes above its own are none. What rounds to it */
+} dt__small_float;
+
+/* Of E3M2 the sign is the highest bit of a byte, behind two that are 0. */
+extern const dt__small_float dt__e2m1, dt__e3m2, dt__e4m3, dt__e5m2;
+
+static inline uint32_t dt__bits_of_f32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float dt__f32_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* 2^n, -126 <= n <= 127. */
+static inline float dt__f32_power(int n) { return dt__f32_of_bits((uint32_t)(127 + n) << 23); }
+
+/* The nearest value, ties to even mantissas; beyond `most` that, with the sign. Not of NaN. The
+ * power of two that is added and taken off has the value's last bit as its own, so that the sum
+ * itself is rounded half to even. */
+static inline float dt__small_round(const dt__small_float *f, float x)
+{
+    const float size = fabsf(x) < f->most ? fabsf(x) : f->most;
+    const uint32_t least = (uint32_t)(128 - f->bias) << 23; /* the least normal number */
+    uint32_t exponent = dt__bits_of_f32(size) & 0x7f800000;
+    exponent = exponent < least ? least : exponent;
+    const float unit = dt__f32_of_bits(exponent + ((uint32_t)(23 - f->mantissa) << 23));
+    return copysignf((size + unit) - unit, x);
+}
+
+/* The code of a value: sign, exponent and mantissa from the highest of `bits` bits. Times
+ * 2^(bias - 127) the value has them as the leading bits of an f32. */
+static inline uint8_t dt__small_code(const dt__small_float *f, float value)
+{
+    const uint32_t size = dt__bits_of_f32(fabsf(value) * dt__f32_power(f->bias - 127));
+    const uint32_t sign = dt__bits_of_f32(value) >> 31 << (f->bits - 1);
+    return (uint8_t)(sign | size >> (23 - f->mantissa));
+}
+
+/* The value of a code; some number beyond `most` of a code that is none. */
+static inline float dt__small_value(const dt__small_float *f, uint8_t byte)
+{
+    const uint32_t code = byte, sign = code >> (f->bits - 1);
+    const uint32_t size = code & ((1u << (f->bits - 1)) - 1);
+    const float value = dt__f32_of_bits(size << (23 - f->mantissa)) * dt__f32_power(127 - f->bias);
+    return dt__f32_of_bits(dt__bits_of_f32(value) | sign << 31);
+}
+
+/* Whether a code is a value's. */
+static inline bool dt__small_has(const dt__small_float *f, uint8_t code)
+{
+    return fabsf(dt__small_value(f, code)) <= f->most;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* mxfp8_e5m2: weights of 8 bits, FP8 E5M2, with a power of two for 32.
+ *
+ *     scale = 2^E        E = floor(log2 a) - 15
+ *
+ * of a = max |x| of a block of 32. Codes are bytes of E5M2; v = x / scale goes to the nearest
+ * value, ties to even mantissas, and is cut to +-57344.   [OCP Microscaling Formats (MX)
+ * Specification 1.0] */
+#include "qat/schemes/mx.h"
+
+static void scale(int qmin, int qmax, const dt__blocks *b)
+{
+    (void)qmin;
+    (void)qmax;
+    dt__mx_scales(b, 15);
+}
+
+static const dt__levels levels = { .real = &dt__e5m2 };
+
+static const dt__scheme_case cases[] = {
+    { "values of E5M2",
+      8,
+      6,
+      { 57344, 1, -2, 0.5f, 9, 0x1p-16f },
+      1,
+      0,
+      { 123, 60, -64, 56, 72, 1 } },
+    { "cut", 8, 3, { 65535, -60000, 2 }, 1, 0, { 123, -5, 64 } },
+    { "zeros", 8, 2, { 0, 0 }, 0x1p-126f, 0, { 0, 0 } },
+    { 0 },
+};
+
+const dt__scheme dt__scheme_mxfp8_e5m2 = {
+    .name = "mxfp8_e5m2",
+    .text = "MXFP8: FP8 (E5M2) in blocks of 32 whose scale is a power of two, rounded down",
+    .bits = 8,
+    .group = 32,
+    .levels = &levels,
+    .scale = scale,
+    .round_scales = dt__mx_round,
+    .cases = cases,
+};

@@ -1,0 +1,90 @@
+/* nvfp4: weights of 4 bits, FP4 E2M1, with an E4M3 scale for 16 and a scale of the tensor.
+ *
+ *     global = min(448 * 6 * (1 / a), 2^116)    a = max |x| of the tensor
+ *     e      = E4M3(global * (b / 6))           b = max |x| of a block of 16, at least 2^-123
+ *     scale  = (e / global) / 2
+ *
+ * each operation rounded to f32, E4M3 to nearest even and cut to 448, and an e of 0 becomes 1/8.
+ * Codes are the values of E2M1 times 2; v = x / scale, by division, goes to the nearest, of two
+ * equally near ones to that with an even mantissa, and is cut to +-6.   [NVIDIA's NVFP4; the
+ * formulas are compressed-tensors'] */
+#include "core/text/small_float.h"
+#include "qat/schemes/mx.h"
+
+#include <float.h>
+#include <math.h>
+
+/* Of a block alone: b / 8, exact. */
+static void scale(int qmin, int qmax, const dt__blocks *b)
+{
+    (void)qmin;
+    (void)qmax;
+    for (int64_t i = 0; i < b->n; i++) {
+        b->scale[i] = (-b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i]) / 8;
+    }
+}
+
+static void settle(int64_t n, float *scale_)
+{
+    float most = 0;
+    for (int64_t i = 0; i < n; i++) most = scale_[i] > most ? scale_[i] : most;
+    const float wanted = 448 * 6 * (1 / (8 * most)), global = wanted < 0x1p116f ? wanted : 0x1p116f;
+    for (int64_t i = 0; i < n; i++) {
+        const float e = dt__small_round(&dt__e4m3, global * (8 * scale_[i] / 6));
+        scale_[i] = (e > 0 ? e : 0.125f) / global / 2;
+    }
+}
+
+/* Whether all scales are those of some E4M3 under this scale of the tensor. */
+static bool fits(float global, int64_t n, const float *scale_)
+{
+    bool all = global > 0 && global <= FLT_MAX;
+    for (int64_t i = 0; i < n && all; i++) {
+        const float e = dt__small_round(&dt__e4m3, 2 * scale_[i] * global);
+        all = e / global / 2 == scale_[i];
+    }
+    return all;
+}
+
+/* The largest scale is some E4M3 over the scale of the tensor, which lies within 2 ulps of the
+ * quotient. */
+float dt__nvfp4_global(int64_t n, const float *scale_)
+{
+    float most = 0;
+    for (int64_t i = 0; i < n; i++) most = scale_[i] > most ? scale_[i] : most;
+    for (int code = 0x7e; code > 0 && most > 0; code--) {
+        float global = dt__small_value(&dt__e4m3, (uint8_t)code) / (2 * most);
+        for (int i = 0; i < 2; i++) global = nextafterf(global, 0);
+        for (int i = 0; i < 5; i++, global = nextafterf(global, INFINITY)) {
+            if (fits(global, n, scale_)) return global;
+        }
+    }
+    return 0;
+}
+
+static const dt__levels levels = { DT__FP4_LEVELS, .divides = true };
+
+static const dt__scheme_case cases[] = {
+    { "values of E2M1",
+      4,
+      8,
+      { 4, 6, -3, 1.5f, 0.5f, -0.25f, 1.25f, 2.5f },
+      0.5f,
+      0,
+      { 8, 12, -6, 3, 1, 0, 2, 4 } },
+    { "a third", 4, 4, { 2, -1, 0.5f, 0 }, 0x1.555556p-3f, 0, { 12, -6, 3, 0 } },
+    { "zeros", 4, 2, { 0, 0 }, 0x1p-126f, 0, { 0, 0 } },
+    { 0 },
+};
+
+const dt__scheme dt__scheme_nvfp4 = {
+    .name = "nvfp4",
+    .text =
+        "NVFP4: FP4 (E2M1) in blocks of 16, whose scales are FP8 (E4M3) times one of the tensor",
+    .bits = 4,
+    .group = 16,
+    .levels = &levels,
+    .scale = scale,
+    .settle = settle,
+    .cases = cases,
+};
