@@ -283,7 +283,8 @@ static const struct {
       false },
     { "polynomial",
       RANKS_DIGITS "'train.schedule={name: polynomial, power: 2}' 'qat={preset: "
-                   "int8-block-q4_0-weight, start_step: 2, estimator: ewgs, damping: 0.01}'",
+                   "int8-block-q4_0-weight, start_step: 2, estimator: ewgs, damping: 0.01, "
+                   "freeze: 0.05, freeze_momentum: 0.4}'",
       false },
     { "one cycle",
       RANKS_DIGITS "'train.schedule={name: one_cycle}' "

@@ -30,6 +30,7 @@ static const mistake mistakes[] = {
     { { "qat.refresh_steps=9" }, DT_ERR_CONFIG, "no weight has a static range" },
     { { "qat.layer_steps=900" }, DT_ERR_CONFIG, "layers would be quantized after training" },
     { { "qat.preset=device-int8", "qat.layer_steps=1" }, DT_ERR_CONFIG, "is quantized as a whole" },
+    { { "qat.freeze=0.1", "adapters={rank: 2}" }, DT_ERR_CONFIG, "has an adapter" },
     { { "qat.norm_batches=2" }, DT_ERR_CONFIG, "no norms with running statistics" },
     { { "qat.activation={range: static, granularity: token}" },
       DT_ERR_CONFIG,

@@ -41,6 +41,10 @@ static const interruption interruptions[] = {
         "layer_steps: 3, "
         "norm_batches: 2, weight: {bits: 2}}",
         "model.norm=batch" } },
+    { { 9, 15 },
+      { "qat={preset: int4-weight, start_step: 4, freeze: 0.05, freeze_from: 0.2, freeze_momentum: "
+        "0.3, weight: {bits: 2, range: static}}",
+        "model.norm=batch" } },
     { { 5, 12 }, { "train.float=bf16" } },
     { { 7 }, { "train.float=bf16-tiles" } },
     { { 11 }, { "adapters={rank: 2, match: [layers.0, head], train_rest: true}" } },

@@ -236,6 +236,9 @@ typedef struct dt_qat_schedule {
     double strength, strength_end; /* its strength at first, 0: dt_estimator_strength; and at last,
                                     * 0: as at first */
     double damping;                /* lambda of dt_damp at the last update; 0: none */
+    /* Threshold and momentum of dt_freezer_step; the threshold falls from freeze_from at
+     * start_step, 0: it is `freeze` throughout, to `freeze` at the last update, 0: none. */
+    double freeze, freeze_from, freeze_momentum;
 } dt_qat_schedule;
 
 /* The defaults of those keys. */

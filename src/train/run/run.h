@@ -146,6 +146,8 @@ typedef struct dt__run_stage {
     dt_module *model;
     dt_module *teacher; /* of train.distill, once it is used; else NULL */
     dt_optimizer *optimizer;
+    dt_freezer *freezer; /* of qat.freeze; else NULL */
+    dt_frozen frozen;    /* after the latest update */
     dt_loader *loader;
     dt_tape *tape;
     dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
@@ -362,6 +364,10 @@ void dt__run_say_best(dt__run *r);
 double dt__run_qat_rate(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */
 dt_status dt__run_damp(dt__run *r);
+/* Follows qat.freeze after an update, and says at the end how many weights are frozen. Resets the
+ * tape. */
+dt_status dt__run_freeze(dt__run *r);
+void dt__run_say_frozen(dt__run *r);
 /* After training: qat.norm_batches. */
 dt_status dt__run_follow_norms(dt__run *r);
 /* CONFIG where those keys do not fit a prepared model of the run. */

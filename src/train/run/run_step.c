@@ -161,5 +161,6 @@ dt_status dt__run_update(dt__run *r, dt__update_result *u)
     if (status != DT_OK) u->loss = NAN;
     DT__TRY(check_loss(r, &p, u));
     if (u->skipped) return DT_OK;
-    return dt_optimizer_step_scaled(r->stage.optimizer, r->stage.tape, u->lr, u->factor);
+    DT__TRY(dt_optimizer_step_scaled(r->stage.optimizer, r->stage.tape, u->lr, u->factor));
+    return dt__run_freeze(r);
 }
