@@ -628,11 +628,12 @@ static const struct {
     const char *settings;
     bool quick;
 } roundings[] = {
-    { "quantize.rounder=qronos", true },
+    { "quantize.rounder=qronos quantize.correct_bias=true", true },
     { "quantize.rounder=gpfq quantize.calibration.cache_mb=0", false },
     { "quantize.rounder=a2qronos quantize.accumulator.bits=20", false },
     { "quantize.rounder=gptq 'qat={preset: int8-static-int8-weight}'", false },
     { "quantize.rounder=nearest", false },
+    { "quantize.rounder=nearest quantize.correct_bias=true", false },
 };
 
 /* Where the words occur last; NULL: nowhere. */

@@ -201,6 +201,7 @@ typedef struct dt_tensor_rule {
 typedef struct dt_quantize_options {
     bool given;
     dt_rounding_options rounding;
+    bool correct_bias; /* dt_ptq_options.correct_bias; only with a model */
     dt_calibration_options calibration;
     dt_quant_patch weight; /* changes to dt_weight_quant_defaults; only without a model */
     dt_tensor_rule tensors[DT_MAX_RULES]; /* only without a model */
