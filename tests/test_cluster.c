@@ -341,7 +341,8 @@ static const struct {
              "cluster.shard_optimizer=on train.nonfinite=skip",
       false },
     { "sync teacher",
-      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "
+      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5, features: [layers.0]}' "
+                   "cluster.sync_norm=true "
                    "'data.augment={mixup: 0.4}'",
       false },
     { "buckets", RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },

@@ -728,6 +728,8 @@ START_TEST(idle_keys_are_warned_of)
         { "qat: {}\nconvert: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n",
           NULL, "'convert.rounding.damping' is not read: 'convert.rounding.damping_absolute'" },
         { "qat: {weight: {own: mine}}\n", NULL, "'qat.weight.own' is not read" },
+        { "qat: {start_step: 1}\ntrain: {distill: {feature_weight: 2}}\n", NULL,
+          "'train.distill.feature_weight' is not read" },
         { "qat: {freeze_from: 0.1}\n", NULL, "'qat.freeze_from' is not read: 'qat.freeze' is 0" },
         { "qat: {freeze_momentum: 0.1}\n", NULL, "'qat.freeze_momentum' is not read" },
         { "qat: {freeze: 0.02, freeze_from: 0.1, freeze_momentum: 0.1}\n", NULL, NULL },

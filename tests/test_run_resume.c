@@ -72,6 +72,7 @@ static const interruption interruptions[] = {
     { { 7 }, { "data.augment={shift: 1, mixup: 0.4, cutmix: 1}", "train.label_smoothing=0.1" } },
     { { 13 }, { "data.augment={mixup: 1}", "train.class_weights=balanced" } },
     { { 6 }, { "train.distill={temperature: 2}" } },
+    { { 9, 14 }, { "train.distill={features: [layers.0, head], feature_weight: 0.3}" } },
     { { 14 }, /* all at once */
       { "train={epochs: 4, batch_size: 32, average: {name: ema}, spikes: {policy: skip, window: 3, "
         "deviations: 1}, distill: {temperature: 2}, schedule: {name: one_cycle}, checkpoint: "

@@ -193,9 +193,9 @@ typedef struct dt_calibration {
 typedef struct dt_ptq_options {
     dt_rounding_options rounding; /* accumulator.input empty: each layer's input codes */
     /* To the bias of each layer that a batch reaches, W E[x] - W^ E[x^] is added [Nagel et al.
-     * 2019]: E is the mean over all batches, x the layer's input in `reference`, x^ in the model quantized
-     * so far, W and W^ the weight before and after. So outputs keep their means. Experts, layers
-     * without bias and those that use a weight which was rounded already are left. */
+     * 2019]: E is the mean over all batches, x the layer's input in `reference`, x^ in the model
+     * quantized so far, W and W^ the weight before and after. So outputs keep their means. Experts,
+     * layers without bias and those that use a weight which was rounded already are left. */
     bool correct_bias;
     size_t cache; /* bytes of activations cached between layers; 0: each layer costs a full pass */
     /* Called after each weight, which is then packed in the model; later ones are still prepared.

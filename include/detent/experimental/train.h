@@ -128,9 +128,11 @@ typedef struct dt_average_options {
 
 typedef struct dt_distill_settings {
     bool given;
-    double weight;       /* of the teacher's loss; the labels' has 1 - weight */
-    double temperature;  /* T: teacher's and model's logits are divided by it */
-    const char *teacher; /* file or folder; NULL: the float weights at qat.start_step */
+    double weight;         /* of the teacher's loss; the labels' has 1 - weight */
+    double temperature;    /* T: teacher's and model's logits are divided by it */
+    const char *teacher;   /* file or folder; NULL: the float weights at qat.start_step */
+    dt_strings features;   /* paths of layers whose outputs are drawn to the teacher's */
+    double feature_weight; /* of the sum of their mean squared errors */
 } dt_distill_settings;
 
 typedef struct dt_train_options {
