@@ -492,6 +492,15 @@ START_TEST(freezing_says_what_it_refuses)
     TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "has an adapter", dt_freezer_step(f, t, 0.1, 0.1, NULL));
     dt_freezer_free(f);
     dt_module_free(m);
+    m = model_of(LINEAR);
+    dt_qat_options o = dt_qat_defaults();
+    o.weight = (dt_quant_patch){ .has_scheme = true, .quant.scheme = DT_SCHEME_ASYMMETRIC };
+    TEST_OK(ctx, dt_prepare(m, &o));
+    TEST_OK(ctx, dt_freezer_create(m, &f));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "asymmetric with a dynamic range",
+               dt_freezer_step(f, t, 0.1, 0.1, NULL));
+    dt_freezer_free(f);
+    dt_module_free(m);
 }
 END_TEST
 

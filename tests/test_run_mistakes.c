@@ -31,6 +31,7 @@ static const mistake mistakes[] = {
     { { "qat.layer_steps=900" }, DT_ERR_CONFIG, "layers would be quantized after training" },
     { { "qat.preset=device-int8", "qat.layer_steps=1" }, DT_ERR_CONFIG, "is quantized as a whole" },
     { { "qat.freeze=0.1", "adapters={rank: 2}" }, DT_ERR_CONFIG, "has an adapter" },
+    { { "qat={freeze: 0.1, weight: {scheme: asymmetric}}" }, DT_ERR_CONFIG, "must be static" },
     { { "train.distill={features: [head, layers.9]}" },
       DT_ERR_CONFIG,
       "'layers.9' of the model: there is no such layer" },

@@ -21,6 +21,7 @@
 #include "nn/layers/lora.h"
 #include "qat/derived_quant.h"
 #include "qat/folded_range.h"
+#include "qat/schemes/scheme.h"
 #include "qat/training/gap.h"
 
 #include <math.h>
@@ -95,6 +96,22 @@ static dt_status make_item(item *out, const dt_tensor *w, const dt__fq *fq)
     return DT_OK;
 }
 
+static dt_status check_layer(const dt_module *layer, const dt__fq *fq)
+{
+    const dt__scheme *scheme = dt__scheme_of(fq->quant.scheme);
+    if (dt__has_lora(layer)) {
+        return dt_fail(layer->ctx, DT_ERR_UNSUPPORTED,
+                       "freeze: %s has an adapter, whose sum with the weight has the codes: none "
+                       "of the two can be frozen alone",
+                       layer->path);
+    }
+    if (!scheme->has_zero || fq->quant.range != DT_RANGE_DYNAMIC) return DT_OK;
+    return dt_fail(layer->ctx, DT_ERR_UNSUPPORTED,
+                   "freeze: %s has scheme %s with a dynamic range: a weight that moves the zero "
+                   "point turns the codes of all others; the range must be static",
+                   layer->path, scheme->name);
+}
+
 /* The state of a layer's weight, made where it is new: zeros. *out NULL: there is nothing to
  * freeze. */
 static dt_status item_of(dt_freezer *f, const dt_module *layer, item **out)
@@ -103,12 +120,7 @@ static dt_status item_of(dt_freezer *f, const dt_module *layer, item **out)
     const dt__fq *fq = quant_of(f->m, layer);
     if (fq == NULL) return DT_OK;
     dt_tensor *w = dt__entry_find(layer, "weight")->x;
-    if (dt__has_lora(layer)) {
-        return dt_fail(f->ctx, DT_ERR_UNSUPPORTED,
-                       "freeze: %s has an adapter, whose sum with the weight has the codes: none "
-                       "of the two can be frozen alone",
-                       layer->path);
-    }
+    DT__TRY(check_layer(layer, fq));
     for (int64_t i = 0; i < f->n; i++) {
         if (f->item[i].w == w) *out = &f->item[i];
     }
