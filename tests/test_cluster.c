@@ -283,8 +283,7 @@ static const struct {
       false },
     { "polynomial",
       RANKS_DIGITS "'train.schedule={name: polynomial, power: 2}' 'qat={preset: "
-                   "int8-block-q4_0-weight, start_step: 2, estimator: ewgs, damping: 0.01, "
-                   "freeze: 0.05, freeze_momentum: 0.4}'",
+                   "int8-block-q4_0-weight, start_step: 2, estimator: ewgs, damping: 0.01}'",
       false },
     { "one cycle",
       RANKS_DIGITS "'train.schedule={name: one_cycle}' "
@@ -297,8 +296,9 @@ static const struct {
                    "group_size: 32}, activation: {scheme: symmetric_no_clip}}'",
       false },
     { "sample",
-      RANKS_DIGITS "'qat={start_step: 2, weight: {range: static, granularity: tensor, ste: "
-                   "clipped}, activation: {granularity: sample, ste: clipped}}' "
+      RANKS_DIGITS "'qat={start_step: 2, freeze: 0.05, freeze_momentum: 0.4, weight: {range: "
+                   "static, granularity: tensor, ste: clipped}, activation: {granularity: sample, "
+                   "ste: clipped}}' "
                    "'train.spikes={policy: skip, deviations: 1, window: 2}'",
       false },
     { "tensor",

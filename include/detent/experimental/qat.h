@@ -110,9 +110,10 @@ DT_API void dt_freezer_free(dt_freezer *f); /* may be NULL */
  *     f     m o + (1 - m) f,   mean = m q + (1 - m) mean         m: momentum, above 0, at most 1
  * From f > threshold on the weight is frozen to the level next to the mean: wherever an update
  * moves it to another code, its master gets the value of that level. With a static or learned range
- * its code then never changes; a dynamic scale, which follows the weights, may change it for one
- * update, and one with a zero point is refused. Resets t. `out` may be NULL. Errors: ARG, STATE (a
- * frozen model), UNSUPPORTED (such a range, an adapter), NUMERIC, NOMEM. */
+ * its code then never changes; the mean of magnitudes (ternary, binary) may change it for one
+ * update. Other dynamic ranges are refused: the largest weight turns the codes of all others.
+ * Resets t. `out` may be NULL. Errors: ARG, STATE (a frozen model), UNSUPPORTED (such a range, an
+ * adapter), NUMERIC, NOMEM. */
 DT_API dt_status dt_freezer_step(dt_freezer *f, dt_tape *t, double momentum, double threshold,
                                  dt_frozen *out);
 /* Each tensor of the state, for checkpoints: of each weight "frequency" and "mean" (f32), "code"

@@ -8,8 +8,10 @@
  *     f > threshold: it is frozen to the level next to the mean, from now on
  *
  * A frozen weight whose code is another one gets the value of its code, by the present scale: the
- * integer is frozen, not the value. One whose code is right is left where it is: a dynamic scale,
- * which follows the largest weight, would shrink with it.
+ * integer is frozen, not the value. One whose code is right is left where it is.
+ *
+ * Ranges are static or learned, or the mean of magnitudes. A scale that follows the largest weight
+ * turns the codes of all others with it: they would be frozen at once.
  *
  * Codes of a folded weight W' = W f (nn/fold.h) do not change with f, so W is what gets the value,
  * divided by f. */
@@ -105,10 +107,10 @@ static dt_status check_layer(const dt_module *layer, const dt__fq *fq)
                        "of the two can be frozen alone",
                        layer->path);
     }
-    if (!scheme->has_zero || fq->quant.range != DT_RANGE_DYNAMIC) return DT_OK;
+    if (scheme->mean || fq->quant.range != DT_RANGE_DYNAMIC) return DT_OK;
     return dt_fail(layer->ctx, DT_ERR_UNSUPPORTED,
-                   "freeze: %s has scheme %s with a dynamic range: a weight that moves the zero "
-                   "point turns the codes of all others; the range must be static",
+                   "freeze: %s has scheme %s with a dynamic range: one weight, the largest, turns "
+                   "the codes of all others; the range must be static or learned",
                    layer->path, scheme->name);
 }
 

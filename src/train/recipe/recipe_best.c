@@ -13,7 +13,7 @@ typedef struct choice {
     double lr;
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
     bool is_alone;  /* rules may give other bits, which the scheme does not have */
-    bool is_own;    /* of weights without adapters, which are no sums */
+    bool freezes;   /* weights without adapters, which are no sums, by ranges that stay */
 } choice;
 
 enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
@@ -23,8 +23,12 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
     {                                                                                              \
         "qat.rate", NULL, .lr = (rate)                                                             \
     }
-#define FREEZE                                                                                     \
-    { "qat.freeze", "0.02", .is_own = true }, { "qat.freeze_from", "0.1", .is_own = true }
+/* `of_range`: where the range is that of a row before it, which is static. */
+#define FREEZE(of_range)                                                                           \
+    { "qat.freeze", "0.02", .is_scheme = (of_range), .is_alone = true, .freezes = true },          \
+    {                                                                                              \
+        "qat.freeze_from", "0.1", .is_scheme = (of_range), .is_alone = true, .freezes = true       \
+    }
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
@@ -36,16 +40,16 @@ static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
         [4] = { RATE_OF(0.012) },
     },
     [CONVOLUTIONAL] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE },
+                FREEZE(true) },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE },
+                FREEZE(true) },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012) },
@@ -102,8 +106,8 @@ static bool is_int4(const char *preset)
     return strstr(preset, "int4") != NULL && strncmp(preset, "device", 6) != 0;
 }
 
-/* The bits of all weights that no rule changes, of which 2 to 4 have choices; TERNARY; else 0. Other
- * schemes of few levels count as 2. */
+/* The bits of all weights that no rule changes, of which 2 to 4 have choices; TERNARY; else 0.
+ * Other schemes of few levels count as 2. */
 static int bits_of(dt_recipe *r)
 {
     static const char *const few[] = { "half_levels", "binary" };
@@ -115,8 +119,8 @@ static int bits_of(dt_recipe *r)
     return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
 }
 
-/* The factor that makes the learning rate `wanted`, from 1 to 500 wanted, of optimizers whose updates
- * are as large as the rate; 4 of others. */
+/* The factor that makes the learning rate `wanted`, from 1 to 500 wanted, of optimizers whose
+ * updates are as large as the rate; 4 of others. */
 static const char *rate_of(dt_recipe *r, double wanted)
 {
     const char *name = text_at(r, "train.optimizer.name", "adamw");
@@ -130,12 +134,16 @@ static const char *rate_of(dt_recipe *r, double wanted)
 /* Whether a choice does not go with what the recipe gives. */
 static bool is_excluded(dt_recipe *r, const choice *c)
 {
-    const bool learned = strcmp(text_at(r, "qat.weight.range", ""), "learned") == 0;
+    const char *range = text_at(r, "qat.weight.range", "");
+    const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
+    if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
+                       (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
+                       (c->is_scheme && strcmp(range, "dynamic") == 0))) {
+        return true;
+    }
     return (c->is_alone && dt__node_at(r, "qat.rules", NULL) != NULL) ||
-           (c->is_own && dt__node_at(r, "adapters", NULL) != NULL) ||
-           (c->is_own && freeze != NULL && freeze->origin != DT__FROM_BEST) ||
            (learned && c->value != NULL && strcmp(c->value, "asymmetric") == 0) ||
            (groups && strcmp(c->path, "qat.weight.granularity") == 0);
 }
