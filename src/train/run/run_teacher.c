@@ -1,7 +1,7 @@
 /* train.distill: distillation from a teacher [Hinton et al. 2015],
  *     loss = (1 - weight) CE(labels) + weight T^2 KL(teacher || model)      (at temperature T)
  *     loss = (1 - weight) distance(target) + weight distance(teacher)       (regression)
- *     + feature_weight sum over layers of mean (output - teacher's output)^2     (features.c)
+ *     + feature_weight sum over layers of mean (output - teacher's)^2   (distill_features.c)
  * The teacher is another model, used from the first update on; or the float weights at
  * qat.start_step. The run writes those to float.safetensors before it prepares the model and loads
  * them from there, so that a resumed run has the same teacher. */

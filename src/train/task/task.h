@@ -154,7 +154,7 @@ dt_status dt__add_outputs(dt__tally *s, dt_tensor *const *of);
 dt_tensor *dt__teach(const dt__pass *p);
 /* The parts that are there, each times its weight; the first alone is returned as it is. */
 dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS]);
-/* The loss with the errors of train.distill.features (features.c). */
+/* The loss with the errors of train.distill.features (distill_features.c). */
 dt_tensor *dt__loss_with_features(const dt__task *task, const dt__pass *p);
 
 /* NOMEM. Close it in any case. d must live as long. */
