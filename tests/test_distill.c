@@ -363,6 +363,46 @@ START_TEST(features_are_drawn_to_the_teachers)
 }
 END_TEST
 
+/* The output of a block is that of its activation, also where QAT folds its norm. */
+START_TEST(a_block_has_the_output_of_its_last_module)
+{
+    static const char *const weights[] = { "train.distill.feature_weight=0",
+                                           "train.distill.feature_weight=1",
+                                           "train.distill.feature_weight=2",
+                                           "train.distill.feature_weight=1" };
+    double loss[4];
+    dt_ctx *ctx = make_context();
+    test_folder(folder);
+    for (int i = 0; i < 4; i++) {
+        char dir[16], teacher[TEST_PATH + 64];
+        small s = { .recipe = "sensors-conv1d", .dir = dir };
+        snprintf(dir, sizeof dir, "blocks-%d", i);
+        snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/blocks/float.safetensors",
+                 folder);
+        if (i == 0) {
+            small taught = { .recipe = "sensors-conv1d",
+                             .dir = "blocks",
+                             .more = { "run.seed=4" } };
+            TEST_OK(ctx, run_small(ctx, &taught));
+        }
+        s.more[0] = teacher;
+        s.more[1] = weights[i];
+        s.more[2] = i < 3 ? "train.distill.features=[c1, c3]" : "train.distill.features=[c1.norm]";
+        s.more[3] = "qat.start_step=0";
+        s.more[4] = "train.float_baseline=false";
+        TEST_OK(ctx, run_small(ctx, &s));
+        loss[i] = s.first_loss;
+    }
+    ck_assert(loss[1] - loss[0] > 1e-3 && loss[3] - loss[0] > 1e-3);
+    TEST_NEAR(loss[2] - loss[0], 2 * (loss[1] - loss[0]), 1e-5, 1e-4);
+    small folded = { .recipe = "sensors-conv1d",
+                     .dir = "folded",
+                     .more = { "train.distill.features=[c1.conv]", "qat.start_step=1" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "its norm is folded into it", run_small(ctx, &folded));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(bad_teachers_are_refused)
 {
     char teacher[TEST_PATH + 64];
@@ -397,6 +437,7 @@ Suite *test_distill_suite(void)
     tcase_add_test(c, bad_settings_are_refused);
     tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);
     tcase_add_test(c, features_are_drawn_to_the_teachers);
+    tcase_add_test(c, a_block_has_the_output_of_its_last_module);
     tcase_add_test(c, bad_teachers_are_refused);
     suite_add_tcase(s, c);
     return s;

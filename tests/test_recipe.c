@@ -438,7 +438,7 @@ static const best_choice best_choices[] = {
     { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {scheme: ternary}, freeze: 0", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0 },
-    { LINEAR, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 1, 0 },
     { CONV "adapters: {rank: 2}\n", "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
       0 },

@@ -32,7 +32,7 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
-        [TERNARY] = { { "qat.damping", "1e-3" }, RATE_OF(0.012) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
                 { "qat.damping", "1e-3" },
                 RATE_OF(0.012) },

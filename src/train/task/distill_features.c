@@ -5,8 +5,9 @@
  * y is the layer's output in the model, z in the teacher.   [Romero et al. 2015, FitNets, equation
  * 3, without a regressor: layers of one shape]
  *
- * The tape tells of each module that has run. An output that is compared is kept beyond the modules
- * around its own. */
+ * The tape tells of each module that has run. The output of a layer is that of the last module that
+ * runs inside of it or is itself: of a block of convolution, norm and activation the activation's.
+ * Outputs that are compared are kept beyond the modules around their own. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/task/task.h"
@@ -19,20 +20,28 @@ typedef struct watch {
     const dt__pass *p;
     dt_module *m[2][DT_MAX_LIST];
     dt_tensor *y[2][DT_MAX_LIST];
+    bool whole[2][DT_MAX_LIST]; /* the layer itself has run */
 } watch;
+
+static bool is_inside(const dt_module *m, const dt_module *layer)
+{
+    while (m != NULL && m != layer) m = m->parent;
+    return m != NULL;
+}
 
 static void take(void *user, const dt__module_call *call)
 {
     watch *w = user;
     for (int i = 0; i < w->p->distill->features.n; i++) {
         for (int k = OWN; k <= TAUGHT; k++) {
-            if (call->m != w->m[k][i]) continue;
-            if (w->y[k][i] != NULL) {
+            if (!is_inside(call->m, w->m[k][i])) continue;
+            if (w->whole[k][i]) {
                 dt_tape_fail(w->p->t, DT_ERR_UNSUPPORTED,
                              "train.distill.features: %s runs more than once in a pass: it has no "
                              "single output",
-                             call->m->path);
+                             w->m[k][i]->path);
             }
+            w->whole[k][i] = call->m == w->m[k][i];
             w->y[k][i] = call->out[0];
             call->out[0]->scope = 0;
         }
