@@ -13,9 +13,12 @@ typedef struct choice {
     double lr;
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
     bool is_alone;  /* rules may give other bits, which the scheme does not have */
+    int where;      /* GROUPS, CHANNELS; 0: everywhere */
     bool freezes;   /* weights without adapters, which are no sums, by ranges that stay */
 } choice;
 
+/* Scales of groups and networks with memory, and scales of channels that the recipe gives. */
+enum { GROUPS = 1, CHANNELS };
 enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
 enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary weights */
 
@@ -33,8 +36,9 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
         [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
-        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
-                { "qat.damping", "1e-3" },
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = GROUPS },
+                { "qat.damping", "1e-3", .where = GROUPS },
+                { "qat.weight.range", "static", .is_scheme = true, .where = CHANNELS },
                 RATE_OF(0.012) },
         [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, RATE_OF(0.012) },
         [4] = { RATE_OF(0.012) },
@@ -81,14 +85,24 @@ static bool has_scheme(dt_recipe *r)
     return !DT__IS_ONE_OF(preset, free);
 }
 
-/* Whether a key below is that of a layer of convolutions, in a list of layers. */
-static bool has_convolutions(const dt__node *n)
+/* Whether a key below begins so, in a list of layers. */
+static bool has_layer(const dt__node *n, const char *kind)
 {
     for (const dt__node *c = n == NULL ? NULL : n->first; c != NULL; c = c->next) {
-        if (c->key != NULL && strncmp(c->key->text, "conv", 4) == 0) return true;
-        if (has_convolutions(c)) return true;
+        if (c->key != NULL && strncmp(c->key->text, kind, strlen(kind)) == 0) return true;
+        if (has_layer(c, kind)) return true;
     }
     return false;
+}
+
+static int where(dt_recipe *r)
+{
+    static const char *const memories[] = { "gru", "lstm", "rnn" };
+    if (strcmp(text_at(r, "qat.weight.granularity", ""), "channel") != 0) return GROUPS;
+    for (int i = 0; i < DT__COUNT_OF(memories); i++) {
+        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return GROUPS;
+    }
+    return CHANNELS;
 }
 
 static int kind_of(dt_recipe *r)
@@ -98,7 +112,7 @@ static int kind_of(dt_recipe *r)
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
         if (strcmp(family, families[i]) == 0) return i < 3 ? CONVOLUTIONAL : LANGUAGE;
     }
-    return has_convolutions(dt__node_at(r, "model.layers", NULL)) ? CONVOLUTIONAL : DENSE;
+    return has_layer(dt__node_at(r, "model.layers", NULL), "conv") ? CONVOLUTIONAL : DENSE;
 }
 
 static bool is_int4(const char *preset)
@@ -138,6 +152,7 @@ static bool is_excluded(dt_recipe *r, const choice *c)
     const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
+    if (c->where != 0 && c->where != where(r)) return true;
     if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
                        (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
                        (c->is_scheme && strcmp(range, "dynamic") == 0))) {
