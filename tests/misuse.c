@@ -207,6 +207,13 @@ static void *an_optimizer(misuse *m)
     return o;
 }
 
+static void *a_freezer(misuse *m)
+{
+    dt_freezer *f = NULL;
+    dt_freezer_create(module_of(m), &f);
+    return f;
+}
+
 static void *a_tokenizer(misuse *m)
 {
     dt_tokenizer *k = NULL;
@@ -323,6 +330,7 @@ static const struct {
     { "dt_file", a_file },
     { "dt_file_weights", file_weights },
     { "dt_optimizer", an_optimizer },
+    { "dt_freezer", a_freezer },
     { "dt_tokenizer", a_tokenizer },
     { "dt_decoder", a_decoder },
     { "dt_recipe", a_recipe },

@@ -296,8 +296,9 @@ static const struct {
                    "group_size: 32}, activation: {scheme: symmetric_no_clip}}'",
       false },
     { "sample",
-      RANKS_DIGITS "'qat={start_step: 2, weight: {range: static, granularity: tensor, ste: "
-                   "clipped}, activation: {granularity: sample, ste: clipped}}' "
+      RANKS_DIGITS "'qat={start_step: 2, freeze: 0.05, freeze_momentum: 0.4, weight: {range: "
+                   "static, granularity: tensor, ste: clipped}, activation: {granularity: sample, "
+                   "ste: clipped}}' "
                    "'train.spikes={policy: skip, deviations: 1, window: 2}'",
       false },
     { "tensor",
@@ -345,7 +346,8 @@ static const struct {
              "cluster.shard_optimizer=on train.nonfinite=skip",
       false },
     { "sync teacher",
-      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5}' cluster.sync_norm=true "
+      RANKS_DIGITS "model.norm=batch 'train.distill={weight: 0.5, features: [layers.0]}' "
+                   "cluster.sync_norm=true "
                    "'data.augment={mixup: 0.4}'",
       false },
     { "buckets", RANKS_DIGITS "cluster.bucket_mb=0.01 train.shards=6", false },
@@ -633,11 +635,12 @@ static const struct {
     const char *settings;
     bool quick;
 } roundings[] = {
-    { "quantize.rounder=qronos", true },
+    { "quantize.rounder=qronos quantize.correct_bias=true", true },
     { "quantize.rounder=gpfq quantize.calibration.cache_mb=0", false },
     { "quantize.rounder=a2qronos quantize.accumulator.bits=20", false },
     { "quantize.rounder=gptq 'qat={preset: int8-static-int8-weight}'", false },
     { "quantize.rounder=nearest", false },
+    { "quantize.rounder=nearest quantize.correct_bias=true", false },
 };
 
 /* Where the words occur last; NULL: nowhere. */

@@ -3,8 +3,10 @@
 #include "testing.h"
 
 #include <detent/experimental/io.h>
+#include <detent/ops.h>
 #include <detent/train.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -203,7 +205,7 @@ END_TEST
 
 typedef struct small {
     const char *recipe, *dir;
-    const char *more[5];
+    const char *more[8];
     double first_loss;
     bool seen;
     dt_run_summary summary;
@@ -230,7 +232,7 @@ static dt_status run_small(dt_ctx *ctx, small *s)
     int n = 7;
     snprintf(path, sizeof path, "%s/configs/%s.yaml", DETENT_SOURCE_DIR, s->recipe);
     snprintf(dir, sizeof dir, "run.dir=%s/%s", folder, s->dir);
-    for (int i = 0; i < 5 && s->more[i] != NULL; i++) overrides[n++] = s->more[i];
+    for (int i = 0; i < 8 && s->more[i] != NULL; i++) overrides[n++] = s->more[i];
     const dt_recipe_source source = { .path = path, .overrides = overrides, .n_overrides = n };
     const dt_run_control control = { .progress = note, .user = s };
     dt_recipe *recipe = NULL;
@@ -275,6 +277,132 @@ START_TEST(the_loss_of_other_tasks_is_the_teachers)
 }
 END_TEST
 
+/* The mean of (y - z)^2 of the hidden layers of two files over a file's examples, by hand. */
+static double feature_error(dt_ctx *ctx, const dt_dataset *d, const char *const files[2])
+{
+    dt_module *m[2];
+    dt_tape *t;
+    dt_loader *loader;
+    dt_tensor *x, *target, *y[2];
+    const dt_loader_options all = { .batch_size = dt_dataset_count(d) };
+    TEST_OK(ctx, dt_loader_create(d, &all, &loader));
+    TEST_OK(ctx, dt_loader_next(loader, &x, &target));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_no_grad(t, true);
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, dt_model_load(ctx, files[i], &m[i], NULL));
+        dt_train(m[i], false);
+        dt_tensor *rows = dt_reshape(t, x, 2, (const int64_t[]){ dt_dim(x, 0), 784 });
+        y[i] = dt_forward(t, dt_module_at(m[i], "layers.1"),
+                          dt_relu(t, dt_forward(t, dt_module_at(m[i], "layers.0"), rows)));
+        TEST_OK(ctx, dt_tape_status(t));
+    }
+    double sum = 0;
+    const float *a = dt_data(y[0]), *b = dt_data(y[1]);
+    for (int64_t i = 0; i < dt_count(y[0]); i++) sum += pow((double)a[i] - (double)b[i], 2);
+    sum /= (double)dt_count(y[0]);
+    dt_tape_free(t);
+    dt_loader_free(loader);
+    dt_module_free(m[0]);
+    dt_module_free(m[1]);
+    return sum;
+}
+
+/* The first loss of a run whose first update has all 60 examples as they are. */
+static double loss_with(dt_ctx *ctx, const char *const shared[2], const char *const more[4])
+{
+    char name[32];
+    static int number;
+    small s = { .recipe = "digits-mlp",
+                .dir = name,
+                .more = { shared[0], shared[1], "data.train_count=60", "~data.augment", more[0],
+                          more[1], more[2], more[3] } };
+    snprintf(name, sizeof name, "features-%d", number++);
+    TEST_OK(ctx, run_small(ctx, &s));
+    return s.first_loss;
+}
+
+#define FIRST(...) loss_with(ctx, shared, (const char *const[4]){ __VA_ARGS__ })
+#define WHOLE "train.batch_size=60"
+#define LAYER "train.distill.features=[layers.1]"
+
+START_TEST(features_are_drawn_to_the_teachers)
+{
+    char paths[2][TEST_PATH + 48], init[TEST_PATH + 64], teacher[TEST_PATH + 96], data[TEST_PATH];
+    dt_ctx *ctx = make_context();
+    test_folder(folder);
+    small taught = { .recipe = "digits-mlp", .dir = "taught" };
+    small other = { .recipe = "digits-mlp", .dir = "other", .more = { "run.seed=9" } };
+    TEST_OK(ctx, run_small(ctx, &taught));
+    TEST_OK(ctx, run_small(ctx, &other));
+    snprintf(paths[0], sizeof paths[0], "%s/other/float.safetensors", folder);
+    snprintf(paths[1], sizeof paths[1], "%s/taught/float.safetensors", folder);
+    snprintf(init, sizeof init, "model.init=%s", paths[0]);
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s", paths[1]);
+    const char *const shared[] = { init, teacher };
+    const double none = FIRST(WHOLE), one = FIRST(WHOLE, LAYER, "train.distill.feature_weight=0.5");
+    TEST_NEAR(FIRST("train.batch_size=25", "train.accumulate=3", LAYER,
+                    "train.distill.feature_weight=0.5"),
+              one, 1e-5, 1e-5);
+    dt_recipe *recipe;
+    dt_dataset *train, *validation, *test;
+    snprintf(data, sizeof data, "%s/configs/digits-mlp.yaml", DETENT_SOURCE_DIR);
+    const char *const count[] = { "data.train_count=60", "~data.augment" };
+    const dt_recipe_source source = { .path = data, .overrides = count, .n_overrides = 2 };
+    TEST_OK(ctx, dt_recipe_read(ctx, &source, &recipe));
+    TEST_OK(ctx, dt_recipe_open_data(recipe, NULL, &train, &validation, &test));
+    const double want = feature_error(ctx, train, (const char *const[]){ paths[0], paths[1] });
+    ck_assert_msg(want > 1e-3, "%g", want);
+    TEST_NEAR(one - none, 0.5 * want, 1e-5, 1e-4);
+    TEST_NEAR(FIRST(WHOLE, LAYER, "train.distill.feature_weight=2") - none, 2 * want, 1e-5, 1e-4);
+    dt_dataset_free(train);
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* The output of a block is that of its activation, also where QAT folds its norm. */
+START_TEST(a_block_has_the_output_of_its_last_module)
+{
+    static const char *const weights[] = { "train.distill.feature_weight=0",
+                                           "train.distill.feature_weight=1",
+                                           "train.distill.feature_weight=2",
+                                           "train.distill.feature_weight=1" };
+    double loss[4];
+    dt_ctx *ctx = make_context();
+    test_folder(folder);
+    for (int i = 0; i < 4; i++) {
+        char dir[16], teacher[TEST_PATH + 64];
+        small s = { .recipe = "sensors-conv1d", .dir = dir };
+        snprintf(dir, sizeof dir, "blocks-%d", i);
+        snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/blocks/float.safetensors",
+                 folder);
+        if (i == 0) {
+            small taught = { .recipe = "sensors-conv1d",
+                             .dir = "blocks",
+                             .more = { "run.seed=4" } };
+            TEST_OK(ctx, run_small(ctx, &taught));
+        }
+        s.more[0] = teacher;
+        s.more[1] = weights[i];
+        s.more[2] = i < 3 ? "train.distill.features=[c1, c3]" : "train.distill.features=[c1.norm]";
+        s.more[3] = "qat.start_step=0";
+        s.more[4] = "train.float_baseline=false";
+        TEST_OK(ctx, run_small(ctx, &s));
+        loss[i] = s.first_loss;
+    }
+    ck_assert(loss[1] - loss[0] > 1e-3 && loss[3] - loss[0] > 1e-3);
+    TEST_NEAR(loss[2] - loss[0], 2 * (loss[1] - loss[0]), 1e-5, 1e-4);
+    small folded = { .recipe = "sensors-conv1d",
+                     .dir = "folded",
+                     .more = { "train.distill.features=[c1.conv]", "qat.start_step=1" } };
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "its norm is folded into it", run_small(ctx, &folded));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(bad_teachers_are_refused)
 {
     char teacher[TEST_PATH + 64];
@@ -308,6 +436,8 @@ Suite *test_distill_suite(void)
     tcase_add_test(c, the_loss_is_the_teachers);
     tcase_add_test(c, bad_settings_are_refused);
     tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);
+    tcase_add_test(c, features_are_drawn_to_the_teachers);
+    tcase_add_test(c, a_block_has_the_output_of_its_last_module);
     tcase_add_test(c, bad_teachers_are_refused);
     suite_add_tcase(s, c);
     return s;

@@ -1,8 +1,11 @@
 /* Training beside straight-through gradients: estimators by their formulas, damping by finite
- * differences of its loss, layers that are quantized one after the other. */
+ * differences of its loss, freezing by its definition, layers that are quantized one after the
+ * other. */
 #include "testing.h"
 
 #include "nn/fold.h"
+#include "qat/derived_quant.h"
+#include "qat/folded_range.h"
 #include "qat/training/gap.h"
 
 #include <detent/experimental/nn.h>
@@ -198,6 +201,34 @@ START_TEST(estimators_have_their_formulas)
 }
 END_TEST
 
+/* Of a folded weight, whose values are gone when backward comes: dw = f dw', and the factor is that
+ * of the sign that dw' has. */
+START_TEST(estimators_pass_through_folded_norms)
+{
+    for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
+        dt_module *m = model_of(FOLDED);
+        prepare(m, 2, range);
+        dt_train(m, false); /* statistics stay as they are */
+        dt_tensor *x = input_of(FOLDED), *dy = drawn_like_output(m, x);
+        float *ste = gradient_of(m, x, dy);
+        TEST_OK(ctx, dt_set_estimator(m, DT_ESTIMATOR_EWGS, 1));
+        float *got = gradient_of(m, x, dy);
+        double most = 0;
+        for (int64_t i = 0; i < dt_count(dt_param(m, "of.weight")); i++) {
+            const double by = ste[i] == 0 ? 0 : (double)got[i] / (double)ste[i] - 1;
+            ck_assert_msg(fabs(by) <= 0.5001, "%g times", by);
+            most = fmax(most, fabs(by));
+        }
+        ck_assert_msg(most > 0.2, "%g", most);
+        free(ste);
+        free(got);
+        dt_tensor_free(x);
+        dt_tensor_free(dy);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 START_TEST(what_is_no_estimator_is_refused)
 {
     dt_module *m = model_of(LINEAR);
@@ -301,6 +332,188 @@ START_TEST(damping_of_a_folded_norm_is_the_slope_of_its_loss)
 }
 END_TEST
 
+/* ---- freezing -------------------------------------------------------------------------------- */
+
+/* The four slots of the state of the only weight. */
+typedef struct frozen_state {
+    const float *frequency, *mean;
+    const int8_t *code, *turn;
+} frozen_state;
+
+static dt_status take_slot(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    frozen_state *s = user;
+    ck_assert_str_eq(path, "of.weight");
+    if (strcmp(slot, "frequency") == 0) s->frequency = dt_data(x);
+    else if (strcmp(slot, "mean") == 0) s->mean = dt_data(x);
+    else if (strcmp(slot, "code") == 0) s->code = dt_data(x);
+    else if (strcmp(slot, "turn") == 0) s->turn = dt_data(x);
+    else return DT_ERR_ARG;
+    return DT_OK;
+}
+
+/* The codes of the only weight as the layer computes it, in the order of its rows. */
+static int8_t *codes_now(dt_module *m)
+{
+    dt__gap g;
+    dt_module *layer = dt_module_at(m, "of");
+    const dt__fq *derived = dt__derived_quant(layer);
+    dt_tensor *x = dt_param(m, "of.weight");
+    dt_tape_reset(t);
+    if (derived != NULL) {
+        dt_tensor *w = dt__derived_weight(t, layer, x);
+        const dt__fq fq = dt__range_folded(t, layer, derived);
+        x = dt__fake_quant_as(t, w, &fq);
+    }
+    TEST_OK(ctx, dt_tape_status(t));
+    TEST_OK(ctx, dt__gap_open(t, x, NULL, &g));
+    int8_t *out = malloc((size_t)(g.rows * g.columns));
+    memcpy(out, g.code, (size_t)(g.rows * g.columns));
+    dt__gap_close(&g);
+    return out;
+}
+
+/* One weight by the definition, in double. */
+typedef struct watched {
+    double share, mean;
+    int last, turn, frozen; /* the last code, the direction of its last change, 1 when frozen */
+} watched;
+
+static void watch(watched *e, int q, double momentum, double threshold, bool first)
+{
+    if (e->frozen) return;
+    if (first) {
+        *e = (watched){ .mean = q, .last = q };
+        return;
+    }
+    const int now = (q > e->last) - (q < e->last);
+    const bool back = now != 0 && e->turn == -now;
+    e->share = momentum * back + (1 - momentum) * e->share;
+    e->mean = momentum * q + (1 - momentum) * e->mean;
+    if (now != 0) e->turn = now;
+    e->last = q;
+    e->frozen = e->share > threshold;
+}
+
+/* Moves every weight a little, as an optimizer would, about the same place. */
+static void wander(dt_tensor *w, const float *from)
+{
+    dt_tensor *by = drawn(1, &w->count);
+    float *values = dt_data_mut(dt_inner(w));
+    const float *d = dt_data(by);
+    for (int64_t i = 0; i < w->count; i++) values[i] = from[i] + 0.03F * d[i];
+    dt_tensor_free(by);
+}
+
+/* The distance from the mean to the nearest code that the weight can have. */
+static double nearest(int64_t bits, double mean)
+{
+    double least = INFINITY;
+    const dt__levels *levels = bits > 0 ? NULL : dt__levels_of(&few[-bits]);
+    for (int q = INT8_MIN; q <= INT8_MAX; q++) {
+        bool is = levels == NULL && q >= -(1 << (bits - 1)) && q < 1 << (bits - 1);
+        for (int i = 0; levels != NULL && i < levels->n; i++) is = is || levels->code[i] == q;
+        if (is) least = fmin(least, fabs(q - mean));
+    }
+    return least;
+}
+
+static void check_element(const watched *e, const frozen_state *s, int64_t i, int64_t bits)
+{
+    ck_assert_msg((s->turn[i] == 4) == (e->frozen != 0), "%d: turn %d, share %g", (int)i,
+                  s->turn[i], e->share);
+    ck_assert(fabs((double)s->frequency[i] - e->share) < 1e-5);
+    ck_assert(fabs((double)s->mean[i] - e->mean) < 1e-5);
+    if (!e->frozen) {
+        ck_assert_int_eq(s->code[i], e->last);
+        return;
+    }
+    ck_assert_msg(fabs(s->code[i] - e->mean) <= nearest(bits, e->mean) + 1e-4, "%d beside %g",
+                  s->code[i], e->mean);
+}
+
+/* Returns how many weights are still free at the end. */
+static int64_t check_freezing(int kind, int64_t bits, int range)
+{
+    const double momentum = 0.3, threshold = 0.35;
+    dt_freezer *f;
+    dt_frozen n;
+    frozen_state s = { NULL };
+    dt_module *m = model_of(kind);
+    prepare(m, bits, range);
+    dt_tensor *w = dt_param(m, "of.weight"), *x = input_of(kind);
+    dt_tensor_free(drawn_like_output(m, x)); /* ranges begin */
+    float *from = copy_of(dt_inner(w));
+    watched *e = calloc((size_t)w->count, sizeof *e);
+    TEST_OK(ctx, dt_freezer_create(m, &f));
+    for (int step = 0; step < 25; step++) {
+        wander(w, from);
+        int8_t *before = codes_now(m);
+        TEST_OK(ctx, dt_freezer_step(f, t, momentum, threshold, &n));
+        int8_t *after = codes_now(m);
+        TEST_OK(ctx, dt_freezer_visit(f, take_slot, &s));
+        int64_t frozen = 0;
+        for (int64_t i = 0; i < w->count; i++) {
+            watch(&e[i], before[i], momentum, threshold, step == 0);
+            check_element(&e[i], &s, i, bits);
+            ck_assert_int_eq(after[i], e[i].frozen ? s.code[i] : before[i]);
+            frozen += e[i].frozen;
+        }
+        ck_assert(n.frozen == frozen && n.weights == w->count);
+        free(before);
+        free(after);
+    }
+    ck_assert_int_gt(n.frozen, 0);
+    dt_freezer_free(f);
+    free(e);
+    free(from);
+    dt_tensor_free(x);
+    dt_module_free(m);
+    return n.weights - n.frozen;
+}
+
+START_TEST(oscillating_weights_are_frozen)
+{
+    int64_t spared = 0;
+    for (int kind = LINEAR; kind <= FOLDED; kind++) {
+        for (int64_t bits = 1 - FEW; bits <= 4; bits += bits == 0 ? 2 : 1) {
+            spared += check_freezing(kind, bits, DT_RANGE_STATIC);
+            spared += check_freezing(kind, bits, DT_RANGE_LEARNED);
+        }
+    }
+    ck_assert_int_gt(spared, 1000);
+}
+END_TEST
+
+START_TEST(freezing_says_what_it_refuses)
+{
+    dt_freezer *f;
+    dt_module *m = model_of(LINEAR);
+    const dt_lora_options lora = { .rank = 2 };
+    TEST_OK(ctx, dt_freezer_create(m, &f));
+    dt_frozen n;
+    TEST_OK(ctx, dt_freezer_step(f, t, 0.1, 0.1, &n)); /* nothing is prepared */
+    ck_assert(n.weights == 0 && n.frozen == 0);
+    TEST_FAILS(ctx, DT_ERR_ARG, "momentum is 0", dt_freezer_step(f, t, 0, 0.1, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "threshold 0", dt_freezer_step(f, t, 0.1, 0, NULL));
+    TEST_FAILS(ctx, DT_ERR_ARG, "momentum is 1.5", dt_freezer_step(f, t, 1.5, 0.1, NULL));
+    TEST_OK(ctx, dt_lora_add(m, &lora));
+    prepare(m, 4, DT_RANGE_DYNAMIC);
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "has an adapter", dt_freezer_step(f, t, 0.1, 0.1, NULL));
+    dt_freezer_free(f);
+    dt_module_free(m);
+    m = model_of(LINEAR);
+    dt_qat_options o = dt_qat_defaults();
+    o.weight = (dt_quant_patch){ .has_scheme = true, .quant.scheme = DT_SCHEME_ASYMMETRIC };
+    TEST_OK(ctx, dt_prepare(m, &o));
+    TEST_OK(ctx, dt_freezer_create(m, &f));
+    TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "asymmetric with a dynamic range",
+               dt_freezer_step(f, t, 0.1, 0.1, NULL));
+    dt_freezer_free(f);
+    dt_module_free(m);
+}
+END_TEST
+
 /* ---- one layer after the other --------------------------------------------------------------- */
 
 START_TEST(layers_are_enabled_in_order)
@@ -333,6 +546,9 @@ Suite *test_estimators_suite(void)
     tcase_add_test(c, what_is_no_estimator_is_refused);
     tcase_add_test(c, damping_draws_weights_to_their_levels);
     tcase_add_test(c, damping_of_a_folded_norm_is_the_slope_of_its_loss);
+    tcase_add_test(c, estimators_pass_through_folded_norms);
+    tcase_add_test(c, oscillating_weights_are_frozen);
+    tcase_add_test(c, freezing_says_what_it_refuses);
     tcase_add_test(c, layers_are_enabled_in_order);
     suite_add_tcase(s, c);
     return s;

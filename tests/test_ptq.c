@@ -130,6 +130,7 @@ static dt_ptq_options draw_options(const random_net *d)
     o.rounding.rounding.order = (int)dt__random_below(&s, has_groups(d) ? 3 : 2);
     o.rounding.rounding.keep_better = dt__random_below(&s, 2) == 0;
     o.rounding.rounding.alpha = 1e-3;
+    o.correct_bias = dt__random_below(&s, 2) == 0;
     return o;
 }
 
@@ -503,6 +504,7 @@ static dt_status quantize_odd(dt_ctx *ctx, void *user)
     dt_tensor *x = NULL;
     dt_ptq_options o = dt_ptq_defaults();
     o.rounding.rounder = *(const int *)user;
+    o.correct_bias = o.rounding.rounder != DT_ROUND_GPTQ;
     dt_status s = create_odd(ctx, &m);
     if (s == DT_OK) s = create_odd(ctx, &reference);
     if (s == DT_OK) s = dt_module_copy_state(reference, m);
@@ -520,6 +522,128 @@ START_TEST(every_allocation_may_fail)
 {
     static const int rounders[] = { DT_ROUND_NEAREST, DT_ROUND_GPTQ, DT_ROUND_QRONOS };
     ck_assert_int_gt(test_every_allocation(quantize_odd, (void *)(uintptr_t)&rounders[_i]), 50);
+}
+END_TEST
+
+/* ---- biases ---------------------------------------------------------------------------------- */
+
+enum { GROUPED, DEPTHWISE, TRANSPOSED, ONE, DENSE, LASTS };
+
+/* The layer whose outputs are compared; of images [N, 6, 7, 5], or of their 210 values. */
+static dt_module *last_layer(dt_ctx *ctx, int kind)
+{
+    dt_module *m = NULL;
+    dt_conv_layer conv = { 6, 6, { 3, 3 }, true, dt_conv_defaults() };
+    conv.conv.padding[0] = conv.conv.padding[1] = 1;
+    if (kind == DENSE) TEST_OK(ctx, dt_linear_create(ctx, 210, 9, true, &m));
+    if (kind == DENSE) return m;
+    conv.conv.groups = kind == DEPTHWISE ? 6 : kind == ONE ? 1 : 2;
+    conv.conv.stride[0] = conv.conv.stride[1] = kind == ONE ? 2 : 1;
+    if (kind == TRANSPOSED) TEST_OK(ctx, dt_conv_transpose2d_create(ctx, &conv, &m));
+    else TEST_OK(ctx, dt_conv2d_create(ctx, &conv, &m));
+    return m;
+}
+
+/* A convolution with a norm, relu, and the layer; `folded`: the norm is folded. */
+static dt_module *small_net(dt_ctx *ctx, int kind)
+{
+    dt_module *m, *conv, *norm, *relu, *flatten;
+    const dt_conv_layer first = { 6, 6, { 3, 3 }, false, dt_conv_defaults() };
+    TEST_OK(ctx, dt_sequential_create(ctx, &m));
+    TEST_OK(ctx, dt_conv2d_create(ctx, &first, &conv));
+    TEST_OK(ctx, dt_batch_norm2d_create(ctx, 6, 0.1, 1e-5, &norm));
+    TEST_OK(ctx, dt_activation_create(ctx, "relu", &relu));
+    TEST_OK(ctx, dt_module_add(m, "conv", conv));
+    TEST_OK(ctx, dt_module_add(m, "norm", norm));
+    TEST_OK(ctx, dt_module_add(m, "relu", relu));
+    TEST_OK(ctx, dt_module_folds(conv, norm));
+    if (kind == DENSE) {
+        TEST_OK(ctx, dt_flatten_create(ctx, &flatten));
+        TEST_OK(ctx, dt_module_add(m, "flatten", flatten));
+    }
+    TEST_OK(ctx, dt_module_add(m, "last", last_layer(ctx, kind)));
+    return m;
+}
+
+static dt_status lend_image(void *user, int64_t i, dt_tensor **x)
+{
+    *x = ((dt_tensor *const *)user)[i];
+    return DT_OK;
+}
+
+/* The means of the outputs of m over both batches, [channels]; returns how many. */
+static int64_t means_of(dt_module *m, dt_tensor *const *x, double *mean)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_tape *t;
+    int64_t channels = 0;
+    memset(mean, 0, 16 * sizeof *mean);
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    dt_train(m, false);
+    dt_no_grad(t, true);
+    for (int b = 0; b < 2; b++) {
+        dt_tape_reset(t);
+        const dt_tensor *y = dt_forward(t, m, x[b]);
+        TEST_OK(ctx, dt_tape_status(t));
+        channels = y->dims[1];
+        const int64_t places = y->count / y->dims[0] / channels;
+        for (int64_t i = 0; i < y->count; i++) {
+            const double n = 2.0 * (double)(y->dims[0] * places);
+            mean[i / places % channels] += (double)((const float *)dt_data(y))[i] / n;
+        }
+    }
+    dt_tape_free(t);
+    return channels;
+}
+
+/* The largest error of a mean after rounding, with and without correction. */
+static double mean_error(int kind, int preset, int rounder, bool correct)
+{
+    dt_ctx *ctx = context_of((uint64_t)(17 + kind), 2);
+    dt_module *m = small_net(ctx, kind), *reference = small_net(ctx, kind);
+    dt_tensor *x[2];
+    dt_ptq_report report;
+    double want[16], got[16], most = 0;
+    for (int b = 0; b < 2; b++) {
+        const int64_t dims[] = { 4, 6, 9, 7 };
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &x[b]));
+        TEST_OK(ctx, dt_fill_normal(x[b], 0.5, 1));
+    }
+    TEST_OK(ctx, dt_fill_normal(dt_param(m, "norm.running_mean"), 0, 0.3));
+    TEST_OK(ctx, dt_fill_uniform(dt_param(m, "norm.running_var"), 0.5, 2));
+    TEST_OK(ctx, dt_module_copy_state(reference, m));
+    dt_qat_options q = dt_qat_defaults();
+    q.preset = preset;
+    q.weight = (dt_quant_patch){ .has_bits = true, .quant.bits = 2 };
+    TEST_OK(ctx, dt_prepare(m, &q));
+    dt_ptq_options o = dt_ptq_defaults();
+    o.rounding.rounder = rounder;
+    o.correct_bias = correct;
+    TEST_OK(ctx, dt_ptq(m, reference, &(dt_calibration){ 2, lend_image, x }, &o, &report));
+    ck_assert_int_eq(report.corrected, correct ? 2 : 0);
+    const int64_t n = means_of(reference, x, want);
+    ck_assert_int_eq(means_of(m, x, got), n);
+    for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(want[i] - got[i]));
+    dt_tensor_free(x[0]);
+    dt_tensor_free(x[1]);
+    dt_module_free(m);
+    dt_module_free(reference);
+    dt_ctx_free(ctx);
+    return most;
+}
+
+START_TEST(corrected_biases_keep_the_means_of_outputs)
+{
+    static const int presets[] = { DT_INT4_WEIGHT, DT_INT8_DYNAMIC_INT4_WEIGHT },
+                     rounders[] = { DT_ROUND_NEAREST, DT_ROUND_GPTQ, DT_ROUND_QRONOS };
+    for (int kind = 0; kind < LASTS; kind++) {
+        for (int i = 0; i < 6; i++) {
+            const double before = mean_error(kind, presets[i % 2], rounders[i / 2], false),
+                         after = mean_error(kind, presets[i % 2], rounders[i / 2], true);
+            ck_assert_msg(after < 1e-5 && before > 100 * after, "%d, %d: %g, and %g uncorrected",
+                          kind, i, after, before);
+        }
+    }
 }
 END_TEST
 
@@ -616,6 +740,7 @@ Suite *test_ptq_suite(void)
     tcase_add_loop_test(c, no_layer_is_computed_twice, 1, DT__COUNT_OF(families));
     tcase_add_test(c, each_weight_has_its_turn);
     tcase_add_loop_test(c, every_allocation_may_fail, 0, 3);
+    tcase_add_test(c, corrected_biases_keep_the_means_of_outputs);
     tcase_add_test(c, mistakes_are_named);
     tcase_add_test(c, accumulators_hold_the_codes_of_inputs);
     suite_add_tcase(s, c);

@@ -92,6 +92,8 @@ static const struct {
     { "quantize -o q", 2, "usage: detent quantize" },
     { "quantize nothing -o q", 4, "nothing: cannot open" },
     { "quantize alone.safetensors -o q quantize.rounder=gptq", 2, "this rounder needs data" },
+    { "quantize alone.safetensors -o q quantize.correct_bias=true", 2,
+      "'quantize.correct_bias' needs data" },
     { "quantize " FLOAT "nothing.yaml -o q", 4, "nothing.yaml" },
     { "quantize " FLOAT "-o q quantize.rounder=gtpq", 2, "did you mean 'gptq'?" },
     { "quantize " FLOAT "-o q quantize.weight.bits=2", 2, "'quantize.weight'" },

@@ -404,6 +404,7 @@ static const struct {
 } unfit[] = {
     { "quantize.rounding.damping=0.02", "was begun with other settings; begun anew", false, false },
     { "qat.weight.bits=3", "was begun with other settings; begun anew", false, false },
+    { "quantize.correct_bias=true", "was begun with other settings; begun anew", false, false },
     { "run.seed=4", "was begun with other calibration data; begun anew", false, false },
     { "data.seed=6", "was begun with other calibration data; begun anew", false, false },
     { NULL, "was begun of another file; begun anew", true, false },
@@ -593,6 +594,16 @@ static const struct {
       { "quantize={rounder: gptq, rounding: {order: group}}", "qat.weight.granularity=channel" },
       DT_ERR_CONFIG,
       "'qat.weight.granularity' must be group" },
+    { MLP,
+      "float/float.safetensors",
+      { "quantize.correct_bias=true", "qat.preset=device-int8" },
+      DT_ERR_CONFIG,
+      "is not for networks of integers alone" },
+    { MLP,
+      "qat/checkpoints/step-0000000010.safetensors",
+      { "quantize.correct_bias=true" },
+      DT_ERR_CONFIG,
+      "its biases were trained with the codes" },
 };
 
 #define DOORS ((int)(sizeof doors / sizeof doors[0]))

@@ -856,6 +856,14 @@ static void poison(const char *path, const char *name, int64_t i, float x)
     free(changed);
 }
 
+START_TEST(biases_are_of_models)
+{
+    write_small();
+    TEST_FAILS(ctx, DT_ERR_CONFIG, "'quantize.correct_bias' is of models",
+               run((call){ .override = "quantize.correct_bias=true" }));
+}
+END_TEST
+
 START_TEST(nan_and_infinity_are_refused)
 {
     write_small();
@@ -1225,6 +1233,7 @@ Suite *test_quantize_tensors_suite(void)
     tcase_add_test(all, ops_of_one_extent);
     tcase_add_test(all, rules_change_the_rounder);
     tcase_add_test(all, bad_inputs_are_refused);
+    tcase_add_test(all, biases_are_of_models);
     tcase_add_test(all, nan_and_infinity_are_refused);
     tcase_add_test(all, bad_files_are_refused);
     tcase_add_test(all, check_finds_mistakes_in_tensor_files);

@@ -397,7 +397,7 @@ END_TEST
 typedef struct best_choice {
     const char *model, *keys; /* and data of the model */
     int scheme, range, granularity;
-    double damping, rate;
+    double damping, rate, freeze; /* freeze 0.02: from 0.1 */
 } best_choice;
 
 #define LAYERS(layer)                                                                              \
@@ -409,50 +409,69 @@ typedef struct best_choice {
     "{family: gpt, vocab: 12, context: 11, layers: 1, heads: 1, width: 8}\ndata: {format: "        \
     "adder}\ntrain: {epochs: 1}\n"
 static const best_choice best_choices[] = {
-    { LINEAR, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 6 },
-    { LINEAR, "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, -1, -1, 1e-3, 6 },
-    { LINEAR, "weight: {bits: 2}, damping: 0, rate: 2", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 2 },
-    { LINEAR, "weight: {bits: 2, range: learned}", -1, DT_RANGE_LEARNED, -1, 1e-3, 6 },
-    { LINEAR, "weight: {bits: 2}, preset: int4-int4", -1, -1, -1, 1e-3, 6 },
-    { LINEAR, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 1e-3, 6 },
-    { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 6 },
-    { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 6 },
-    { LINEAR, "preset: int4-int4", -1, -1, -1, 0, 6 },
-    { LINEAR, "preset: device-int4", -1, -1, -1, 0, 1 },
-    { LINEAR, "preset: device-int8", -1, -1, -1, 0, 1 },
-    { CONV, "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+    { LINEAR, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {bits: 2, scheme: symmetric}", DT_SCHEME_SYMMETRIC, -1, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {bits: 2}, damping: 0, rate: 2", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 2, 0 },
+    { LINEAR, "weight: {bits: 2, range: learned}", -1, DT_RANGE_LEARNED, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {bits: 2}, preset: int4-int4", -1, -1, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 1e-3, 6, 0 },
+    { LINEAR, "weight: {bits: 2, granularity: channel}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
+      0 },
+    { LINEAR, "weight: {bits: 2, granularity: channel, range: learned}", -1, DT_RANGE_LEARNED,
+      DT_PER_CHANNEL, 0, 6, 0 },
+    { "{family: layers, input: [4, 4], layers: [{gru: g, hidden: 4, last: true}, {linear: head, "
+      "out: 10}]}\n" DATA,
+      "weight: {bits: 2, granularity: channel}", DT_SCHEME_ASYMMETRIC, -1, DT_PER_CHANNEL, 1e-3, 6,
+      0 },
+    { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 6, 0 },
+    { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 6, 0 },
+    { LINEAR, "preset: int4-int4", -1, -1, -1, 0, 6, 0 },
+    { LINEAR, "preset: device-int4", -1, -1, -1, 0, 1, 0 },
+    { LINEAR, "preset: device-int8", -1, -1, -1, 0, 1, 0 },
+    { CONV, "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
+      0.02 },
     { LAYERS("{repeat: 2, name: b, layers: [{conv2d: c, out: 1}]}"), "weight: {bits: 2}",
-      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0.02 },
     { CONV, "weight: {bits: 2, range: learned}", DT_SCHEME_HALF_LEVELS, DT_RANGE_LEARNED,
-      DT_PER_CHANNEL, 0, 6 },
+      DT_PER_CHANNEL, 0, 6, 0.02 },
     { CONV, "weight: {bits: 2, granularity: tensor, scale_dtype: f16}", DT_SCHEME_HALF_LEVELS,
-      DT_RANGE_STATIC, DT_PER_TENSOR, 0, 6 },
-    { CONV, "weight: {bits: 2, group_size: 16}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 6 },
+      DT_RANGE_STATIC, DT_PER_TENSOR, 0, 6, 0.02 },
+    { CONV, "weight: {bits: 3, range: dynamic}", -1, DT_RANGE_DYNAMIC, DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "weight: {scheme: ternary}, rules: [{match: c, weight: {bits: 2}}]", DT_SCHEME_TERNARY,
+      -1, -1, 0, 12, 0 },
+    { CONV, "weight: {bits: 2, group_size: 16}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 6,
+      0.02 },
     { CONV, "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1, DT_RANGE_STATIC,
-      DT_PER_CHANNEL, 0, 6 },
-    { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 6 },
-    { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 6 },
-    { LINEAR, "weight: {scheme: half_levels}", DT_SCHEME_HALF_LEVELS, -1, -1, 1e-3, 6 },
-    { CONV, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 0, 6 },
-    { CONV, "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
-    { CONV, "weight: {bits: 4}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
-    { CONV, "preset: int4-weight", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
-    { CONV, "forward: integer", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6 },
-    { CONV, "preset: int8-block-int4-weight", -1, -1, -1, 0, 6 },
+      DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
+    { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
+    { CONV, "weight: {scheme: ternary}, freeze: 0", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0 },
+    { LINEAR, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
+    { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 1, 0 },
+    { CONV "adapters: {rank: 2}\n", "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
+      0 },
+    { LINEAR, "weight: {scheme: half_levels}", DT_SCHEME_HALF_LEVELS, -1, -1, 1e-3, 6, 0 },
+    { CONV, "weight: {bits: 2}, target: onnxruntime", -1, -1, -1, 0, 6, 0 },
+    { CONV, "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0.02 },
+    { CONV, "weight: {bits: 4}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "preset: int4-weight", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "forward: integer", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "preset: int8-block-int4-weight", -1, -1, -1, 0, 6, 0 },
     { LAYERS("{conv2d: c, out: 4}") "train: {optimizer: {lr: 3e-3}}\n", "weight: {bits: 2}",
-      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4 },
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 4, 0.02 },
     { LINEAR "train: {optimizer: {name: adam, lr: 5e-3}}\n", "weight: {bits: 4}", -1, -1, -1, 0,
-      2.4 },
-    { LINEAR "train: {optimizer: {lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1 },
+      2.4, 0 },
+    { LINEAR "train: {optimizer: {lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1, 0 },
     { LINEAR "train: {optimizer: {lr: 7e-3}}\n", "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1,
-      0, 1.71 },
-    { LINEAR "train: {optimizer: {lr: 0}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1 },
-    { LINEAR "train: {optimizer: {name: sgd, lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 4 },
-    { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1 },
-    { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1 },
-    { LANGUAGE, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1 },
-    { LANGUAGE, "weight: {bits: 4}", -1, -1, -1, 0, 1 },
-    { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1 },
+      0, 1.71, 0 },
+    { LINEAR "train: {optimizer: {lr: 0}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 1, 0 },
+    { LINEAR "train: {optimizer: {name: sgd, lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 4,
+      0 },
+    { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1, 0 },
+    { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1, 0 },
+    { LANGUAGE, "weight: {bits: 4}", -1, -1, -1, 0, 1, 0 },
+    { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1, 0 },
 };
 
 START_TEST(the_best_is_chosen_by_bits_and_layers)
@@ -472,6 +491,8 @@ START_TEST(the_best_is_chosen_by_bits_and_layers)
     ck_assert_int_eq(w->has_granularity ? w->quant.granularity : -1, of->granularity);
     ck_assert_double_eq(o->qat_schedule.damping, of->damping);
     ck_assert_double_eq(o->qat_schedule.rate, of->rate);
+    ck_assert_double_eq(o->qat_schedule.freeze, of->freeze);
+    ck_assert_double_eq(o->qat_schedule.freeze_from, 5 * of->freeze);
     dt_recipe_free(r);
     dt_ctx_free(ctx);
 }
@@ -728,6 +749,11 @@ START_TEST(idle_keys_are_warned_of)
         { "qat: {}\nconvert: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n",
           NULL, "'convert.rounding.damping' is not read: 'convert.rounding.damping_absolute'" },
         { "qat: {weight: {own: mine}}\n", NULL, "'qat.weight.own' is not read" },
+        { "qat: {start_step: 1}\ntrain: {distill: {feature_weight: 2}}\n", NULL,
+          "'train.distill.feature_weight' is not read" },
+        { "qat: {freeze_from: 0.1}\n", NULL, "'qat.freeze_from' is not read: 'qat.freeze' is 0" },
+        { "qat: {freeze_momentum: 0.1}\n", NULL, "'qat.freeze_momentum' is not read" },
+        { "qat: {freeze: 0.02, freeze_from: 0.1, freeze_momentum: 0.1}\n", NULL, NULL },
         { "quantize: {rounder: gptq, rounding: {damping: 0.1, damping_absolute: 1}}\n", NULL,
           "'quantize.rounding.damping' is not read: 'quantize.rounding.damping_absolute'" },
         { "train: {checkpoint: {keep: 2}}\n", NULL, "'train.checkpoint.keep' is not read" },

@@ -41,6 +41,10 @@ static const interruption interruptions[] = {
         "layer_steps: 3, "
         "norm_batches: 2, weight: {bits: 2}}",
         "model.norm=batch" } },
+    { { 9, 15 },
+      { "qat={preset: int4-weight, start_step: 4, freeze: 0.05, freeze_from: 0.2, freeze_momentum: "
+        "0.3, weight: {bits: 2, range: static}}",
+        "model.norm=batch" } },
     { { 5, 12 }, { "train.float=bf16" } },
     { { 7 }, { "train.float=bf16-tiles" } },
     { { 11 }, { "adapters={rank: 2, match: [layers.0, head], train_rest: true}" } },
@@ -68,6 +72,7 @@ static const interruption interruptions[] = {
     { { 7 }, { "data.augment={shift: 1, mixup: 0.4, cutmix: 1}", "train.label_smoothing=0.1" } },
     { { 13 }, { "data.augment={mixup: 1}", "train.class_weights=balanced" } },
     { { 6 }, { "train.distill={temperature: 2}" } },
+    { { 9, 14 }, { "train.distill={features: [layers.0, head], feature_weight: 0.3}" } },
     { { 14 }, /* all at once */
       { "train={epochs: 4, batch_size: 32, average: {name: ema}, spikes: {policy: skip, window: 3, "
         "deviations: 1}, distill: {temperature: 2}, schedule: {name: one_cycle}, checkpoint: "

@@ -18,6 +18,11 @@ static const char *path_of_weight(const work *w, const dt_module *layer)
     return dt_param_path(w->m, dt__entry_find(layer, "weight")->x);
 }
 
+static bool reads_data(const work *w)
+{
+    return dt__needs_data(w->method) || w->options->correct_bias;
+}
+
 /* ---- checks --------------------------------------------------------------------------------- */
 
 static dt_status check(work *w)
@@ -30,9 +35,9 @@ static dt_status check(work *w)
         return dt_fail(w->ctx, DT_ERR_CONFIG, "ptq: %d is not a rounder",
                        w->options->rounding.rounder);
     }
-    if (dt__needs_data(w->method) && (w->data == NULL || w->data->batches < 1)) {
+    if (reads_data(w) && (w->data == NULL || w->data->batches < 1)) {
         return dt_fail(w->ctx, DT_ERR_ARG, "ptq: %s needs batches to calibrate with",
-                       w->method->name);
+                       dt__needs_data(w->method) ? w->method->name : "bias correction");
     }
     DT__EACH_MODULE(m, w->m) {
         dt_rounding_options options;
@@ -215,15 +220,30 @@ static dt_status done(work *w, const char *path, const dt_round_report *r)
     return w->options->done(w->options->user, path, r);
 }
 
+/* Corrects the bias of a packed layer, whose weight was `before`. */
+static dt_status correct(work *w, dt_module *layer, const dt_tensor *before)
+{
+    bool corrected;
+    if (w->means == NULL) return DT_OK;
+    DT__TRY(dt__bias_correct(w->means, layer, before, &corrected));
+    w->report.corrected += corrected;
+    return DT_OK;
+}
+
 /* Rounds and packs a layer; the rounder consumes the layer's statistics. */
 static dt_status round_layer(work *w, dt_module *layer)
 {
     dt_rounded *codes = NULL;
     dt_round_report report;
+    dt_tensor *before = NULL;
     weight v = { .fq = dt__weight_to_convert(layer) };
     dt_status s = take_master(&v, layer);
     if (s == DT_OK) s = take_range(w, &v);
     if (s == DT_OK) s = choose_codes(w, layer, &v, &codes, &report);
+    if (s == DT_OK && w->means != NULL) {
+        s = dt_tensor_from(w->ctx, DT_F32, v.master->rank, v.master->dims, dt_data(v.master),
+                           &before);
+    }
     free_weight(w, &v);
     if (s == DT_OK) {
         const dt_code_rows rows = { .codes = codes->codes,
@@ -233,6 +253,8 @@ static dt_status round_layer(work *w, dt_module *layer)
                                     .op_groups = dt__op_groups(layer) };
         s = dt__convert_layer(w->m, layer, &rows);
     }
+    if (s == DT_OK) s = correct(w, layer, before);
+    dt_tensor_free(before);
     dt_rounded_free(w->ctx, codes);
     return s == DT_OK ? done(w, path_of_weight(w, layer), &report) : s;
 }
@@ -290,7 +312,9 @@ static dt_status next_layer(work *w, bool *more)
     if (*more) w->passed = pass_of(w);
     if (s == DT_OK && *more) s = round_layer(w, w->layer);
     dt_statistics_free(w->statistics);
+    dt__means_free(w->means);
     w->statistics = NULL;
+    w->means = NULL;
     return s;
 }
 
@@ -344,7 +368,7 @@ static dt_status convert(work *w)
     DT__TRY(calibrate(w));
     dt__pass_work(w->ctx);
     DT__TRY(convert_rest(w, false));
-    if (dt__needs_data(w->method)) DT__TRY(round_by_data(w));
+    if (reads_data(w)) DT__TRY(round_by_data(w));
     else {
         dt_module *layer;
         while ((layer = first_layer(w, true)) != NULL) DT__TRY(round_layer(w, layer));
@@ -366,7 +390,9 @@ dt_status dt__ptq(const dt__ptq_job *job, dt_ptq_report *report)
     w.cluster = job->cluster;
     w.method = dt__method_of(w.options->rounding.rounder);
     w.budget.limit = w.options->cache;
-    if (w.method != NULL && w.method->rounder->needs_float) w.reference = job->reference;
+    if (w.method != NULL && (w.method->rounder->needs_float || w.options->correct_bias)) {
+        w.reference = job->reference;
+    }
     static const dt__work_of kinds[] = { DT__FORWARD, DT__SUMS, DT__FACTOR, DT__ROUND };
     dt_status s = modes_begin(&of_m, w.m);
     if (s == DT_OK) s = modes_begin(&of_reference, w.reference);

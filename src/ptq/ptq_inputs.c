@@ -78,10 +78,12 @@ static dt_status begin_layer(work *w, dt_module *layer)
     w->layer = layer;
     DT__TRY(find_float_layer(w));
     dt__weight_op_of(layer, &op);
-    DT__TRY(say_layer(
-        w,
-        dt_statistics_create(w->ctx, &op, x->rank, x->dims, w->reference != NULL, &w->statistics),
-        layer->path));
+    const bool differ = w->reference != NULL;
+    if (w->options->correct_bias) DT__TRY(dt__means_create(w->ctx, layer, differ, &w->means));
+    if (!dt__needs_data(w->method)) return DT_OK;
+    const bool both = differ && w->method->rounder->needs_float;
+    DT__TRY(say_layer(w, dt_statistics_create(w->ctx, &op, x->rank, x->dims, both, &w->statistics),
+                      layer->path));
     w->statistics->cluster = w->cluster;
     return DT_OK;
 }
@@ -145,7 +147,7 @@ static dt_status add_routed(const work *w, dt_tensor *const *quantized, dt_tenso
     if (in[0].index == NULL) {
         return dt_fail(w->ctx, DT_ERR_STATE, "a grouped layer without an index of experts");
     }
-    if (w->float_layer != NULL) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
+    if (w->statistics->differ) DT__TRY(dt__pair_rows(w->ctx, &in[0], &in[1], &x));
     const dt_status s = dt_statistics_add_routed(w->statistics, in[0].x, x, &routes);
     dt_tensor_free(x);
     return s;
@@ -161,8 +163,12 @@ static dt_status add_inputs(const work *w, const dt__tensor_list *of)
     for (int64_t i = 0; i < n; i++) {
         dt_tensor *const *q = of->x + INPUTS * i;
         dt_tensor *const *x = w->float_layer != NULL ? of->x + INPUTS * (n + i) : none;
-        DT__TRY(op.kind == DT_WEIGHT_GROUPED_LINEAR ? add_routed(w, q, x)
-                                                    : dt_statistics_add(w->statistics, q[0], x[0]));
+        if (w->means != NULL) DT__TRY(dt__means_add(w->means, q[0], x[0]));
+        if (w->statistics == NULL) continue;
+        dt_tensor *const other = w->statistics->differ ? x[0] : NULL;
+        DT__TRY(op.kind == DT_WEIGHT_GROUPED_LINEAR
+                    ? add_routed(w, q, x)
+                    : dt_statistics_add(w->statistics, q[0], other));
     }
     return DT_OK;
 }
@@ -245,7 +251,7 @@ dt_status dt__ptq_find_inputs(work *w)
         r.own = r.first + rank;
         if (some) s = advance(w, &r);
     }
-    if (s == DT_OK && w->layer != NULL && w->cluster != NULL) {
+    if (s == DT_OK && w->statistics != NULL && w->cluster != NULL) {
         s = w->cluster->hooks->join_statistics(w->statistics);
     }
     DT__RELEASE(w->ctx, r.number, r.all);

@@ -240,12 +240,13 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
-/* Keeps values or residuals for the gradient of a learned scale, and scales of a tape. */
+/* Keeps values or residuals for the gradient of a learned scale or an estimator, and scales of a
+ * tape. */
 static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 {
     const dt_tensor *scale = m->like->scale;
-    if (!m->like->learns) return DT_OK;
-    if (scale->tape != NULL) {
+    if (!m->like->keeps) return DT_OK;
+    if (scale != NULL && scale->tape != NULL) {
         dt__storage_retain(scale->storage);
         codes->steps = scale->storage;
         codes->first_step = scale->offset;
@@ -348,7 +349,7 @@ static bool same_settings(const dt__fq *a, const dt__fq *b)
 {
     return a->simulated == b->simulated && a->samples == b->samples &&
            a->int8_backward == b->int8_backward && dt__same_map(&a->map, &b->map) &&
-           a->learns == b->learns && a->scale == b->scale && a->zero_point == b->zero_point &&
+           a->keeps == b->keeps && a->scale == b->scale && a->zero_point == b->zero_point &&
            dt__same_quant(&a->quant, &b->quant);
 }
 

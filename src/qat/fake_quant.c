@@ -237,12 +237,12 @@ void dt__fq_unwrap(dt_tensor *w)
 
 /* ---- for a pass ------------------------------------------------------------------------------ */
 
-/* Whether codes must keep values for the gradient of the scale. Those of a module's weight need
- * not: backward reads the weight itself. */
-static bool learns(const dt_tensor *wrapper, const dt_tensor *x, const dt_quant_spec *quant)
+/* Whether codes must keep values for backward. Those of a module's weight need not: backward reads
+ * the weight itself. */
+static bool keeps(const dt_tensor *wrapper, const dt_tensor *x, const dt__fq *like)
 {
-    return quant->range == DT_RANGE_LEARNED && wrapper->requires_grad &&
-           (quant->activation || x->tape != NULL);
+    const bool read = like->quant.range == DT_RANGE_LEARNED || like->estimator != DT_ESTIMATOR_STE;
+    return read && wrapper->requires_grad && (like->quant.activation || x->tape != NULL);
 }
 
 static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_tensor **out)
@@ -271,7 +271,7 @@ static dt_status make_wrapper(dt_tape *t, dt_tensor *x, const dt__fq *like, dt_t
     const bool wanted =
         dt_requires_grad(x) || (like->scale != NULL && dt_requires_grad(like->scale));
     (*out)->requires_grad = wanted && !t->no_grad;
-    fq_of(*out)->learns = learns(*out, x, &like->quant);
+    fq_of(*out)->keeps = keeps(*out, x, like);
     return dt__tape_lend(t, *out);
 }
 

@@ -25,7 +25,8 @@ typedef struct dt__fq {
      * wrapper holds a reference on both. zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
     dt_tensor *count; /* i64: 0 until the range of a weight is initialized; NULL: it is */
-    bool learns; /* backward needs the gradient of the scale: codes keep what it is computed from */
+    bool keeps; /* backward needs the values, for the gradient of the scale or an estimator: codes
+                 * keep them, or what the gradient is computed from */
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 

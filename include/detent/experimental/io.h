@@ -411,6 +411,7 @@ typedef struct dt_training_state {
     dt_module *module;
     dt_model_info info;        /* of `module`, for saving */
     dt_optimizer *optimizer;   /* of `module` */
+    dt_freezer *freezer;       /* of `module`; NULL: none */
     dt_loader *const *loaders; /* their positions are saved, in this order */
     int n_loaders;
     dt_named_count *counts; /* named counters of the run, such as the step */

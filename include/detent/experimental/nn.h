@@ -102,6 +102,9 @@ DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 /* Called with a module and its path; a status other than DT_OK ends the visit. */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
+/* Called with a slot of what training keeps of the parameter at `path` (dt_optimizer_visit,
+ * dt_freezer_visit). */
+typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 /* The same for the modules themselves, m first under "". */
 DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user);
 /* The same for parameters that require a gradient. */

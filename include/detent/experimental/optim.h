@@ -55,8 +55,6 @@ DT_API dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr
 DT_API int64_t dt_optimizer_updates(const dt_optimizer *o);             /* updates done */
 DT_API void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates); /* on resuming */
 
-/* Called with a slot of the state of the parameter at `path`. */
-typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 /* Each state tensor with its parameter's first path, for checkpoints: "momentum" of sgd with
  * momentum, "exp_avg" and "exp_avg_sq" of adam and adamw, "exp_avg" of lion, "average" with
  * options.average, and "step", an i64 scalar, the updates that the parameter has had. Made with

@@ -174,6 +174,7 @@ typedef struct dt_ptq_report {
     int64_t unreached; /* layers that no calibration batch reached, rounded to nearest */
     int64_t untreated; /* weights of layer types that rounders do not support (embeddings) */
     int64_t unseen;    /* experts of grouped weights that too few rows reached */
+    int64_t corrected; /* layers whose bias was corrected */
     int64_t dead, zeros_kept, kept_nearest;
     int64_t accumulator_bits; /* the most of any layer */
     double seconds;
@@ -191,6 +192,11 @@ typedef struct dt_calibration {
 
 typedef struct dt_ptq_options {
     dt_rounding_options rounding; /* accumulator.input empty: each layer's input codes */
+    /* To the bias of each layer that a batch reaches, W E[x] - W^ E[x^] is added [Nagel et al.
+     * 2019]: E is the mean over all batches, x the layer's input in `reference`, x^ in the model
+     * quantized so far, W and W^ the weight before and after. So outputs keep their means. Experts,
+     * layers without bias and those that use a weight which was rounded already are left. */
+    bool correct_bias;
     size_t cache; /* bytes of activations cached between layers; 0: each layer costs a full pass */
     /* Called after each weight, which is then packed in the model; later ones are still prepared.
      * `path` is the weight's path. May be NULL. dt_ptq stops at an error and returns it. */
@@ -209,7 +215,8 @@ DT_API dt_ptq_options dt_ptq_defaults(void);
  * use. Weights without known inputs are rounded to nearest and counted: those of layers that no
  * batch reaches (`unreached`) and of types that rounders do not support (`untreated`). The
  * context's logger gets the path of each such layer, embeddings excepted. With DT_ROUND_NEAREST no
- * statistics are collected, `data` may be NULL, and the result is that of dt_convert. Input ranges
+ * statistics are collected, without correct_bias `data` may be NULL, and the result is that of
+ * dt_convert. Input ranges
  * that have observed no batch are calibrated first, on all batches of `data`, in float.
  *
  * Weights that are already packed are not changed. A second call, after an error or on a model

@@ -96,6 +96,30 @@ DT_API double dt_estimator_strength(int estimator); /* its default; 0: it has no
  * adapter) its parameters get the gradient. Resets t, so after dt_backward. Errors: ARG, NUMERIC,
  * NOMEM. */
 DT_API dt_status dt_damp(dt_module *m, dt_tape *t, double lambda);
+/* Freezing of weights that oscillate between two codes [Nagel et al. 2022, section 4.2]: their
+ * state, for which the caller's model must live. */
+typedef struct dt_freezer dt_freezer;
+typedef struct dt_frozen {
+    int64_t weights, frozen; /* quantized weights, and how many of them are frozen */
+} dt_frozen;
+/* The freezer of a model, prepared now or later. The caller frees it. Errors: NOMEM. */
+DT_API dt_status dt_freezer_create(dt_module *m, dt_freezer **out);
+DT_API void dt_freezer_free(dt_freezer *f); /* may be NULL */
+/* After each update, for each weight with code q:
+ *     o     1 where q changed against the direction of its last change, else 0
+ *     f     m o + (1 - m) f,   mean = m q + (1 - m) mean         m: momentum, above 0, at most 1
+ * From f > threshold on the weight is frozen to the level next to the mean: wherever an update
+ * moves it to another code, its master gets the value of that level. With a static or learned range
+ * its code then never changes; the mean of magnitudes (ternary, binary) may change it for one
+ * update. Other dynamic ranges are refused: the largest weight turns the codes of all others.
+ * Resets t. `out` may be NULL. Errors: ARG, STATE (a frozen model), UNSUPPORTED (such a range, an
+ * adapter), NUMERIC, NOMEM. */
+DT_API dt_status dt_freezer_step(dt_freezer *f, dt_tape *t, double momentum, double threshold,
+                                 dt_frozen *out);
+/* Each tensor of the state, for checkpoints: of each weight "frequency" and "mean" (f32), "code"
+ * and "turn" (i8), [rows, columns] as its codes; zeros before the first update. May be written.
+ * Errors: as dt_freezer_step. */
+DT_API dt_status dt_freezer_visit(dt_freezer *f, dt_visit_slot visit, void *user);
 enum { DT_GRADIENTS_FLOAT, DT_GRADIENTS_INT8_DX, DT_GRADIENTS_INT8 };
 /* What that makes of a layer: DT_GRADIENTS_... . Where its input has no codes (int4-weight), and in
  * transposed convolutions, only dX is a product of integers. */

@@ -128,9 +128,11 @@ typedef struct dt_average_options {
 
 typedef struct dt_distill_settings {
     bool given;
-    double weight;       /* of the teacher's loss; the labels' has 1 - weight */
-    double temperature;  /* T: teacher's and model's logits are divided by it */
-    const char *teacher; /* file or folder; NULL: the float weights at qat.start_step */
+    double weight;         /* of the teacher's loss; the labels' has 1 - weight */
+    double temperature;    /* T: teacher's and model's logits are divided by it */
+    const char *teacher;   /* file or folder; NULL: the float weights at qat.start_step */
+    dt_strings features;   /* paths of layers whose outputs are drawn to the teacher's */
+    double feature_weight; /* of the sum of their mean squared errors */
 } dt_distill_settings;
 
 typedef struct dt_train_options {
@@ -201,6 +203,7 @@ typedef struct dt_tensor_rule {
 typedef struct dt_quantize_options {
     bool given;
     dt_rounding_options rounding;
+    bool correct_bias; /* dt_ptq_options.correct_bias; only with a model */
     dt_calibration_options calibration;
     dt_quant_patch weight; /* changes to dt_weight_quant_defaults; only without a model */
     dt_tensor_rule tensors[DT_MAX_RULES]; /* only without a model */
@@ -236,6 +239,9 @@ typedef struct dt_qat_schedule {
     double strength, strength_end; /* its strength at first, 0: dt_estimator_strength; and at last,
                                     * 0: as at first */
     double damping;                /* lambda of dt_damp at the last update; 0: none */
+    /* Threshold and momentum of dt_freezer_step; the threshold falls from freeze_from at
+     * start_step, 0: it is `freeze` throughout, to `freeze` at the last update, 0: none. */
+    double freeze, freeze_from, freeze_momentum;
 } dt_qat_schedule;
 
 /* The defaults of those keys. */

@@ -1,6 +1,7 @@
 /* Training checkpoints: a model file that also holds what a run needs to resume bit for bit.
  *
  *     detent.optim.<slot>.<parameter>   state of the optimizer
+ *     detent.freeze.<slot>.<weight>     state of the freezer
  *     detent.rng     U64 [1 + streams, 2]   seed and 0; then key and counter of each random stream
  *     detent.data    I64 [loaders, 2]       epoch and batch of each loader
  *     detent.counts  I64 [n], detent.values F64 [n]: the run's counters, named in detent.run
@@ -11,6 +12,7 @@
 #include "kernels/machine.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
+#include "qat/training/freeze.h"
 
 #include <detent/experimental/io.h>
 
@@ -18,6 +20,7 @@
 #include <string.h>
 
 #define OPTIM "detent.optim."
+#define FREEZE "detent.freeze."
 #define RNG "detent.rng"
 #define DATA "detent.data"
 #define COUNTS "detent.counts"
@@ -96,6 +99,16 @@ static dt_status add_slot(void *user, const dt__optimizer_state *s)
     if (name == NULL) return DT_ERR_NOMEM;
     const dt_status status =
         s->shared ? add_remote(c, name, s) : dt__saving_add(&c->model, name, s->x);
+    dt__release(c->model.ctx, name);
+    return status;
+}
+
+static dt_status add_frozen(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    saving *c = user;
+    char *name = dt__format_string(c->model.ctx, FREEZE "%s.%s", slot, path);
+    if (name == NULL) return DT_ERR_NOMEM;
+    const dt_status status = dt__saving_add(&c->model, name, x);
     dt__release(c->model.ctx, name);
     return status;
 }
@@ -198,6 +211,7 @@ static dt_status add_all(saving *c)
     const dt_training_state *s = c->s;
     DT__TRY(dt__saving_begin(&c->model, s->module, &s->info));
     if (s->optimizer != NULL) DT__TRY(dt__optimizer_visit(s->optimizer, add_slot, c));
+    if (s->freezer != NULL) DT__TRY(dt_freezer_visit(s->freezer, add_frozen, c));
     DT__TRY(add_rng(c));
     DT__TRY(add_data(c));
     DT__TRY(add_counters(c));
@@ -296,13 +310,14 @@ bool dt__is_checkpoint(const dt_file *file)
     return dt_file_meta(file, KEY_RUN) != NULL || dt_file_find(file, RNG) != NULL;
 }
 
-/* Optimizer state must belong to parameters that the file holds. */
+/* State of the optimizer and of the freezer must belong to parameters that the file holds. */
 static dt_status check_slots(const dt_file *file)
 {
     for (int64_t i = 0; i < file->count; i++) {
         const char *name = file->entry[i].name;
-        if (strncmp(name, OPTIM, strlen(OPTIM)) != 0) continue;
-        const char *dot = strchr(name + strlen(OPTIM), '.');
+        const bool optim = strncmp(name, OPTIM, strlen(OPTIM)) == 0;
+        if (!optim && strncmp(name, FREEZE, strlen(FREEZE)) != 0) continue;
+        const char *dot = strchr(name + strlen(optim ? OPTIM : FREEZE), '.');
         if (dot != NULL && dt_file_find(file, dot + 1) != NULL) continue;
         char shown[DT__SHOWN];
         return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: '%s' is the state of no parameter",
@@ -350,6 +365,40 @@ static dt_status check_updates(const loading *l, const char *path, const dt_file
     return DT_OK;
 }
 
+/* The tensor of the file with a name of three parts: prefix, slot, path; *same: whether it is of
+ * this dtype and has the shape of `form`. */
+static dt_status find_entry(const loading *l, const char *const name[3], dt_dtype dtype,
+                            const dt_tensor *form, const dt_file_entry **out, bool *same)
+{
+    char *whole = dt__format_string(l->ctx, "%s%s.%s", name[0], name[1], name[2]);
+    if (whole == NULL) return DT_ERR_NOMEM;
+    const dt_file_entry *e = *out = dt_file_find(l->file, whole);
+    dt__release(l->ctx, whole);
+    *same = e != NULL && e->rank == form->rank && strcmp(e->dtype, dt__file_dtype_name(dtype)) == 0;
+    for (int i = 0; *same && i < form->rank; i++) *same = e->dims[i] == form->dims[i];
+    return DT_OK;
+}
+
+static dt_status find_frozen(void *user, const char *name, const char *path, dt_tensor *x)
+{
+    bool same;
+    loading *l = user;
+    const dt_file_entry *e;
+    DT__TRY(find_entry(l, (const char *const[]){ FREEZE, name, path }, x->dtype, x, &e, &same));
+    if (!same || !dt__frozen_is_sound(name, e->count, e->data)) {
+        return dt_fail(l->ctx, DT_ERR_FORMAT,
+                       "%s: the freezer's %s of %s is %s: a run with another 'qat.freeze', or "
+                       "without one, wrote it",
+                       l->file->path, name, path,
+                       e == NULL ? "missing"
+                       : same    ? "not such as it writes"
+                                 : "of another form");
+    }
+    DT__TRY(DT__RESERVE(l->ctx, l->slot, l->n_slots, l->room_slots));
+    l->slot[l->n_slots++] = (slot){ x, e, 0 };
+    return DT_OK;
+}
+
 static dt_status find_slot(void *user, const dt__optimizer_state *s)
 {
     loading *l = user;
@@ -357,13 +406,9 @@ static dt_status find_slot(void *user, const dt__optimizer_state *s)
     dt_tensor *x = s->x;
     const dt_tensor *form = s->shared ? s->p : x;
     const dt_file *file = l->file;
-    char *whole = dt__format_string(l->ctx, OPTIM "%s.%s", name, path);
-    if (whole == NULL) return DT_ERR_NOMEM;
-    const dt_file_entry *e = dt_file_find(file, whole);
-    dt__release(l->ctx, whole);
-    bool same =
-        e != NULL && e->rank == form->rank && strcmp(e->dtype, dt__file_dtype_name(x->dtype)) == 0;
-    for (int i = 0; same && i < form->rank; i++) same = e->dims[i] == form->dims[i];
+    const dt_file_entry *e;
+    bool same;
+    DT__TRY(find_entry(l, (const char *const[]){ OPTIM, name, path }, x->dtype, form, &e, &same));
     if (!same || !dt_is_contiguous(x)) {
         return dt_fail(l->ctx, DT_ERR_FORMAT,
                        "%s: the optimizer's %s of %s is %s: another optimizer wrote it", file->path,
@@ -388,20 +433,36 @@ static dt_status want_slots(const loading *l)
     return DT_OK;
 }
 
+static int64_t count_of(const dt_file *file, const char *prefix)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < file->count; i++) {
+        n += strncmp(file->entry[i].name, prefix, strlen(prefix)) == 0;
+    }
+    return n;
+}
+
 static dt_status find_slots(loading *l)
 {
     const dt_file *file = l->file;
     DT__TRY(want_slots(l));
     if (l->s->optimizer != NULL) DT__TRY(dt__optimizer_visit(l->s->optimizer, find_slot, l));
-    int64_t there = 0;
-    for (int64_t i = 0; i < file->count; i++) {
-        there += strncmp(file->entry[i].name, OPTIM, strlen(OPTIM)) == 0;
-    }
+    const int64_t there = count_of(file, OPTIM);
     if (there == l->n_slots) return DT_OK;
     return dt_fail(l->ctx, DT_ERR_FORMAT,
                    "%s: %lld tensors of an optimizer's state, but the run's "
                    "has %lld: another optimizer wrote it",
                    file->path, (long long)there, (long long)l->n_slots);
+}
+
+static dt_status find_frozen_all(loading *l)
+{
+    const int64_t before = l->n_slots, there = count_of(l->file, FREEZE);
+    if (l->s->freezer != NULL) DT__TRY(dt_freezer_visit(l->s->freezer, find_frozen, l));
+    if (there == l->n_slots - before) return DT_OK;
+    return dt_fail(l->ctx, DT_ERR_FORMAT,
+                   "%s: %lld tensors of a freezer's state, but the run's has %lld", l->file->path,
+                   (long long)there, (long long)(l->n_slots - before));
 }
 
 static int index_of(const dt_strings *names, const char *name)
@@ -477,6 +538,7 @@ static dt_status check_rest(void *user, const dt_file *fitted)
     loading *l = user;
     l->file = fitted;
     DT__TRY(find_slots(l));
+    DT__TRY(find_frozen_all(l));
     DT__TRY(check_counters(l));
     return check_positions(l);
 }

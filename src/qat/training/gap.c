@@ -4,22 +4,31 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 
-static dt_status fill(dt__gap *g, dt_tensor *x, const dt__codes *codes)
+/* g->w: the values that codes keep (of a weight that its layer computes), or those of x. */
+static dt_status values(dt__gap *g, const dt_tensor *x, const dt__codes *codes, const char *name)
 {
     const dt__fq *fq = x->ext;
     const dt_tensor *home = fq->inner->storage != NULL ? fq->inner : x;
+    const dt__storage *held = codes->values != NULL ? codes->values : home->storage;
+    if (codes->version != held->version) {
+        return dt_fail(g->ctx, DT_ERR_STATE, "%s was written since its codes were made", name);
+    }
+    if (codes->values == NULL) DT__TRY(dt__matrix_of(home, &g->map, &g->made[0]));
+    g->w = codes->values != NULL ? (const float *)codes->values->data + codes->offset
+                                 : dt__values(g->made[0] != NULL ? g->made[0] : home);
+    return DT_OK;
+}
+
+static dt_status fill(dt__gap *g, dt_tensor *x, const dt__codes *codes)
+{
     const int64_t blocks = codes->rows * codes->groups;
     const char *name = x->name != NULL ? x->name : "a weight";
     if (codes->panels == NULL) {
         return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "the codes of %s are not in panels", name);
     }
-    if (codes->version != home->storage->version) {
-        return dt_fail(g->ctx, DT_ERR_STATE, "%s was written since its codes were made", name);
-    }
-    DT__TRY(dt__matrix_of(home, &g->map, &g->made[0]));
+    DT__TRY(values(g, x, codes, name));
     DT__TRY(dt__dequantized(g->ctx, x, codes, &g->made[1]));
     DT__TRY(dt__matrix_of(g->made[1], &g->map, &g->made[2]));
-    g->w = dt__values(g->made[0] != NULL ? g->made[0] : home);
     g->value = dt__values(g->made[2] != NULL ? g->made[2] : g->made[1]);
     g->code = dt__alloc_array(g->ctx, codes->rows, (size_t)codes->columns);
     g->scale = dt__alloc_array(g->ctx, blocks, sizeof(float));

@@ -50,6 +50,11 @@ static void check_distill(dt_recipe *r)
 {
     const dt_recipe_options *o = &r->options;
     dt__node *node = dt__given(r, "train.distill");
+    if (node != NULL && o->train.distill.features.n > 0 && o->train.recompute) {
+        dt__complain(r, node,
+                     "'train.distill.features' and 'train.recompute' exclude each other: outputs "
+                     "that are compared would be computed again");
+    }
     if (node == NULL || r->only_quantizes || o->train.distill.teacher != NULL) return;
     if (dt__is_bad(r, "train.distill.teacher") || dt__is_bad(r, "qat.start_step")) return;
     if (!o->qat.given) {

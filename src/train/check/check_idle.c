@@ -25,6 +25,16 @@ static bool total_steps(const dt_recipe *r)
 
 static bool temperature(const dt_recipe *r) { return r->options.train.distill.weight == 0; }
 
+static bool features(const dt_recipe *r)
+{
+    return r->options.train.distill.given && r->options.train.distill.features.n == 0;
+}
+
+static bool freezing(const dt_recipe *r)
+{
+    return r->options.qat.given && r->options.qat_schedule.freeze == 0;
+}
+
 static bool layer_figures(const dt_recipe *r)
 {
     return !r->options.qat.given && r->options.train.log.layers_every_steps > 0;
@@ -105,6 +115,10 @@ static const struct {
       "this 'train.schedule.name' has no end" },
     { "train.distill.temperature", "train.distill.weight", temperature,
       "'train.distill.weight' is 0" },
+    { "train.distill.feature_weight", "train.distill.features", features,
+      "'train.distill.features' names no layer" },
+    { "qat.freeze_from", "qat.freeze", freezing, "'qat.freeze' is 0" },
+    { "qat.freeze_momentum", "qat.freeze", freezing, "'qat.freeze' is 0" },
     { "train.log.layers_every_steps", "qat", layer_figures,
       "there is no 'qat', of whose layers it is" },
     { "cluster.sync_norm", "train.shards", sync_norm, "'train.shards' is below 2" },

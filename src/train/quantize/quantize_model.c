@@ -16,8 +16,10 @@
 #include "ptq/positions.h"
 #include "ptq/rounding_cost.h"
 #include "ptq/target.h"
+#include "nn/layers/lora.h"
 #include "qat/convert.h"
 #include "qat/derived_quant.h"
+#include "qat/device/device_plan.h"
 #include "train/shards/agree.h"
 #include "train/quantize/partial.h"
 #include "train/recipe/recipe.h"
@@ -50,11 +52,21 @@ static bool writes(const work *w) { return dt__cluster_rank(w->cluster) == 0; }
 
 /* ---- inputs -------------------------------------------------------------------------------- */
 
+static bool reads_data(const work *w)
+{
+    return w->rounding.correct_bias || dt__needs_data(dt__method_of(w->rounding.options.rounder));
+}
+
 /* CONFIG if the rounder needs data; nearest needs none. */
 static dt_status go_without_data(work *w)
 {
     w->rounding = dt__rounding_of(w->o, w->job->converts, 0);
     w->calibration = (dt__calibration){ .ctx = w->ctx };
+    if (w->rounding.correct_bias) {
+        return dt_recipe_refuse(
+            w->recipe, "quantize.correct_bias",
+            "'quantize.correct_bias' needs data to calibrate with: give a recipe with 'data'");
+    }
     if (!dt__needs_data(dt__method_of(w->rounding.options.rounder))) return DT_OK;
     return dt_recipe_refuse(w->recipe, "quantize.rounder",
                             "this rounder needs data to calibrate with: give a recipe with 'data'");
@@ -73,7 +85,7 @@ static dt_status open_data(work *w)
     dt_dataset_free(test);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
     w->rounding = dt__rounding_of(w->o, w->job->converts, dt__dataset_epoch(w->train, true));
-    if (dt__needs_data(dt__method_of(w->rounding.options.rounder))) {
+    if (reads_data(w)) {
         w->summary->samples = w->rounding.choice.samples;
     }
     return dt__recipe_blame(
@@ -97,6 +109,33 @@ static dt_status check_model(work *w, dt_module *m)
     if (w->o->qat.given) return dt_recipe_check_model(w->recipe, m);
     dt__say(w->ctx, "the recipe has no 'qat': what becomes integers is as its defaults say");
     return DT_OK;
+}
+
+/* Whether there are biases, and a float model that says what they make up for. */
+static dt_status check_bias(const work *w)
+{
+    const char *key = "quantize.correct_bias";
+    if (!w->rounding.correct_bias) return DT_OK;
+    if (w->reference == NULL) {
+        return dt_recipe_refuse(w->recipe, key,
+                                "'%s': %s is prepared: its biases were trained with the codes", key,
+                                w->job->model);
+    }
+    DT__EACH_MODULE(m, w->m) {
+        dt_weight_op op;
+        if (dt__device_of(m) != NULL) {
+            return dt_recipe_refuse(w->recipe, key,
+                                    "'%s' is not for networks of integers alone, whose biases are "
+                                    "integers of a fixed step",
+                                    key);
+        }
+        if (!dt__weight_op_of(m, &op) || op.kind == DT_WEIGHT_GROUPED_LINEAR) continue;
+        const bool folds = dt__derived_quant(m) != NULL && !dt__has_lora(m);
+        if (dt__entry_find(m, "bias") != NULL || folds) return DT_OK;
+    }
+    return dt_recipe_refuse(w->recipe, key,
+                            "'%s': no layer of %s has a bias, nor a norm to fold into one", key,
+                            w->job->model);
 }
 
 /* ---- start --------------------------------------------------------------------------------- */
@@ -264,6 +303,7 @@ static dt_status convert(work *w)
                                    .done = weight_done,
                                    .user = w };
     DT__TRY(dt__rounding_suits(&w->rounding, w->recipe, w->m));
+    DT__TRY(check_bias(w));
     DT__EACH_ENTRY(m, e, w->m) {
         const bool codes = dt_is_fake_quant(e->x) || dt_is_packed(e->x);
         s->wanted += e->kind == DT_PARAM && codes && dt__entry_is_first(w->m, e);
@@ -273,7 +313,12 @@ static dt_status convert(work *w)
     expect_files(w);
     DT__TRY(keep(w)); /* finds an unwritable path before the work */
     if (dt_is_prepared(w->m)) DT__TRY(plan_work(w));
-    if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, NULL));
+    dt_ptq_report done = { 0 };
+    if (dt_is_prepared(w->m)) DT__TRY(dt__rounding_run(&w->rounding, &job, &done));
+    if (w->rounding.correct_bias) {
+        dt__say(w->ctx, "quantize.correct_bias: the biases of %lld of %lld layers are corrected",
+                (long long)done.corrected, (long long)done.layers);
+    }
     dt__report_total(s);
     if (!writes(w)) return DT_OK;
     DT__TRY(dt__rounding_save(&w->rounding, w->m, &w->info, w->job->output));

@@ -229,6 +229,11 @@ static dt_status check_call(dt_ctx *ctx, dt_recipe *recipe, const dt_tensors_job
     if (dt_recipe_error_count(recipe) > 0) {
         return dt_fail(ctx, DT_ERR_CONFIG, "%s", dt_recipe_error_at(recipe, 0));
     }
+    if (recipe->options.quantize.given && recipe->options.quantize.correct_bias) {
+        return dt_recipe_refuse(recipe, "quantize.correct_bias",
+                                "'quantize.correct_bias' is of models: a file of tensors does not "
+                                "say which bias belongs to a weight");
+    }
     if (recipe->only_quantizes || recipe->options.quantize.given) return DT_OK;
     return dt_fail(ctx, DT_ERR_CONFIG, "recipe %s has no 'quantize'", recipe->file);
 }

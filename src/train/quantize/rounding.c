@@ -17,11 +17,14 @@
 static dt__rounding rounding_of(const dt_recipe_options *o, bool converts)
 {
     const dt_calibration_options *data = &o->quantize.calibration;
-    dt__rounding p = { .key = "quantize", .options = o->quantize.rounding };
+    dt__rounding p = { .key = "quantize",
+                       .options = o->quantize.rounding,
+                       .correct_bias = o->quantize.given && o->quantize.correct_bias };
     if (converts) {
         data = &o->convert.calibration;
         p.key = "convert";
         p.options = o->convert.rounding;
+        p.correct_bias = false; /* the biases were trained with these codes */
     }
     p.options = dt__settings_of(&p.options, p.options.rounder);
     p.choice = (dt__calibration_choice){ data->samples, data->batch_size, o->run.seed };
@@ -87,8 +90,11 @@ static const dt_key choice_keys[] = {
     { 0 },
 };
 
+#define AT_BIAS .offset = offsetof(dt__rounding, correct_bias)
+
 static const dt_key settings_keys[] = {
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt__rounding, options)),
+    { "correct_bias", DT_KEY_BOOL, AT_BIAS },
     { "calibration", DT_KEY_MAP, .offset = offsetof(dt__rounding, choice), .keys = choice_keys },
     { 0 },
 };
@@ -119,9 +125,11 @@ dt_status dt__rounding_run(const dt__rounding *p, const dt__rounding_job *job,
     const dt_calibration data = { .batches = job->calibration->batches,
                                   .batch = dt__calibration_batch,
                                   .user = job->calibration };
-    const dt_ptq_options options = {
-        .rounding = p->options, .cache = p->cache, .done = job->done, .user = job->user
-    };
+    const dt_ptq_options options = { .rounding = p->options,
+                                     .correct_bias = p->correct_bias,
+                                     .cache = p->cache,
+                                     .done = job->done,
+                                     .user = job->user };
     const dt__ptq_job ptq = { .m = job->m,
                               .reference = job->reference,
                               .data = &data,

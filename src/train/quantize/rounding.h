@@ -9,6 +9,7 @@
 typedef struct dt__rounding {
     const char *key; /* the recipe's block: "convert" or "quantize" */
     dt_rounding_options options;
+    bool correct_bias;
     dt__calibration_choice choice;
     size_t cache;
 } dt__rounding;

@@ -52,6 +52,10 @@ static const dt_key rule_keys[] = {
 
 const dt_key dt_quantize_keys[] = {
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_quantize_options, rounding)),
+    { "correct_bias", DT_KEY_BOOL, AT(correct_bias), .fallback = "false",
+      .text =
+          "for a float model: the bias of each layer takes what rounding changes of the mean of "
+          "its outputs, by the calibration data" },
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "data for the rounder's statistics" },
     { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,

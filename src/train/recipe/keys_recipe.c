@@ -215,6 +215,12 @@ static const dt_key distill_keys[] = {
     { "teacher", DT_KEY_PATH, AT(teacher),
       .text = "file or Hugging Face folder of the teacher, used from the first update on; else the "
               "float weights at qat.start_step, used from there on" },
+    { "features", DT_KEY_STRINGS, AT(features),
+      .text =
+          "paths of layers whose outputs are drawn to the teacher's outputs of the same layers, "
+          "by the mean squared error" },
+    { "feature_weight", DT_KEY_REAL, AT(feature_weight), .most = 1e6, .fallback = "1",
+      .text = "weight of the sum of these errors, beside the other two losses" },
     { 0 },
 };
 

@@ -8,38 +8,58 @@
 #include <math.h>
 #include <string.h>
 
-#define RATE "qat.rate"
-
 typedef struct choice {
-    const char *path, *value; /* NULL: rate_of */
-    bool is_scheme;           /* of the preset's arithmetic, where that has its own */
-    bool is_alone;            /* rules may give other bits, which the scheme does not have */
+    const char *path, *value; /* NULL: rate_of with `lr` */
+    double lr;
+    bool is_scheme; /* of the preset's arithmetic, where that has its own */
+    bool is_alone;  /* rules may give other bits, which the scheme does not have */
+    int where;      /* GROUPS, CHANNELS; 0: everywhere */
+    bool freezes;   /* weights without adapters, which are no sums, by ranges that stay */
 } choice;
 
+/* Scales of groups and networks with memory, and scales of channels that the recipe gives. */
+enum { GROUPS = 1, CHANNELS };
 enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
-enum { MOST_BITS = 4, CHOICES = 5 };
+enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary weights */
+
+#define RATE_OF(rate)                                                                              \
+    {                                                                                              \
+        "qat.rate", NULL, .lr = (rate)                                                             \
+    }
+/* `of_range`: where the range is that of a row before it, which is static. */
+#define FREEZE(of_range)                                                                           \
+    { "qat.freeze", "0.02", .is_scheme = (of_range), .is_alone = true, .freezes = true },          \
+    {                                                                                              \
+        "qat.freeze_from", "0.1", .is_scheme = (of_range), .is_alone = true, .freezes = true       \
+    }
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
-        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
-                { "qat.damping", "1e-3" },
-                { RATE, NULL } },
-        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, { RATE, NULL } },
-        [4] = { { RATE, NULL } },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = GROUPS },
+                { "qat.damping", "1e-3", .where = GROUPS },
+                { "qat.weight.range", "static", .is_scheme = true, .where = CHANNELS },
+                RATE_OF(0.012) },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, RATE_OF(0.012) },
+        [4] = { RATE_OF(0.012) },
     },
     [CONVOLUTIONAL] = {
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { RATE, NULL } },
+                RATE_OF(0.012),
+                FREEZE(true) },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { RATE, NULL } },
+                RATE_OF(0.012),
+                FREEZE(true) },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                { RATE, NULL } },
+                RATE_OF(0.012) },
     },
     [LANGUAGE] = {
+        [TERNARY] = { { "qat.damping", "1e-3" } },
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
                 { "qat.damping", "1e-3" } },
         [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
@@ -65,14 +85,24 @@ static bool has_scheme(dt_recipe *r)
     return !DT__IS_ONE_OF(preset, free);
 }
 
-/* Whether a key below is that of a layer of convolutions, in a list of layers. */
-static bool has_convolutions(const dt__node *n)
+/* Whether a key below begins so, in a list of layers. */
+static bool has_layer(const dt__node *n, const char *kind)
 {
     for (const dt__node *c = n == NULL ? NULL : n->first; c != NULL; c = c->next) {
-        if (c->key != NULL && strncmp(c->key->text, "conv", 4) == 0) return true;
-        if (has_convolutions(c)) return true;
+        if (c->key != NULL && strncmp(c->key->text, kind, strlen(kind)) == 0) return true;
+        if (has_layer(c, kind)) return true;
     }
     return false;
+}
+
+static int where(dt_recipe *r)
+{
+    static const char *const memories[] = { "gru", "lstm", "rnn" };
+    if (strcmp(text_at(r, "qat.weight.granularity", ""), "channel") != 0) return GROUPS;
+    for (int i = 0; i < DT__COUNT_OF(memories); i++) {
+        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return GROUPS;
+    }
+    return CHANNELS;
 }
 
 static int kind_of(dt_recipe *r)
@@ -82,7 +112,7 @@ static int kind_of(dt_recipe *r)
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
         if (strcmp(family, families[i]) == 0) return i < 3 ? CONVOLUTIONAL : LANGUAGE;
     }
-    return has_convolutions(dt__node_at(r, "model.layers", NULL)) ? CONVOLUTIONAL : DENSE;
+    return has_layer(dt__node_at(r, "model.layers", NULL), "conv") ? CONVOLUTIONAL : DENSE;
 }
 
 static bool is_int4(const char *preset)
@@ -90,36 +120,44 @@ static bool is_int4(const char *preset)
     return strstr(preset, "int4") != NULL && strncmp(preset, "device", 6) != 0;
 }
 
-/* The bits of all weights that no rule changes, of which 2 to 4 have choices; else 0. Schemes of
- * fewer levels count as 2. */
+/* The bits of all weights that no rule changes, of which 2 to 4 have choices; TERNARY; else 0.
+ * Other schemes of few levels count as 2. */
 static int bits_of(dt_recipe *r)
 {
-    static const char *const few[] = { "half_levels", "ternary", "binary" };
+    static const char *const few[] = { "half_levels", "binary" };
     const char *preset = text_at(r, "qat.preset", "int8-dynamic-int4-weight");
-    for (int i = 0; i < DT__COUNT_OF(few); i++) {
-        if (strcmp(text_at(r, "qat.weight.scheme", ""), few[i]) == 0) return 2;
-    }
+    const char *scheme = text_at(r, "qat.weight.scheme", "");
+    if (strcmp(scheme, "ternary") == 0) return TERNARY;
+    if (DT__IS_ONE_OF(scheme, few)) return 2;
     const char *bits = text_at(r, "qat.weight.bits", is_int4(preset) ? "4" : "");
     return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
 }
 
-/* The factor that makes the learning rate 0.012, from 1 to 6, of optimizers whose updates are as
- * large as the rate; 4 of others. */
-static const char *rate_of(dt_recipe *r)
+/* The factor that makes the learning rate `wanted`, from 1 to 500 wanted, of optimizers whose
+ * updates are as large as the rate; 4 of others. */
+static const char *rate_of(dt_recipe *r, double wanted)
 {
     const char *name = text_at(r, "train.optimizer.name", "adamw");
     if (strncmp(name, "adam", 4) != 0) return "4";
     double lr = 0;
     const dt__number is = dt__parse_real(text_at(r, "train.optimizer.lr", "1e-3"), &lr);
     if (is != DT__NUMBER || lr <= 0) return "1"; /* refused elsewhere, or nothing is trained */
-    return dt__recipe_format(r, "%.3g", fmin(6, fmax(1, 0.012 / lr)));
+    return dt__recipe_format(r, "%.3g", fmin(500 * wanted, fmax(1, wanted / lr)));
 }
 
 /* Whether a choice does not go with what the recipe gives. */
 static bool is_excluded(dt_recipe *r, const choice *c)
 {
-    const bool learned = strcmp(text_at(r, "qat.weight.range", ""), "learned") == 0;
+    const char *range = text_at(r, "qat.weight.range", "");
+    const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
+    const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
+    if (c->where != 0 && c->where != where(r)) return true;
+    if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
+                       (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
+                       (c->is_scheme && strcmp(range, "dynamic") == 0))) {
+        return true;
+    }
     return (c->is_alone && dt__node_at(r, "qat.rules", NULL) != NULL) ||
            (learned && c->value != NULL && strcmp(c->value, "asymmetric") == 0) ||
            (groups && strcmp(c->path, "qat.weight.granularity") == 0);
@@ -134,7 +172,7 @@ void dt__recipe_take_best(dt_recipe *r)
     for (int i = 0; i < CHOICES && of[i].path != NULL; i++) {
         if (dt__node_at(r, of[i].path, NULL) != NULL || (fixed && of[i].is_scheme)) continue;
         if (is_excluded(r, &of[i])) continue;
-        const char *text = of[i].value != NULL ? of[i].value : rate_of(r);
+        const char *text = of[i].value != NULL ? of[i].value : rate_of(r, of[i].lr);
         dt__node *value = dt__yaml_parse(r, text, strlen(text), DT__FROM_BEST);
         const dt__graft graft = { of[i].path, node, value };
         if (value != NULL) dt__recipe_graft(r, &graft);

@@ -85,6 +85,7 @@ static dt_status end_training(dt__run *r)
 {
     DT__TRY(dt__run_open_teacher(r, r->stage.model, true));
     DT__TRY(dt__run_until(r, r->data.steps));
+    dt__run_say_frozen(r);
     DT__TRY(dt__run_measure_memory(r));
     DT__TRY(dt__run_save(r));
     DT__TRY(dt__run_take_best(r));

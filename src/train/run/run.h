@@ -146,10 +146,13 @@ typedef struct dt__run_stage {
     dt_module *model;
     dt_module *teacher; /* of train.distill, once it is used; else NULL */
     dt_optimizer *optimizer;
+    dt_freezer *freezer; /* of qat.freeze; else NULL */
+    dt_frozen frozen;    /* after the latest update */
     dt_loader *loader;
     dt_tape *tape;
     dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
     dt_tensor *part[DT__PARTS]; /* weights of the parts of a loss */
+    double labels_each;         /* labels of an example, in the mean of the update */
     /* Of each output: the loss, and the weights of its classes; NULL: none. */
     dt__objective objective[DT_MAX_JOINED];
     dt_tensor *weight[DT_MAX_JOINED];
@@ -340,6 +343,9 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 bool dt__run_teaches_itself(const dt__run *r);
 /* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
+/* CONFIG, at its key, where a layer of train.distill.features is not in m or has no output of its
+ * own. `whose`: "the model". */
+dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose);
 
 /* ---- run_ranges.c ---- */
 
@@ -362,6 +368,10 @@ void dt__run_say_best(dt__run *r);
 double dt__run_qat_rate(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */
 dt_status dt__run_damp(dt__run *r);
+/* Follows qat.freeze after an update, and says at the end how many weights are frozen. Resets the
+ * tape. */
+dt_status dt__run_freeze(dt__run *r);
+void dt__run_say_frozen(dt__run *r);
 /* After training: qat.norm_batches. */
 dt_status dt__run_follow_norms(dt__run *r);
 /* CONFIG where those keys do not fit a prepared model of the run. */

@@ -199,13 +199,17 @@ static dt_status check_run(dt__run *r)
 }
 
 static dt_status check_prepared(dt__run *r) { return check_qat(r, r->stage.model); }
+static dt_status check_features(dt__run *r)
+{
+    return dt__run_check_features(r, r->stage.model, "the model");
+}
 static dt_status check_groups(dt__run *r) { return dt__run_check_groups(r, r->stage.model); }
 static dt_status check_exports(dt__run *r) { return check_formats(r, r->stage.model); }
 
 static dt_status check_trial(dt__run *r)
 {
-    static dt__run_test *const tests[] = { check_run, dt__run_check_spread, check_prepared,
-                                           check_groups, check_exports };
+    static dt__run_test *const tests[] = { check_run,      dt__run_check_spread, check_prepared,
+                                           check_features, check_groups,         check_exports };
     DT__TRY(dt__recipe_blame(r->recipe, "model", DT_ERR_ARG, dt__run_model(r, &r->stage.model)));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     DT__TRY(dt__recipe_verdict(r->recipe));

@@ -4,7 +4,8 @@
  *     factor    1 + (rate - 1) min(1, 10 t)       of the learning rate
  *     layers    the first 1 + floor(updates / layer_steps) are quantized
  *     strength  first + (last - first) t
- *     lambda    damping (1 - cos(pi t)) / 2       [Nagel et al. 2022] */
+ *     lambda    damping (1 - cos(pi t)) / 2       [Nagel et al. 2022]
+ *     threshold freeze + (freeze_from - freeze) (1 + cos(pi t)) / 2       [likewise] */
 #include "nn/module.h"
 #include "train/run/run.h"
 
@@ -53,6 +54,24 @@ dt_status dt__run_damp(dt__run *r)
     return dt_damp(r->stage.model, r->stage.tape, most * 0.5 * (1 - cos(acos(-1.0) * progress(r))));
 }
 
+dt_status dt__run_freeze(dt__run *r)
+{
+    const dt_qat_schedule *o = &r->o->qat_schedule;
+    if (o->freeze == 0 || *dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
+    const double from = o->freeze_from > 0 ? o->freeze_from : o->freeze;
+    const double share = 0.5 * (1 + cos(acos(-1.0) * progress(r)));
+    return dt_freezer_step(r->stage.freezer, r->stage.tape, o->freeze_momentum,
+                           o->freeze + (from - o->freeze) * share, &r->stage.frozen);
+}
+
+void dt__run_say_frozen(dt__run *r)
+{
+    const dt_frozen *n = &r->stage.frozen;
+    if (r->o->qat_schedule.freeze == 0 || n->weights == 0) return;
+    dt__say(r->ctx, "qat.freeze: %lld of %lld weights are frozen (%.1f %%)", (long long)n->frozen,
+            (long long)n->weights, 100.0 * (double)n->frozen / (double)n->weights);
+}
+
 dt_status dt__run_follow_norms(dt__run *r)
 {
     const int64_t batches = r->o->qat_schedule.norm_batches;
@@ -70,10 +89,36 @@ static bool has_statistics(dt_module *m)
     return false;
 }
 
+static dt_status nothing(void *user, const char *slot, const char *path, dt_tensor *x)
+{
+    (void)user;
+    (void)slot;
+    (void)path;
+    (void)x;
+    return DT_OK;
+}
+
+/* Whether weights of the prepared model can be frozen. */
+static dt_status check_freeze(dt__run *r, dt_module *trial)
+{
+    dt_freezer *f;
+    if (r->o->qat_schedule.freeze == 0) return DT_OK;
+    if (r->o->cluster.experts == DT_EXPERTS_SPREAD) {
+        return dt_recipe_refuse(r->recipe, "qat.freeze",
+                                "'qat.freeze' and 'cluster.experts' spread exclude each other: a "
+                                "rank would know the codes of its own experts alone");
+    }
+    DT__TRY(dt_freezer_create(trial, &f));
+    const dt_status s = dt_freezer_visit(f, nothing, NULL);
+    dt_freezer_free(f);
+    return dt__recipe_blame(r->recipe, "qat.freeze", DT_ERR_UNSUPPORTED, s);
+}
+
 dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial)
 {
     int64_t layers;
     const int64_t each = r->o->qat_schedule.layer_steps;
+    DT__TRY(check_freeze(r, trial));
     if (r->o->qat_schedule.norm_batches > 0 && !has_statistics(trial)) {
         return dt_recipe_refuse(r->recipe, "qat.norm_batches",
                                 "the model has no norms with running statistics");

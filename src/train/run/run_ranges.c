@@ -20,11 +20,14 @@ static dt_status create_only(void *user, const char *slot, const char *path, dt_
     return DT_OK;
 }
 
-/* Allocates the optimizer's state of new parameters (learned ranges, shifts) now, so that the first
- * update allocates nothing: the memory plan of the next forward pass relies on that. */
+/* Allocates the state of new parameters (learned ranges, shifts) in the optimizer, and that of the
+ * freezer, now, so that the first update allocates nothing: the memory plan of the next forward
+ * pass relies on that. */
 static dt_status make_state(dt__run *r, const dt_module *m)
 {
-    return m == r->stage.model ? dt_optimizer_visit(r->stage.optimizer, create_only, NULL) : DT_OK;
+    if (m != r->stage.model) return DT_OK;
+    DT__TRY(dt_optimizer_visit(r->stage.optimizer, create_only, NULL));
+    return r->stage.freezer == NULL ? DT_OK : dt_freezer_visit(r->stage.freezer, create_only, NULL);
 }
 
 /* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model

@@ -285,6 +285,9 @@ dt_status dt__run_begin_stage(dt__run *r, dt__stage stage)
     DT__TRY(dt__run_model(r, &r->stage.model));
     DT__TRY(dt__run_cut_experts(r));
     DT__TRY(dt__run_optimizer(r));
+    if (r->o->qat.given && r->o->qat_schedule.freeze > 0) {
+        DT__TRY(dt_freezer_create(r->stage.model, &r->stage.freezer));
+    }
     DT__TRY(dt__run_loader(r));
     DT__TRY(dt_tape_create(r->ctx, &r->stage.tape));
     DT__TRY(dt_tensor_create(r->ctx, DT_F32, 0, NULL, &r->stage.share));
@@ -305,6 +308,7 @@ void dt__run_end_stage(dt__run *r)
     dt__shards_close(r);
     dt__run_close_buffers(r);
     dt_optimizer_free(r->stage.optimizer);
+    dt_freezer_free(r->stage.freezer);
     dt_loader_free(r->stage.loader);
     dt_tensor_free(r->stage.share);
     for (int i = 0; i < DT__PARTS; i++) {
@@ -317,6 +321,8 @@ void dt__run_end_stage(dt__run *r)
     r->stage.teacher = NULL;
     r->stage.tape = NULL;
     r->stage.optimizer = NULL;
+    r->stage.freezer = NULL;
+    r->stage.frozen = (dt_frozen){ 0 };
     r->stage.loader = NULL;
     r->stage.share = NULL;
     r->stage.model = NULL;

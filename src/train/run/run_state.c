@@ -81,6 +81,7 @@ void dt__run_name_state(dt__run *r)
                   .base = r->files.base,
                   .grouped = r->o->train.checkpoint.grouped },
         .optimizer = r->stage.optimizer,
+        .freezer = r->stage.freezer,
         .loaders = &r->stage.loader,
         .n_loaders = 1,
         .counts = r->stage.count,

@@ -27,6 +27,13 @@ static dt__batch_range next_batches(dt__run *r)
     return p;
 }
 
+/* The weight of errors of features, which are means over a batch, in its loss, which is a sum over
+ * labels: so that of an update is the mean over its examples. */
+static double feature_weight(const dt__run *r, const dt_tensor *x)
+{
+    return r->o->train.distill.feature_weight * (double)x->dims[0] * r->stage.labels_each;
+}
+
 dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out)
 {
     dt_tensor *other;
@@ -34,7 +41,8 @@ dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *ou
     const double taught = r->stage.teacher == NULL ? 0 : r->o->train.distill.weight;
     const double parts[DT__PARTS] = { [DT__PART_FIRST] = first * (1 - taught),
                                       [DT__PART_OTHER] = (1 - first) * (1 - taught),
-                                      [DT__PART_TAUGHT] = taught };
+                                      [DT__PART_TAUGHT] = taught,
+                                      [DT__PART_FEATURES] = feature_weight(r, x) };
     for (int i = 0; i < DT__PARTS; i++) {
         float *part = dt_data_mut(r->stage.part[i]);
         if (part == NULL) return dt_error_status(r->ctx);
@@ -86,6 +94,7 @@ static dt_status gradients(dt__run *r, const dt__batch_range *p, dt__update_resu
             (long long)*dt__run_count(r, DT__COUNT_STEP) + 1, (long long)p->examples);
     }
     *share = (float)(1.0 / p->labels);
+    r->stage.labels_each = p->labels / (double)p->examples;
     u->loss = u->norm = 0;
     u->samples = p->examples;
     dt_zero_grad(r->stage.model);
@@ -161,5 +170,6 @@ dt_status dt__run_update(dt__run *r, dt__update_result *u)
     if (status != DT_OK) u->loss = NAN;
     DT__TRY(check_loss(r, &p, u));
     if (u->skipped) return DT_OK;
-    return dt_optimizer_step_scaled(r->stage.optimizer, r->stage.tape, u->lr, u->factor);
+    DT__TRY(dt_optimizer_step_scaled(r->stage.optimizer, r->stage.tape, u->lr, u->factor));
+    return dt__run_freeze(r);
 }

@@ -1,6 +1,7 @@
 /* train.distill: distillation from a teacher [Hinton et al. 2015],
  *     loss = (1 - weight) CE(labels) + weight T^2 KL(teacher || model)      (at temperature T)
  *     loss = (1 - weight) distance(target) + weight distance(teacher)       (regression)
+ *     + feature_weight sum over layers of mean (output - teacher's)^2   (distill_features.c)
  * The teacher is another model, used from the first update on; or the float weights at
  * qat.start_step. The run writes those to float.safetensors before it prepares the model and loads
  * them from there, so that a resumed run has the same teacher. */
@@ -8,6 +9,7 @@
 #include "nn/module.h"
 #include "train/run/run.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool dt__run_teaches_itself(const dt__run *r)
@@ -54,13 +56,32 @@ static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char 
                             "'%s' has outputs %s, the model has %s", path, its, ours);
 }
 
+dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose)
+{
+    const dt_strings *names = &r->o->train.distill.features;
+    for (int i = 0; i < names->n; i++) {
+        const char *name = names->v[i], *words = NULL;
+        const dt_module *layer = dt_module_at(m, name);
+        if (layer == NULL) words = "there is no such layer";
+        else if (layer->folding != DT__APART) {
+            words = "its norm is folded into it: name the norm, or the block of both";
+        } else if (m->form.run != NULL) words = "its network runs as a whole, as integers alone";
+        if (words == NULL) continue;
+        char key[48];
+        snprintf(key, sizeof key, "train.distill.features.%d", i);
+        return dt_recipe_refuse(r->recipe, key, "'%s': '%s' of %s: %s", key, name, whose, words);
+    }
+    return DT_OK;
+}
+
 static dt_status load(dt__run *r, const dt_module *m, const char *path)
 {
     dt_model_info info;
     DT__TRY(dt_model_load(r->ctx, path, &r->stage.teacher, &info));
     dt_train(r->stage.teacher, false);
-    const dt_status status = r->data.task == &dt__task_tokens ? check_language(r, m, path)
-                                                              : check_shapes(r, &info, path);
+    dt_status status = r->data.task == &dt__task_tokens ? check_language(r, m, path)
+                                                        : check_shapes(r, &info, path);
+    if (status == DT_OK) status = dt__run_check_features(r, r->stage.teacher, "the teacher");
     dt_model_info_free(r->ctx, &info);
     return status;
 }

@@ -95,7 +95,8 @@ dt_tensor *dt__answer(const dt__pass *p)
 dt_tensor *dt__loss(const dt__task *task, const dt__pass *p)
 {
     const dt_loss *own = p->objective.own;
-    if (own == NULL) return task->loss(p);
+    const bool features = p->teacher != NULL && p->distill->features.n > 0;
+    if (own == NULL) return features ? dt__loss_with_features(task, p) : task->loss(p);
     dt_tensor *y = dt_contiguous(p->t, dt__answer(p));
     dt_tensor *sum = y == NULL ? NULL : own->sum(p->t, y, p->target, own->user);
     if (sum != NULL && sum->rank == 0 && sum->dtype == DT_F32) return sum;

@@ -52,11 +52,13 @@ typedef struct dt__measure {
     bool prompted;   /* needs prompts with completions */
 } dt__measure;
 
-/* The parts of a loss: by the targets, by the other targets of mixed examples, by the teacher. */
+/* The parts of a loss: by the targets, by the other targets of mixed examples, by the teacher's
+ * outputs, and by those of its layers, whose weight is also the number of labels in the batch. */
 typedef enum dt__part_of_loss {
     DT__PART_FIRST,
     DT__PART_OTHER,
     DT__PART_TAUGHT,
+    DT__PART_FEATURES,
     DT__PARTS
 } dt__part_of_loss;
 /* Indices of dt_loss_names. */
@@ -152,6 +154,8 @@ dt_status dt__add_outputs(dt__tally *s, dt_tensor *const *of);
 dt_tensor *dt__teach(const dt__pass *p);
 /* The parts that are there, each times its weight; the first alone is returned as it is. */
 dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS]);
+/* The loss with the errors of train.distill.features (distill_features.c). */
+dt_tensor *dt__loss_with_features(const dt__task *task, const dt__pass *p);
 
 /* NOMEM. Close it in any case. d must live as long. */
 dt_status dt__tally_open(dt_ctx *ctx, const dt_dataset *d, dt__tally *s);

@@ -1,0 +1,10 @@
+/* The state of a freezer, for checkpoints. */
+#ifndef DT__QAT_FREEZE_H
+#define DT__QAT_FREEZE_H
+
+#include <detent/experimental/qat.h>
+
+/* Whether n elements of a slot, read from a file, are such as dt_freezer_step writes. */
+bool dt__frozen_is_sound(const char *slot, int64_t n, const void *data);
+
+#endif
