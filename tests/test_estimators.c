@@ -477,6 +477,7 @@ START_TEST(oscillating_weights_are_frozen)
     int64_t spared = 0;
     for (int kind = LINEAR; kind <= FOLDED; kind++) {
         for (int64_t bits = 1 - FEW; bits <= 4; bits += bits == 0 ? 2 : 1) {
+            if (last_range(bits) == DT_RANGE_DYNAMIC) continue;
             spared += check_freezing(kind, bits, DT_RANGE_STATIC);
             spared += check_freezing(kind, bits, DT_RANGE_LEARNED);
         }
@@ -511,6 +512,16 @@ START_TEST(freezing_says_what_it_refuses)
                dt_freezer_step(f, t, 0.1, 0.1, NULL));
     dt_freezer_free(f);
     dt_module_free(m);
+    for (int64_t bits = 1 - FEW; bits <= 0; bits++) {
+        if (last_range(bits) != DT_RANGE_DYNAMIC) continue;
+        m = model_of(LINEAR);
+        prepare(m, bits, DT_RANGE_DYNAMIC);
+        TEST_OK(ctx, dt_freezer_create(m, &f));
+        TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "with a dynamic range",
+                   dt_freezer_step(f, t, 0.1, 0.1, NULL));
+        dt_freezer_free(f);
+        dt_module_free(m);
+    }
 }
 END_TEST
 
