@@ -67,7 +67,7 @@ static int64_t step_of(const dt__case *k, test_draws draws, int64_t large)
 }
 
 /* One of as many operands, where a case has more of them; others are for the next case. */
-static const test_draws operand_steps = { .usual = 1, .sanitized = 3 };
+static const test_draws operand_steps = { .usual = 1, .sanitized = 5 };
 
 static bool is_drawn(const subject *s, int operand)
 {
@@ -239,7 +239,7 @@ static mark adds_up(const subject *s)
 /* ---- layouts, precision, threads, memory ----------------------------------------------------- */
 
 /* One of as many layouts, which differs from operand to operand. */
-static const test_draws layout_steps = { .usual = 1, .sanitized = 3 };
+static const test_draws layout_steps = { .usual = 1, .sanitized = 5 };
 
 static mark layouts(const subject *s)
 {
