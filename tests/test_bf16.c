@@ -409,7 +409,7 @@ static void check_near(dt_ctx *ctx, const problem *p)
     }
 }
 
-static const test_draws draws = { .usual = 40, .sanitized = 12 };
+static const test_draws draws = { .usual = 40, .sanitized = 6 };
 
 START_TEST(a_convolution_has_the_bits_of_the_formula)
 {

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static const test_draws draws = { .usual = 8, .quick = 4, .sanitized = 2 };
-static const test_draws rounds = { .usual = 60, .sanitized = 28 };
+static const test_draws rounds = { .usual = 60, .sanitized = 21 };
 
 static dt_ctx *context(int threads)
 {
