@@ -246,8 +246,9 @@ typedef struct dt_rotate_options {
  * is. *rotated are the options of *out: `from`'s, but not tied, since embedding and head differ.
  * `how` NULL: seed 0. Matrices: diag(signs) (DCT-II x Hadamard), for any width. Errors:
  * UNSUPPORTED (another family; norms behind attention and mlp), STATE (prepared, converted,
- * adapters, Hadamard matrices twice), ARG (an order that is no power of two or does not divide
- * hidden; with moe), those of `data`, NUMERIC (an activation that is not finite), NOMEM. */
+ * adapters, Hadamard matrices twice), ARG (options that are not the model's; an order that is not a
+ * power of two or does not divide hidden, or with moe), those of `data`, NUMERIC (a weight or an
+ * activation that is not finite), NOMEM. */
 DT_API dt_status dt_rotate(dt_module *from, const dt_llama_options *options,
                            const dt_rotate_options *how, dt_module **out,
                            dt_llama_options *rotated);

@@ -12,7 +12,7 @@ enum { OUTPUT, LEARN, HADAMARD, QUIET }; /* options, as in main.c */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     if (args->option[LEARN] != NULL) {
-        return cli_read_recipe_of(args, ctx, "its data", cli_rounding_reads, out);
+        return cli_read_recipe_of(args, ctx, "data", cli_rounding_reads, out);
     }
     if (args->n_words == 1) return CLI_DONE;
     return cli_fail(args, CLI_USAGE, "'%s': a recipe and its keys are read with --learn",

@@ -195,7 +195,7 @@ static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
                        "llama: moe excludes block.norms other than before, and block.activation "
                        "other than silu");
     }
-    if ((b->hadamard & (b->hadamard - 1)) != 0 ||
+    if (b->hadamard < 0 || (b->hadamard & (b->hadamard - 1)) != 0 ||
         (b->hadamard > 0 && o->hidden % b->hadamard != 0) || (b->hadamard > 0 && o->moe.given)) {
         return dt_fail(ctx, DT_ERR_ARG,
                        "llama: block.hadamard %lld: expected a power of two that divides hidden, "

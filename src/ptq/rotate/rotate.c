@@ -18,6 +18,7 @@
 
 #include "autograd/write.h"
 #include "core/tensor.h"
+#include "kernels/kernels.h"
 #include "kernels/products/blas_library.h"
 #include "nn/module.h"
 #include "nn/families/family.h"
@@ -217,13 +218,33 @@ static dt_status rotate_all(work *w)
     return rotate_reader(w, w->m, "lm_head", w->gain);
 }
 
-/* The values of `from`; a tied head gets its own. */
-static void copy_values(dt_module *from, dt_module *to)
+static dt_status check_finite(dt_ctx *ctx, const dt__entry *e)
 {
-    DT__EACH_ENTRY(m, e, to) {
-        const dt__entry *x = dt__entry_find(dt_module_at(from, m->path), e->name);
-        if (x != NULL) dt__write_value(e->x, x->x); /* else a Hadamard matrix, which is new */
+    const float *values = dt_data(e->x);
+    int64_t bad = -1;
+    dt__kernels_of(ctx, DT_F32)->first_nonfinite(e->x->count, values, &bad);
+    if (bad < 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_NUMERIC, "rotate: %s: element %lld is %g, which would be everywhere",
+                   e->path, (long long)bad, (double)values[bad]);
+}
+
+/* The values of `from`; a tied head gets its own, and a new Hadamard matrix keeps those it has. */
+static dt_status copy_values(dt_module *from, const work *w)
+{
+    DT__EACH_ENTRY(m, e, w->m) {
+        dt_module *holder = dt_module_at(from, m->path);
+        const dt__entry *x = holder == NULL ? NULL : dt__entry_find(holder, e->name);
+        if (x == NULL && w->hadamard > 0 && e->kind == DT_BUFFER) continue;
+        if (x == NULL || x->x->dtype != e->x->dtype || !dt__same_dims(x->x, e->x)) {
+            return dt_fail(w->ctx, DT_ERR_ARG,
+                           "rotate: the options are not those of the model: it has no %s of this "
+                           "shape",
+                           e->path);
+        }
+        dt__write_value(e->x, x->x);
+        DT__TRY(check_finite(w->ctx, e));
     }
+    return DT_OK;
 }
 
 static dt_status open(work *w, const dt_rotate_options *how)
@@ -258,6 +279,7 @@ dt_status dt_rotate(dt_module *from, const dt_llama_options *options, const dt_r
     dt_ctx *ctx = from->ctx;
     *out = NULL;
     DT__TRY(check(ctx, from, options, how));
+    DT__TRY(dt__kernels_open(ctx));
     *rotated = *options;
     rotated->tied = false;
     if (how->hadamard != 0) {
@@ -266,10 +288,10 @@ dt_status dt_rotate(dt_module *from, const dt_llama_options *options, const dt_r
         rotated->block.hadamard = how->hadamard;
     }
     work w = { .ctx = ctx, .o = rotated, .hadamard = how->hadamard };
-    w.head_width = options->head_width == 0 ? options->width / options->heads : options->head_width;
     DT__TRY(dt__family_twin(ctx, dt_family_named(ctx, "llama"), rotated, &w.m));
-    copy_values(from, w.m);
-    dt_status s = open(&w, how);
+    w.head_width = options->head_width == 0 ? options->width / options->heads : options->head_width;
+    dt_status s = copy_values(from, &w);
+    if (s == DT_OK) s = open(&w, how);
     dt__team *const threads = dt__threads_enter(ctx);
     if (s == DT_OK) s = rotate_all(&w);
     dt__threads_leave(threads);
