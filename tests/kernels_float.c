@@ -661,6 +661,7 @@ static void code_keys(kernel_run *r, dt__attention *a)
         for (int d = 0; d < 4; d++) n += dt__max_i64(last[d], 0) * s[d];
         of[i]->x = kernel_bytes(r, n);
     }
+    a->packed = kernel_chance(r);
 }
 
 /* With codes only where `forward` is true. */
@@ -705,6 +706,14 @@ static void *room_of(size_t bytes)
         aligned_alloc(DT__ALIGNMENT, (size_t)dt__round_up((int64_t)bytes + 1, DT__ALIGNMENT));
     ck_assert_ptr_nonnull(room);
     return room;
+}
+
+static void hadamard(kernel_run *r, void (*f)(int64_t, void *))
+{
+    const int64_t n = dt__min_i64(kernel_size(r), 300);
+    float *x = kernel_result(r, n);
+    memcpy(x, kernel_ordinaries(r, n), (size_t)n * sizeof *x);
+    KERNEL_CALL(r, f(n, x));
 }
 
 static void attention(kernel_run *r, void (*f)(const dt__attention *))
@@ -1451,6 +1460,7 @@ static void unpack_codes(kernel_run *r, void (*f)(int64_t, const uint8_t *, uint
     CASE(router_z, router_z, 0)                                                                    \
     CASE(router_z_backward, router_z_backward, 0)                                                  \
     CASE(rotary, rotary, 0)                                                                        \
+    CASE(hadamard, hadamard, 0)                                                                    \
     CASE(attention, attention, 0)                                                                  \
     CASE(attention_backward, attention_backward, 0)                                                \
     CASE(batch_norm, batch_norm, 0)                                                                \

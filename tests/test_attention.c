@@ -509,6 +509,72 @@ START_TEST(codes_have_the_bits_of_their_floats)
 }
 END_TEST
 
+/* Codes of 4 bits, packed, and the floats that they stand for, H codes scale / order. */
+static void packed_rows(dt_ctx *c, const coded_case *k, uint64_t seed, dt_tensor *out[3])
+{
+    const int64_t half = (k->width + 1) / 2, order = k->width & -k->width;
+    const int64_t dims[] = { 1, k->keys, k->kv_heads, k->width };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    TEST_OK(c, dt_tensor_create(c, DT_U8, 4, (int64_t[]){ 1, k->keys, k->kv_heads, half }, out));
+    TEST_OK(c, dt_tensor_create(c, DT_F32, 3, dims, &out[1]));
+    TEST_OK(c, dt_tensor_create(c, DT_F32, 4, dims, &out[2]));
+    uint8_t *codes = dt_data_mut(out[0]);
+    float *scale = dt_data_mut(out[1]), *floats = dt_data_mut(out[2]);
+    for (int64_t row = 0; row < out[1]->count; row++, codes += half, floats += k->width) {
+        scale[row] = (float)dt__random_unit(&s) - 0.5f;
+        for (int64_t i = 0; i < k->width; i++) {
+            const int code = (int)dt__random_below(&s, 16) - 8;
+            codes[i % half] |= (uint8_t)((code & 15) << (i < half ? 0 : 4));
+            for (int64_t j = i - i % order; j < i - i % order + order; j++) {
+                const bool odd = __builtin_parityll((uint64_t)(i % order & j % order)) != 0;
+                floats[j] += (odd ? -1.0f : 1.0f) * (float)code * scale[row] / (float)order;
+            }
+        }
+    }
+}
+
+START_TEST(packed_codes_stand_for_rotated_rows)
+{
+    static const coded_case all[] = { { 1, 1, 1, 1, 1, 0 },      { 1, 70, 4, 1, 16, 0 },
+                                      { 1, 530, 2, 2, 48, 0 },   { 5, 130, 6, 3, 20, 0 },
+                                      { 70, 70, 2, 1, 64, 0 },   { 3, 600, 1, 1, 33, 0 },
+                                      { 1, 700, 2, 1, 16, 140 }, { 70, 90, 2, 1, 6, 21 } };
+    dt_ctx *c;
+    TEST_OK(NULL, dt_ctx_create(&c, NULL));
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        const coded_case *k = &all[i];
+        dt_tensor *q, *key[3], *value[3];
+        dt_tape *tape;
+        TEST_OK(c, dt_tape_create(c, &tape));
+        TEST_OK(c, dt_tensor_create(c, DT_F32, 4, (int64_t[]){ 1, k->queries, k->heads, k->width },
+                                    &q));
+        float *x = dt_data_mut(q);
+        for (int64_t e = 0; e < q->count; e++) x[e] = (float)(e * 37 % 101) / 50 - 1;
+        packed_rows(c, k, 50 + (uint64_t)i, key);
+        packed_rows(c, k, 90 + (uint64_t)i, value);
+        const dt_attention_options how = { .causal = true, .window = k->window };
+        const dt_tensor *got = dt_attention(
+            tape,
+            &(dt_attention_operands){
+                .q = q, .k = key[0], .v = value[0], .k_scale = key[1], .v_scale = value[1] },
+            &how, NULL);
+        const dt_tensor *want = dt_attention(
+            tape, &(dt_attention_operands){ .q = q, .k = key[2], .v = value[2] }, &how, NULL);
+        ck_assert_msg(got != NULL && want != NULL, "%s", dt_error(c));
+        const float *a = dt_data(got), *b = dt_data(want);
+        for (int64_t e = 0; e < got->count; e++) {
+            TEST_EACH(fabsf(a[e] - b[e]) < 1e-5f, "case %d, element %lld: %g, not %g", i,
+                      (long long)e, (double)a[e], (double)b[e]);
+        }
+        dt_tape_free(tape);
+        dt_tensor_free(q);
+        for (int n = 0; n < 3; n++) dt_tensor_free(key[n]);
+        for (int n = 0; n < 3; n++) dt_tensor_free(value[n]);
+    }
+    dt_ctx_free(c);
+}
+END_TEST
+
 static void refuses(dt_ctx *c, const dt_attention_operands *x, dt_status status, const char *says)
 {
     dt_tape *tape;
@@ -558,6 +624,7 @@ Suite *test_attention_suite(void)
     tcase_add_test(c, memory_is_linear);
     tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);
     tcase_add_test(c, codes_have_the_bits_of_their_floats);
+    tcase_add_test(c, packed_codes_stand_for_rotated_rows);
     tcase_add_test(c, codes_have_neither_masks_nor_gradients);
     suite_add_tcase(s, c);
     return s;

@@ -206,18 +206,18 @@ START_TEST(converted_models_give_the_bits_of_prepared_ones)
 }
 END_TEST
 
-/* ---- an int8 cache -------------------------------------------------------------------------- */
+/* ---- caches of codes; _i is DT_CACHE_INT8 or DT_CACHE_INT4 ---------------------------------- */
 
-START_TEST(an_int8_cache_has_one_result)
+START_TEST(codes_have_one_result)
 {
     int others = 0; /* coarse activations behind attention may hide what the cache rounds */
     for (uint64_t seed = 300; seed < 312; seed++) {
         const form f = seed % 3 == 0 ? PLAIN : CONVERTED;
-        way how = { .threads = 1, .cache = DT_CACHE_INT8, .set = dt__kernel_set_at(0) };
+        way how = { .threads = 1, .cache = _i, .set = dt__kernel_set_at(0) };
         size_t bytes, same;
         float *want = all_logits(seed, f, &how, &bytes);
         for (int i = 1; i < DT__MOST_SETS; i++) {
-            how = (way){ 1 + i % 3, DT_CACHE_INT8, dt__kernel_set_at(i) };
+            how = (way){ 1 + i % 3, _i, dt__kernel_set_at(i) };
             if (how.set == NULL || !dt__kernel_set_runs(how.set)) continue;
             float *got = all_logits(seed, f, &how, &same);
             TEST_EACH(same == bytes && memcmp(got, want, bytes) == 0, "network %llu, %s",
@@ -234,7 +234,7 @@ START_TEST(an_int8_cache_has_one_result)
 END_TEST
 
 /* Also around the ends of tiles and parts of keys: a token alone and among others. */
-START_TEST(an_int8_cache_takes_any_pieces)
+START_TEST(codes_take_any_pieces)
 {
     const int64_t tokens[] = { 63, 81, 513, 577 }, pieces[] = { 61, 577 };
     for (int i = 0; i < DT__COUNT_OF(tokens); i++) {
@@ -242,7 +242,7 @@ START_TEST(an_int8_cache_takes_any_pieces)
         int32_t *ids;
         dt_decoder *one, *more;
         dt_module *m = model_of(320 + (uint64_t)i, PLAIN, tokens[i], &d, &ids);
-        const dt_decoder_options o = { .cache = DT_CACHE_INT8 };
+        const dt_decoder_options o = { .cache = _i };
         const size_t bytes = (size_t)d.vocab * sizeof(float);
         TEST_OK(ctx, dt_decoder_create(m, &o, &one));
         TEST_OK(ctx, dt_decoder_create(m, &o, &more));
@@ -273,11 +273,50 @@ static float plain_codes(const float *x, int8_t *codes)
     return scale;
 }
 
-static void check_codes(const float *x, const dt_tensor *codes, const dt_tensor *scale)
+/* H x of Sylvester's matrix: H a + H b and H a - H b of the halves. */
+static void plain_hadamard(int n, float *x)
+{
+    if (n == 1) return;
+    plain_hadamard(n / 2, x);
+    plain_hadamard(n / 2, x + n / 2);
+    for (int i = 0; i < n / 2; i++) {
+        const float a = x[i], b = x[i + n / 2];
+        x[i] = a + b;
+        x[i + n / 2] = a - b;
+    }
+}
+
+/* 4 divides WIDE and 8 does not. */
+static float plain_packed_codes(const float *row, int8_t *codes)
+{
+    float x[WIDE], most = 0;
+    memcpy(x, row, sizeof x);
+    for (int i = 0; i < WIDE; i += 4) plain_hadamard(4, x + i);
+    for (int i = 0; i < WIDE; i++) {
+        if (fabsf(x[i]) > fabsf(most) || (x[i] == -most && x[i] < 0)) most = x[i];
+    }
+    const float extent = fabsf(most) / 8 < 0x1p-23f ? 0x1p-23f : fabsf(most) / 8;
+    const float scale = most > 0 ? -extent : extent, inverse = 1 / scale;
+    for (int i = 0; i < WIDE; i++) {
+        const float code = nearbyintf(x[i] * inverse);
+        codes[i] = (int8_t)(code > 7 ? 7 : code);
+    }
+    return scale;
+}
+
+/* Element i of a row of codes that are `step` apart. */
+static int code_at(const int8_t *row, int i, int64_t step, bool packed)
+{
+    if (!packed) return row[i * step];
+    const int byte = (uint8_t)row[i % (WIDE / 2) * step], code = i < WIDE / 2 ? byte : byte / 16;
+    return (code + 8) % 16 - 8;
+}
+
+static void check_codes(const float *x, const dt_tensor *codes, const dt_tensor *scale, bool packed)
 {
     for (int row = 0; row < ROWS; row++) {
         int8_t want[WIDE];
-        const float s = plain_codes(x + row * WIDE, want);
+        const float s = (packed ? plain_packed_codes : plain_codes)(x + row * WIDE, want);
         const int64_t token = row / HEADS, head = row % HEADS;
         const float *has_scale =
             (const float *)dt__data(scale) + token * scale->strides[1] + head * scale->strides[2];
@@ -285,8 +324,8 @@ static void check_codes(const float *x, const dt_tensor *codes, const dt_tensor 
         const int8_t *has =
             (const int8_t *)dt__data(codes) + token * codes->strides[1] + head * codes->strides[2];
         for (int i = 0; i < WIDE; i++) {
-            TEST_EACH(has[i * codes->strides[3]] == want[i], "row %d, element %d: %d, not %d", row,
-                      i, has[i * codes->strides[3]], want[i]);
+            const int code = code_at(has, i, codes->strides[3], packed);
+            TEST_EACH(code == want[i], "row %d, element %d: %d, not %d", row, i, code, want[i]);
         }
     }
 }
@@ -311,12 +350,13 @@ static dt_tensor *tokens_of(dt_tape *t, const float *x, int64_t first, int64_t n
     return out;
 }
 
-START_TEST(an_int8_cache_holds_the_codes_of_the_formula)
+START_TEST(a_cache_holds_the_codes_of_the_formula)
 {
     static float x[2][ROWS * WIDE];
     static const int64_t pieces[] = { 1, 9, 60 };
     const dt_module m = { .path = "m" };
-    dt__cache cache = { .capacity = TOKENS, .codes = true };
+    const bool packed = _i == DT_CACHE_INT4;
+    dt__cache cache = { .capacity = TOKENS, .kind = _i };
     dt_tape *t;
     dt_attention_operands kv = { NULL };
     TEST_OK(ctx, dt_tape_create(ctx, &t));
@@ -329,8 +369,8 @@ START_TEST(an_int8_cache_holds_the_codes_of_the_formula)
         TEST_OK(ctx, dt__cache_join(t, &m, &kv));
         cache.length += pieces[i];
     }
-    check_codes(x[0], kv.k, kv.k_scale);
-    check_codes(x[1], kv.v, kv.v_scale);
+    check_codes(x[0], kv.k, kv.k_scale, packed);
+    check_codes(x[1], kv.v, kv.v_scale, packed);
     cache.length = 0;
     x[1][5 * WIDE + 3] = NAN;
     kv.k = tokens_of(t, x[0], 0, 4);
@@ -400,7 +440,7 @@ START_TEST(mistakes_are_refused)
             "a capacity of -1");
     ck_assert_int_eq(dt_linear_create(ctx, 3, 3, true, &mlp), DT_OK);
     refused(dt_decoder_create(m, &(dt_decoder_options){ .cache = DT_CACHES }, &d), DT_ERR_ARG,
-            "cache is 2; it must be 0...1");
+            "cache is 3; it must be 0...2");
     refused(dt_decoder_create(mlp, NULL, &d), DT_ERR_ARG, "a linear is not a language model");
     ck_assert_int_eq(dt_decoder_create(m, &(dt_decoder_options){ .capacity = 5 }, &d), DT_OK);
     ck_assert_int_eq(dt_decoder_capacity(d), 5);
@@ -565,7 +605,7 @@ START_TEST(longrope_takes_any_pieces)
     dt_module *m = long_llama(ctx, 1200, NEAR_TOKENS);
     float *want = beginnings(m, ids, N), *far = pass(m, ids, N);
     ck_assert(memcmp(far + 40, want + 40, ROW) != 0); /* short factors of a short text */
-    if (_i == DT_CACHE_INT8) {
+    if (_i != DT_CACHE_F32) {
         for (int64_t i = 0; i < N; i++) {
             logits_behind(m, _i, ids, (const int64_t[]){ i + 1, i + 1 }, want + i * 40);
         }
@@ -685,6 +725,7 @@ START_TEST(a_token_allocates_nothing)
     ck_assert_int_eq(dt_convert(m, NULL, NULL), DT_OK);
     feed_without_allocating(m, DT_CACHE_F32);
     feed_without_allocating(m, DT_CACHE_INT8);
+    feed_without_allocating(m, DT_CACHE_INT4);
     dt_module_free(m);
 }
 END_TEST
@@ -724,9 +765,9 @@ Suite *test_decoder_suite(void)
     tcase_add_test(c, logits_have_the_bits_of_one_pass);
     tcase_add_test(c, long_texts_have_the_bits_of_one_pass);
     tcase_add_test(c, converted_models_give_the_bits_of_prepared_ones);
-    tcase_add_test(c, an_int8_cache_has_one_result);
-    tcase_add_test(c, an_int8_cache_takes_any_pieces);
-    tcase_add_test(c, an_int8_cache_holds_the_codes_of_the_formula);
+    tcase_add_loop_test(c, codes_have_one_result, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_loop_test(c, codes_take_any_pieces, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_loop_test(c, a_cache_holds_the_codes_of_the_formula, DT_CACHE_INT8, DT_CACHES);
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, rewound_tokens_are_forgotten);
     tcase_add_test(c, long_texts_are_cut_into_passes);

@@ -514,6 +514,41 @@ START_TEST(metrics_follow_from_logits)
 }
 END_TEST
 
+/* Logits are those of a decoder that is fed the same texts token by token. */
+START_TEST(metrics_behind_a_cache)
+{
+    enum { N = 58, VOCAB = 9, T = 7 };
+    int32_t ids[N];
+    for (int i = 0; i < N; i++) ids[i] = (i * i + i / 3) % VOCAB;
+    dt_ctx *ctx = sample_context(2);
+    const dt_gpt_options o = { .vocab = VOCAB, .context = T, .layers = 2, .heads = 2, .width = 12 };
+    dt_module *m;
+    dt_dataset *d;
+    dt_metrics metrics, floats;
+    dt_tensor *all, *logits;
+    dt_decoder *decoder;
+    const dt_evaluation how = { .batch_size = 3, .cache = _i };
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_text_create(ctx, ids, N, VOCAB, T, &d));
+    TEST_OK(ctx, dt_evaluate(m, d, &how, &metrics, &all));
+    TEST_OK(ctx, dt_evaluate(m, d, NULL, &floats, NULL));
+    ck_assert_int_eq(metrics.loss == floats.loss, _i == DT_CACHE_F32);
+    TEST_OK(ctx, dt_decoder_create(m, &(dt_decoder_options){ .cache = _i }, &decoder));
+    for (int i = 0; i < N - 1; i++) {
+        if (i % T == 0) TEST_OK(ctx, dt_decoder_rewind(decoder, 0));
+        TEST_OK(ctx, dt_decoder_feed(decoder, ids + i, 1, &logits));
+        TEST_EACH(memcmp(dt_data(logits), (const float *)dt_data(all) + i * VOCAB,
+                         VOCAB * sizeof(float)) == 0,
+                  "%s: token %d", dt_cache_names[_i], i);
+    }
+    dt_decoder_free(decoder);
+    dt_tensor_free(all);
+    dt_module_free(m);
+    dt_dataset_free(d);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* An example is an exact match if all counted tokens are right: checked with a model that always
  * predicts the same token. */
 START_TEST(exact_match)
@@ -560,6 +595,14 @@ START_TEST(other_models_are_refused)
     TEST_OK(ctx, dt_text_create(ctx, ids, 4, 2, 3, &d));
     TEST_OK(ctx, dt_linear_create(ctx, 3, 2, true, &m));
     TEST_FAILS(ctx, DT_ERR_ARG, "language", dt_evaluate(m, d, NULL, &metrics, NULL));
+    dt_evaluation how = { .batch_size = 1, .cache = DT_CACHE_INT4 };
+    TEST_FAILS(ctx, DT_ERR_ARG, "a linear has no cache", dt_evaluate(m, d, &how, &metrics, NULL));
+    dt_module_free(m);
+    const dt_gpt_options o = { .vocab = 2, .context = 3, .layers = 1, .heads = 1, .width = 8 };
+    TEST_OK(ctx, dt_gpt_create(ctx, &o, &m));
+    how.cache = DT_CACHES;
+    TEST_FAILS(ctx, DT_ERR_ARG, "cache is 3; it must be 0...2",
+               dt_evaluate(m, d, &how, &metrics, NULL));
     dt_module_free(m);
     dt_dataset_free(d);
     dt_ctx_free(ctx);
@@ -731,6 +774,7 @@ Suite *test_token_runs_suite(void)
     suite_add_tcase(s, runs);
     TCase *evaluation = tcase_create("evaluation");
     tcase_add_test(evaluation, metrics_follow_from_logits);
+    tcase_add_loop_test(evaluation, metrics_behind_a_cache, 0, DT_CACHES);
     tcase_add_test(evaluation, exact_match);
     tcase_add_test(evaluation, other_models_are_refused);
     suite_add_tcase(s, evaluation);

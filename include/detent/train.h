@@ -59,6 +59,9 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
 typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
     dt_strings metrics; /* registered ones, besides the task's; default none */
+    /* DT_CACHE_... (experimental/nn.h): keys and values of language models are read as a decoder
+     * with such a cache keeps them; default 0, as floats. */
+    int cache;
     /* Called after each batch with the examples that are done, of all; NULL: not. */
     void (*progress)(void *user, int64_t done, int64_t all);
     void *user;
@@ -110,7 +113,8 @@ DT_API double dt_metric_value(const dt_metrics *m, const char *name);
  * the model's mode. `options` NULL: the defaults. If `outputs` is not NULL, *outputs becomes a new
  * f32 tensor [examples, ...] of the model's outputs; for language models logits [examples, context,
  * vocab], which are otherwise computed a few rows at a time; of several outputs [examples, numbers
- * of all outputs]. Errors: ARG (an empty dataset, tokens for another than a language model), SHAPE
+ * of all outputs]. Errors: ARG (an empty dataset, tokens for another than a language model,
+ * a cache that is unknown or for another than a language model), SHAPE
  * (outputs that do not fit the targets: [batch, classes] for classes, [batch, channels, height,
  * width] for images, [batch, classes, height, width] for masks; fewer classes than labels), those
  * of the model, NOMEM. */

@@ -1,6 +1,6 @@
 /* Inference of a converted language model: 512 tokens at once (prefill), and tokens one by one,
  * each after 512 (decode), after none (decode-first; decode-first-f16 with the weights' scales in
- * f16), or after 512 with an int8 cache (decode-int8). A llama of random weights with 12 layers,
+ * f16), or after 512 with a cache of codes (decode-int8, decode-int4). A llama of random weights with 12 layers,
  * width 768 and 91 M parameters, by the default preset (int8 activations, int4 weights in groups of
  * 32).
  *
@@ -33,9 +33,9 @@ typedef struct work {
 static const work big = { "llama-91m", LLAMA(4096, 1024, 12, 12, 768, 2048), 512 };
 static const work quick = { "llama-small", LLAMA(64, 32, 2, 2, 64, 96), 16 };
 
-enum { PREFILL, DECODE, FIRST, CODES, HALF, KINDS, INT8 = KINDS, READ, TRIALS };
-static const char *const kinds[] = { "prefill", "decode", "decode-first", "decode-int8",
-                                     "decode-first-f16" };
+enum { PREFILL, DECODE, FIRST, CODES, PACKED, HALF, KINDS, INT8 = KINDS, READ, TRIALS };
+static const char *const kinds[] = { "prefill",     "decode",      "decode-first",
+                                     "decode-int8", "decode-int4", "decode-first-f16" };
 
 typedef struct model {
     dt_module *m;
@@ -85,6 +85,12 @@ static dt_status decode_codes(void *user)
 {
     subject *s = user;
     return feed(s, CODES, s->task->tokens, 1);
+}
+
+static dt_status decode_packed(void *user)
+{
+    subject *s = user;
+    return feed(s, PACKED, s->task->tokens, 1);
 }
 
 static dt_status decode_first(void *user)
@@ -142,9 +148,11 @@ static dt_status make(dt__bench *b, const work *task, subject *s)
     DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[PREFILL]));
     DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[FIRST]));
     DT__TRY(dt_decoder_create(s->half.m, &o, &s->d[HALF]));
-    o.cache = DT_CACHE_INT8;
-    DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[CODES]));
-    DT__TRY(dt_decoder_feed(s->d[CODES], s->ids, task->tokens, &logits));
+    for (int i = CODES; i <= PACKED; i++) {
+        o.cache = i == CODES ? DT_CACHE_INT8 : DT_CACHE_INT4;
+        DT__TRY(dt_decoder_create(s->of.m, &o, &s->d[i]));
+        DT__TRY(dt_decoder_feed(s->d[i], s->ids, task->tokens, &logits));
+    }
     return prefill(s);
 }
 
@@ -193,11 +201,13 @@ static void fill_trials(const dt__bench *b, subject *s, dt__trial *t)
     t[DECODE] = (dt__trial){ .unit = "ms", .run = decode, .subject = s, .limit = READ };
     t[FIRST] = (dt__trial){ .unit = "ms", .run = decode_first, .subject = s, .limit = READ };
     t[CODES] = (dt__trial){ .unit = "ms", .run = decode_codes, .subject = s, .limit = READ };
+    t[PACKED] = (dt__trial){ .unit = "ms", .run = decode_packed, .subject = s, .limit = READ };
     t[HALF] = (dt__trial){ .unit = "ms", .run = decode_half, .subject = s, .limit = READ };
     t[HALF].work = SUCCESSION * s->half.bytes;
     t[DECODE].work = SUCCESSION * (s->of.bytes + cache * sizeof(float));
     t[FIRST].work = SUCCESSION * s->of.bytes;
     t[CODES].work = SUCCESSION * (s->of.bytes + cache + scales);
+    t[PACKED].work = SUCCESSION * (s->of.bytes + cache / 2 + scales);
     for (int i = PREFILL; i < KINDS; i++) name_of(b, s->task, i, "", t[i].name);
 }
 

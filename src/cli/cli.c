@@ -191,6 +191,17 @@ int cli_read_count(const cli_args *args, int option, int most, int *out)
                     args->command->options[option].name, text, most);
 }
 
+int cli_read_cache(const cli_args *args, int option, int *out)
+{
+    const char *text = args->option[option];
+    for (*out = DT_CACHE_F32; text != NULL && *out < DT_CACHES; (*out)++) {
+        if (strcmp(text, dt_cache_names[*out]) == 0) return CLI_DONE;
+    }
+    if (text == NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be f32, int8 or int4",
+                    args->command->options[option].name, text);
+}
+
 void cli_json_string(const char *text) { cli_json_text(text, strlen(text)); }
 
 void cli_json_text(const char *text, size_t n)

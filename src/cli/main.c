@@ -39,6 +39,8 @@ static const cli_command commands[] = {
       .options = { { "--json", NULL, "results as JSON" },
                    { "--outputs", "FILE", "write the model's outputs as one tensor, in data order",
                      .writes = true },
+                   { "--cache", "f32|int8|int4",
+                     "read keys and values of a language model as such a cache keeps them" },
                    { "--quiet", NULL, "no progress" } } },
     { "report", "RUN|SWEEP... [-o FILE]",
       "a page about one run, several side by side, or all runs of sweeps: curves, layers, "
@@ -167,8 +169,9 @@ static const cli_command commands[] = {
                    { "--print-ids", NULL, "ids of tokens in place of text" },
                    { "--special", NULL,
                      "special tokens in the prompt are tokens, and those made are printed" },
-                   { "--cache", "f32|int8",
-                     "how keys and values are kept; int8: a quarter of the memory; default f32" },
+                   { "--cache", "f32|int8|int4",
+                     "how keys and values are kept; int8: in a quarter of the memory, int4: in an "
+                     "eighth; default f32" },
                    { "--threads", "N", "default: one for each core" },
                    { "--json", NULL, "the whole result as JSON, at the end" } } },
     { "predict", "MODEL|RUN INPUT...",

@@ -28,6 +28,9 @@ typedef struct dt__attention {
     /* [batch, time, head], the last stride unused: k and v are int8 codes, and what they stand for
      * is code * scale, one scale a key and head; without masks, forward only. x NULL: none. */
     dt__heads k_scale, v_scale;
+    /* Those codes are of 4 bits, of rows that dt__hadamard has rotated: byte i of a row holds those
+     * of elements i and i + dt__half_row(width), the former in its lower bits. */
+    bool packed;
     dt__of_keys mask; /* u8: 1 = visible */
     dt__of_keys
         document; /* i32: query r sees keys of document[r + keys - queries], negative: no query */
@@ -40,6 +43,12 @@ typedef struct dt__attention {
 #define DT__ATTENTION_LANES 16 /* rows of scratch are padded to a multiple */
 #define DT__ATTENTION_ROWS 4   /* rows of a tile that are multiplied together */
 #define DT__ATTENTION_PART 512 /* keys whose sums are joined to those of earlier keys */
+
+/* The bytes of a row of 4-bit codes. */
+static inline int64_t dt__half_row(int64_t width) { return (width + 1) / 2; }
+/* The order of the Hadamard matrices that rotate a row: the largest power of two that divides it.
+ */
+static inline int64_t dt__hadamard_order(int64_t width) { return width & -width; }
 
 /* Whether queries are so few that threads share keys instead of queries. */
 static inline bool dt__attention_is_short(const dt__attention *a)

@@ -598,10 +598,12 @@ DT_API dt_status dt_family_register(dt_ctx *ctx, const dt_family *family);
  * freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
-/* How a decoder keeps keys and values: as floats, or as int8 codes with one scale for each token
- * and head, scale = max |x| / 127, code = rne(x / scale), in about a quarter of the memory. */
-enum { DT_CACHE_F32, DT_CACHE_INT8, DT_CACHES };
-extern DT_API const char *const dt_cache_names[]; /* "f32", "int8", NULL */
+/* How a decoder keeps keys and values: as floats, or as codes with one scale for each token and
+ * head: int8, scale = max |x| / 127, code = rne(x / scale), in about a quarter of the memory; or of
+ * 4 bits, in an eighth, of rows times a Hadamard matrix, which spreads outliers, as are queries and
+ * results (QuaRot, Ashkboos et al. 2024; docs/numerics.md §2). */
+enum { DT_CACHE_F32, DT_CACHE_INT8, DT_CACHE_INT4, DT_CACHES };
+extern DT_API const char *const dt_cache_names[]; /* "f32", "int8", "int4", NULL */
 
 typedef struct dt_decoder_options {
     int64_t capacity; /* the most tokens; 0 (default): the model's context */
@@ -626,12 +628,12 @@ DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
 /* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
  * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
  * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
- * do any number of threads, and a converted model in place of the prepared one. With an int8 cache
+ * do any number of threads, and a converted model in place of the prepared one. With a cache of codes
  * the same holds, but for a pass without a decoder, whose keys and values are floats. The feed
  * by which a text of a model with longrope becomes longer than the original context runs all its
  * tokens again; so does the first one after a rewind back across it. On an error
  * nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
- * the capacity, a model in training mode); NUMERIC (keys or values for an int8 cache that are not
+ * the capacity, a model in training mode); NUMERIC (keys or values for codes that are not
  * finite); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { JSON, OUTPUTS, QUIET }; /* options, as in main.c */
+enum { JSON, OUTPUTS, CACHE, QUIET }; /* options, as in main.c */
 
 /* Opens only those data. Missing paths are errors of the recipe. */
 static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
@@ -135,14 +135,18 @@ static void show_progress(void *user, int64_t done, int64_t all)
 }
 
 static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
-                    const dt_dataset *test)
+                    const dt_dataset *test, int cache)
 {
     dt_ctx *ctx = dt_module_ctx(m);
     const dt_recipe_options *o = dt_recipe_get(recipe);
     const dt_evaluation how = { .batch_size = o->train.eval_batch_size,
                                 .metrics = o->train.metrics,
+                                .cache = cache,
                                 .progress = show_progress };
     const char *path = args->option[OUTPUTS];
+    if (cache != DT_CACHE_F32 && dt_dataset_target(test) != DT_TARGET_TOKENS) {
+        return cli_fail(args, CLI_USAGE, "--cache is of language models; the data must be tokens");
+    }
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
     meter_begin("eval", args->option[QUIET] != NULL);
@@ -187,7 +191,7 @@ static dt_status load(dt_ctx *ctx, const char *path, dt_module **m, dt_model_inf
 }
 
 /* Loads the model before the data, so that a bad file fails at once. */
-static int run(const cli_args *args, dt_ctx *ctx)
+static int run(const cli_args *args, dt_ctx *ctx, int cache)
 {
     dt_module *m = NULL;
     dt_recipe *recipe = NULL;
@@ -203,7 +207,7 @@ static int run(const cli_args *args, dt_ctx *ctx)
         status = cli_fail_file(args, ctx);
     }
     if (status == CLI_DONE) status = standardize(args, ctx, &info, test);
-    if (status == CLI_DONE) status = evaluate(args, m, recipe, test);
+    if (status == CLI_DONE) status = evaluate(args, m, recipe, test, cache);
     dt_dataset_free(test);
     dt_recipe_free(recipe);
     dt_model_info_free(ctx, &info);
@@ -215,5 +219,7 @@ int cli_eval(const cli_args *args, dt_ctx *ctx)
 {
     const int apart = cli_check_apart(args, args->option[OUTPUTS]);
     if (apart != CLI_DONE) return apart;
-    return run(args, ctx);
+    int cache;
+    const int status = cli_read_cache(args, CACHE, &cache);
+    return status == CLI_DONE ? run(args, ctx, cache) : status;
 }

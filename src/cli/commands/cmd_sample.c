@@ -90,18 +90,6 @@ static int read_number(const cli_args *args, int i, double most, double *out)
                     option_name(args, i), text, i == TOP_P ? "above" : "from", most);
 }
 
-static int read_cache(job *j)
-{
-    const char *text = j->args->option[CACHE];
-    j->cache = DT_CACHE_F32;
-    if (text == NULL) return CLI_DONE;
-    for (int i = 0; dt_cache_names[i] != NULL; i++) {
-        j->cache = i;
-        if (strcmp(text, dt_cache_names[i]) == 0) return CLI_DONE;
-    }
-    return cli_fail(j->args, CLI_USAGE, "--cache is '%s', and should be f32 or int8", text);
-}
-
 static int read_options(job *j)
 {
     const cli_args *args = j->args;
@@ -113,7 +101,7 @@ static int read_options(job *j)
     if (status == CLI_DONE) status = read_integer(args, TOP_K, 0, INT32_MAX, &j->sampling.top_k);
     if (status == CLI_DONE) status = read_number(args, TOP_P, 1, &j->sampling.top_p);
     if (status == CLI_DONE) status = read_integer(args, SEED, 0, INT64_MAX, &seed);
-    if (status == CLI_DONE) status = read_cache(j);
+    if (status == CLI_DONE) status = cli_read_cache(args, CACHE, &j->cache);
     j->sampling.seed = (uint64_t)seed;
     const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
                         (args->option[PROMPT_IDS] != NULL);

@@ -1,6 +1,8 @@
 /* The key-value cache of a decoder: cache.h. */
 #include "nn/cache/cache.h"
 
+#include "kernels/attention_args.h"
+
 #define LINE 64 /* bytes of a cache line */
 
 static void free_layer(const dt__cache_layer *l)
@@ -47,18 +49,23 @@ static int64_t pitch_of(int64_t capacity, dt_dtype dtype)
     return line * (dt__ceil_div(capacity, line) | 1);
 }
 
+static const dt_dtype code_dtypes[] = { [DT_CACHE_INT8] = DT_I8, [DT_CACHE_INT4] = DT_U8 };
+
+static bool is_coded(const dt__cache *cache) { return cache->kind != DT_CACHE_F32; }
+
 static dt_status add_layer(dt_tape *t, const dt_module *m, const dt_tensor *k)
 {
     dt__cache *cache = t->cache;
-    const dt_dtype dtype = cache->codes ? DT_I8 : k->dtype;
-    const int64_t heads = k->dims[2], width = k->dims[3], scales[] = { heads, cache->capacity };
+    const dt_dtype dtype = is_coded(cache) ? code_dtypes[cache->kind] : k->dtype;
+    const int64_t heads = k->dims[2], scales[] = { heads, cache->capacity };
+    const int64_t width = dtype == DT_U8 ? dt__half_row(k->dims[3]) : k->dims[3];
     const int64_t keys[] = { heads, width, pitch_of(cache->capacity, dtype) };
     const int64_t values[] = { heads, cache->capacity, width };
     DT__TRY(DT__RESERVE(t->ctx, cache->layer, cache->n, cache->room));
-    dt__cache_layer l = { .m = m };
+    dt__cache_layer l = { .m = m, .width = k->dims[3] };
     dt_status s = dt__tensor_create_raw(t->ctx, dtype, 3, keys, &l.k);
     if (s == DT_OK) s = dt__tensor_create_raw(t->ctx, dtype, 3, values, &l.v);
-    for (int i = 0; i < 2 && s == DT_OK && cache->codes; i++) {
+    for (int i = 0; i < 2 && s == DT_OK && is_coded(cache); i++) {
         s = dt__tensor_create_raw(t->ctx, DT_F32, 2, scales, i == 0 ? &l.k_scale : &l.v_scale);
     }
     if (s == DT_OK) cache->layer[cache->n++] = l;
@@ -69,7 +76,7 @@ static dt_status add_layer(dt_tape *t, const dt_module *m, const dt_tensor *k)
 static bool fits(const dt__cache_layer *l, const dt_module *m, const dt_tensor *x)
 {
     return l->m == m && (l->k_scale != NULL || l->v->dtype == x->dtype) &&
-           l->v->dims[0] == x->dims[2] && l->v->dims[2] == x->dims[3];
+           l->v->dims[0] == x->dims[2] && l->width == x->dims[3];
 }
 
 static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const dt_tensor *v)
@@ -153,7 +160,7 @@ dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *
     }
     if (s != DT_OK) return dt__tape_adopt(t, s);
     const dt__cache_layer *l = &cache->layer[cache->at++];
-    if (cache->codes) {
+    if (is_coded(cache)) {
         s = join_codes(t, l, true, &kv->k, &kv->k_scale);
         if (s == DT_OK) s = join_codes(t, l, false, &kv->v, &kv->v_scale);
     } else {

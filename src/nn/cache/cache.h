@@ -4,7 +4,8 @@
  * [width], and the keys (after rotation) transposed, [heads][width][pitch] with pitch >= capacity:
  * attention multiplies a query with vectors of keys, and reads both in place.
  *
- * An int8 cache holds codes of both and a scale for each token and head (docs/numerics.md §2). */
+ * An int8 or int4 cache holds codes of both and a scale for each token and head (docs/numerics.md
+ * §2). Those of 4 bits are of rows that were rotated, two in a byte (dt__attention). */
 #ifndef DT__NN_CACHE_H
 #define DT__NN_CACHE_H
 
@@ -12,6 +13,7 @@
 
 typedef struct dt__cache_layer {
     const dt_module *m;
+    int64_t width;                /* of a head */
     dt_tensor *k, *v;             /* [heads, width, pitch], [heads, capacity, width] */
     dt_tensor *k_scale, *v_scale; /* [heads, capacity]; NULL: k and v are not codes */
 } dt__cache_layer;
@@ -19,7 +21,7 @@ typedef struct dt__cache_layer {
 typedef struct dt__cache {
     int64_t capacity, length; /* the most tokens; tokens of completed passes */
     int64_t text;             /* tokens of the text that the running pass is a part of */
-    bool codes;               /* int8 */
+    int kind;                 /* DT_CACHE_... */
     dt__cache_layer *layer;   /* in the order of calls, which is the same in each pass */
     int64_t n, room;
     int64_t at; /* layers that the running pass has called so far */
@@ -41,18 +43,19 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n);
  * order than in the pass before; NUMERIC if what becomes codes is not finite. */
 dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *kv);
 
-/* ---- codes of an int8 cache (cache_codes.c) -------------------------------------------------- */
+/* ---- codes of a cache (cache_codes.c) -------------------------------------------------------- */
 
 /* Where codes and scales of a layer's keys or values go. */
 typedef struct dt__cache_codes {
-    dt_tensor *codes; /* i8, keys [heads, width, pitch], values [heads, capacity, width] */
+    /* i8, keys [heads, width, pitch], values [heads, capacity, width]; or u8, rows half as wide */
+    dt_tensor *codes;
     dt_tensor *scale; /* f32 [heads, capacity] */
     bool keys;
     int64_t first; /* token */
 } dt__cache_codes;
 
-/* Encodes x, f32 [1, tokens, heads, width], as tokens to->first ... NUMERIC if an element is not
- * finite, DTYPE if x is not f32. */
+/* Encodes x, f32 [1, tokens, heads, width], as tokens to->first ... NUMERIC if an element, or one of
+ * a rotated row, is not finite; DTYPE if x is not f32. */
 dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x,
                            const dt__cache_codes *to);
 

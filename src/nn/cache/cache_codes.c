@@ -1,14 +1,16 @@
-/* The codes of an int8 key-value cache. Of each token and head
+/* The codes of a key-value cache, of each token and head (docs/numerics.md §2). Of 8 bits
  *     scale = max(max |x| / 127, 2^-23)       code = rne(x (1 / scale)), in -127 ... 127
- * (docs/numerics.md §2). */
+ * and of 4 bits, where x is the row times the Hadamard matrix and m its element of the largest
+ * magnitude (of equals the negative one), as ggml's q4_0 does:
+ *     scale = m / -8, of magnitude 2^-23 at least     code = rne(x (1 / scale)), in -8 ... 7 */
 #include "nn/cache/cache.h"
 
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
+#include <math.h>
 #include <stdatomic.h>
 
-#define MOST_CODE 127
 #define LEAST_SCALE 0x1p-23f
 #define PIECE 256 /* elements that are encoded at a time */
 
@@ -19,34 +21,64 @@ typedef struct work {
     _Atomic int64_t *bad; /* the first row that is not finite, or the number of rows */
 } work;
 
-/* The largest magnitude of a row of n elements, `step` apart; -1: not finite. */
-static float extent_of(const dt__kernels *k, int64_t n, const float *x, int64_t step)
+/* A row of n elements, and where its codes go: elements and codes are `step` and `gap` apart. */
+typedef struct line {
+    int64_t n;
+    const float *x;
+    int64_t step;
+    bool packed;
+    int8_t *y;
+    int64_t gap;
+} line;
+
+static void read_piece(const line *l, int64_t at, int64_t n, float *piece)
 {
-    float most = 0;
-    for (int64_t at = 0; at < n; at += PIECE) {
-        float piece[PIECE], lo, hi;
-        const int64_t m = dt__min_i64(PIECE, n - at);
-        for (int64_t i = 0; i < m; i++) piece[i] = x[(at + i) * step];
-        if (k->range(m, m, piece, &lo, &hi) >= 0) return -1;
-        most = -lo > most ? -lo : most;
-        most = hi > most ? hi : most;
-    }
-    return most;
+    for (int64_t i = 0; i < n; i++) piece[i] = l->x[(at + i) * l->step];
 }
 
-static void encode_row(const dt__kernels *k, int64_t n, const float *x, int64_t step, float scale,
-                       int8_t *y, int64_t gap)
+/* 0 if an element is not finite. */
+static float scale_of(const dt__kernels *k, const line *l)
 {
-    for (int64_t at = 0; at < n; at += PIECE) {
+    float least = 0, most = 0;
+    for (int64_t at = 0; at < l->n; at += PIECE) {
+        float piece[PIECE], lo, hi;
+        const int64_t m = dt__min_i64(PIECE, l->n - at);
+        read_piece(l, at, m, piece);
+        if (k->range(m, m, piece, &lo, &hi) >= 0) return 0;
+        least = lo < least ? lo : least;
+        most = hi > most ? hi : most;
+    }
+    const float extent = -least > most ? -least : most;
+    if (!l->packed) return fmaxf(extent / 127, LEAST_SCALE);
+    return fmaxf(extent / 8, LEAST_SCALE) * (-least >= most ? 1 : -1);
+}
+
+/* Puts codes of elements from `at` on; of a byte the lower bits come first. */
+static void put_piece(const line *l, int64_t at, int64_t n, const int8_t *codes)
+{
+    const int64_t half = l->packed ? dt__half_row(l->n) : l->n;
+    for (int64_t i = 0; i < n; i++) {
+        int8_t *y = l->y + (at + i) % half * l->gap;
+        if (!l->packed) *y = codes[i];
+        else if (at + i < half) *y = codes[i] & 15;
+        else *y = (int8_t)(*y | codes[i] * 16);
+    }
+}
+
+static void encode_line(const dt__kernels *k, const line *l, float scale)
+{
+    for (int64_t at = 0; at < l->n; at += PIECE) {
         float piece[PIECE];
         int8_t codes[PIECE];
-        const int64_t m = dt__min_i64(PIECE, n - at);
-        const dt__code_row row = {
-            .n = m, .group = m, .scale = &scale, .qmin = -MOST_CODE, .qmax = MOST_CODE
-        };
-        for (int64_t i = 0; i < m; i++) piece[i] = x[(at + i) * step];
+        const int64_t m = dt__min_i64(PIECE, l->n - at);
+        const dt__code_row row = { .n = m,
+                                   .group = m,
+                                   .scale = &scale,
+                                   .qmin = l->packed ? -8 : -127,
+                                   .qmax = l->packed ? 7 : 127 };
+        read_piece(l, at, m, piece);
         k->encode(&row, piece, codes, NULL);
-        for (int64_t i = 0; i < m; i++) y[(at + i) * gap] = codes[i];
+        put_piece(l, at, m, codes);
     }
 }
 
@@ -56,32 +88,46 @@ static void encode_rows(const void *args, const dt__share *s)
     const work *w = args;
     const dt_tensor *x = w->x;
     dt_tensor *codes = w->to->codes, *scales = w->to->scale;
-    const int64_t tokens = x->dims[1], width = x->dims[3];
     const int64_t time = codes->strides[w->to->keys ? 2 : 1];
-    const int64_t element = codes->strides[w->to->keys ? 1 : 2];
     for (int64_t row = s->first; row < s->past; row++) {
-        const int64_t head = row / tokens, token = row % tokens, at = w->to->first + token;
-        const float *from =
-            (const float *)dt__data(x) + token * x->strides[1] + head * x->strides[2];
-        const float most = extent_of(w->kernels, width, from, x->strides[3]);
-        if (most < 0) {
+        const int64_t head = row / x->dims[1], token = row % x->dims[1];
+        const int64_t at = w->to->first + token;
+        const line l = {
+            .n = x->dims[3],
+            .x = (const float *)dt__data(x) + token * x->strides[1] + head * x->strides[2],
+            .step = x->strides[3],
+            .packed = codes->dtype == DT_U8,
+            .y = (int8_t *)dt__data_mut(codes) + head * codes->strides[0] + at * time,
+            .gap = codes->strides[w->to->keys ? 1 : 2],
+        };
+        const float scale = scale_of(w->kernels, &l);
+        if (scale == 0) {
             dt__lower(w->bad, row);
             continue;
         }
-        float scale = most / MOST_CODE;
-        if (scale < LEAST_SCALE) scale = LEAST_SCALE;
         ((float *)dt__data_mut(scales))[head * scales->strides[0] + at] = scale;
-        encode_row(w->kernels, width, from, x->strides[3], scale,
-                   (int8_t *)dt__data_mut(codes) + head * codes->strides[0] + at * time, element);
+        encode_line(w->kernels, &l, scale);
     }
 }
 
-dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x, const dt__cache_codes *to)
+/* Contiguous rows. */
+typedef struct rotation {
+    const dt__kernels *kernels;
+    int64_t width;
+    float *x;
+} rotation;
+
+static void rotate_rows(const void *args, const dt__share *s)
 {
-    if (x->dtype != DT_F32) {
-        return dt_fail(ctx, DT_ERR_DTYPE, "module %s: keys and values are %s; int8 caches hold f32",
-                       m->path, dt_dtype_name(x->dtype));
+    const rotation *r = args;
+    for (int64_t row = s->first; row < s->past; row++) {
+        r->kernels->hadamard(r->width, r->x + row * r->width);
     }
+}
+
+static dt_status encode(dt_ctx *ctx, const dt_module *m, const dt_tensor *x,
+                        const dt__cache_codes *to)
+{
     const int64_t rows = x->dims[1] * x->dims[2];
     _Atomic int64_t bad = rows;
     const work w = { dt__kernels_of(ctx, DT_F32), x, to, &bad };
@@ -89,4 +135,22 @@ dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x, const 
     if (bad == rows) return DT_OK;
     return dt_fail(ctx, DT_ERR_NUMERIC, "module %s: a %s of token %lld is not finite", m->path,
                    to->keys ? "key" : "value", (long long)(to->first + bad % x->dims[1]));
+}
+
+dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x, const dt__cache_codes *to)
+{
+    dt_tensor *copy;
+    if (x->dtype != DT_F32) {
+        return dt_fail(ctx, DT_ERR_DTYPE,
+                       "module %s: keys and values are %s; caches of codes hold f32", m->path,
+                       dt_dtype_name(x->dtype));
+    }
+    if (to->codes->dtype != DT_U8) return encode(ctx, m, x, to);
+    DT__TRY(dt__tensor_create_raw(ctx, DT_F32, 4, x->dims, &copy));
+    dt__copy_tensor(x, copy);
+    const rotation r = { dt__kernels_of(ctx, DT_F32), x->dims[3], dt__data_mut(copy) };
+    dt__parallel(x->dims[1] * x->dims[2], 8 * r.width, rotate_rows, &r);
+    const dt_status s = encode(ctx, m, copy, to);
+    dt_tensor_free(copy);
+    return s;
 }

@@ -15,7 +15,7 @@
 #define PASS_TOKENS 512
 
 const char *const dt_cache_names[] = {
-    [DT_CACHE_F32] = "f32", [DT_CACHE_INT8] = "int8", [DT_CACHES] = NULL
+    [DT_CACHE_F32] = "f32", [DT_CACHE_INT8] = "int8", [DT_CACHE_INT4] = "int4", [DT_CACHES] = NULL
 };
 
 struct dt_decoder {
@@ -247,7 +247,7 @@ dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options, dt_
     const dt_language *language = m->type->language;
     *d = (dt_decoder){ .ctx = ctx, .m = m, .language = language };
     d->cache.capacity = o.capacity > 0 ? o.capacity : language->context(m);
-    d->cache.codes = o.cache == DT_CACHE_INT8;
+    d->cache.kind = o.cache;
     if (language->near_tokens != NULL && language->near_tokens(m) < d->cache.capacity) {
         d->near = language->near_tokens(m);
     }

@@ -28,13 +28,14 @@ const dt_key dt__attention_keys[] = {
     { 0 },
 };
 
-dt_status dt__attention_shape(dt_call *c)
+dt_status dt__attention_shape(dt_call *c, int rows)
 {
     const dt_attention_options *o = c->options;
     DT__TRY(dt__want_rank(c, Q, 4, 4));
     DT__TRY(dt__want_rank(c, K, 4, 4));
     const int64_t *q = c->in[Q]->dims, *k = c->in[K]->dims;
-    DT__TRY(dt__want_dims(c, K, 4, (const int64_t[]){ q[0], k[1], k[2], q[3] }));
+    const int64_t width = rows == DT__HALF_ROWS ? dt__half_row(q[3]) : q[3];
+    DT__TRY(dt__want_dims(c, K, 4, (const int64_t[]){ q[0], k[1], k[2], width }));
     DT__TRY(dt__want_dims(c, V, 4, k));
     if (k[2] < 1 || q[2] % k[2] != 0) {
         return dt_refuse(c, DT_ERR_SHAPE, "the %lld heads of k do not divide the %lld of q",
@@ -75,7 +76,7 @@ static dt_status check_masks(const dt_call *c, const int64_t *dims)
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 3, OPERANDS));
-    DT__TRY(dt__attention_shape(c));
+    DT__TRY(dt__attention_shape(c, DT__WHOLE_ROWS));
     for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
     return check_masks(c, c->in[K]->dims);
 }
@@ -183,7 +184,7 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     } else if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
         in[MASK] = operands->k_scale;
         in[DOCUMENT] = operands->v_scale;
-        dt_apply_n(t, &dt__op_attention_int8, in, OPERANDS, options, out, 2);
+        dt_apply_n(t, &dt__op_attention_codes, in, OPERANDS, options, out, 2);
     }
     if (lse != NULL) *lse = out[1];
     return out[0];

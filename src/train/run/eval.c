@@ -6,6 +6,7 @@
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "autograd/spread.h"
+#include "nn/cache/cache.h"
 #include "train/task/task.h"
 
 #include <detent/ops.h>
@@ -20,6 +21,7 @@ typedef struct evaluation {
     int rank, ranks;
     dt_loader *loader;
     dt_tape *t;
+    dt__cache cache;    /* of each text anew, where the options ask for codes */
     dt_tensor *outputs; /* NULL: not made yet */
     double seconds;     /* in the model */
     int64_t told;       /* examples that were told */
@@ -48,6 +50,18 @@ static dt_status keep(evaluation *e, const dt_tensor *y)
     return DT_OK;
 }
 
+/* Lets the next pass, over the text x, begin with an empty cache. */
+static void clear_cache(evaluation *e, const dt_tensor *x)
+{
+    if (e->t->cache == NULL) return;
+    const int64_t n = x->dims[1];
+    if (n > e->cache.capacity) dt__cache_free(e->ctx, &e->cache);
+    e->cache.kind = e->o->options->cache;
+    e->cache.capacity = dt__max_i64(e->cache.capacity, n);
+    e->cache.text = n;
+    e->cache.at = e->cache.length = 0;
+}
+
 /* Runs batch i. */
 static dt_status run_batch(evaluation *e, int64_t i, dt_tensor **of)
 {
@@ -58,9 +72,11 @@ static dt_status run_batch(evaluation *e, int64_t i, dt_tensor **of)
     memset(of, 0, DT__ANSWERS * sizeof(dt_tensor *));
     of[DT__ANSWER_TARGET] = p.target;
     const double before = dt__seconds();
+    clear_cache(e, p.x);
     DT__TRY(e->tally.task->run(&p, of));
     e->seconds += dt__seconds() - before;
     if (e->o->wanted == DT__WANTS_OUTPUTS && e->tally.task->outputs != NULL) {
+        clear_cache(e, p.x);
         of[DT__ANSWER_OUTPUT] = e->tally.task->outputs(&p);
     }
     for (int k = 0; k < DT__ANSWERS; k++) of[k] = dt_contiguous(e->t, of[k]);
@@ -192,6 +208,7 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
         dt__loader_apart(e->loader, e->ranks);
         e->batches = dt__ceil_div(e->examples, o->options->batch_size);
         dt_no_grad(e->t, true);
+        if (o->options->cache != DT_CACHE_F32) e->t->cache = &e->cache;
         dt_train(o->m, false);
         status = try_some(e);
     }
@@ -200,6 +217,7 @@ static dt_status evaluate(evaluation *e, dt_metrics *metrics)
     if (status == DT_OK) status = put_metrics(e, metrics);
     dt__tally_close(&e->tally);
     dt_tape_free(e->t);
+    dt__cache_free(e->ctx, &e->cache);
     dt_loader_free(e->loader);
     dt__release(e->ctx, e->all);
     return status;
@@ -218,11 +236,26 @@ dt_status dt__evaluate(const dt__evaluation *o, dt_metrics *metrics, dt_tensor *
     return status;
 }
 
+/* A cache holds one text. */
+static dt_status use_cache(dt_module *m, dt_evaluation *o)
+{
+    if (o->cache == DT_CACHE_F32) return DT_OK;
+    o->batch_size = 1;
+    if (m->type->language == NULL) {
+        return dt_fail(m->ctx, DT_ERR_ARG, "evaluate: a %s has no cache; language models have",
+                       m->type->name);
+    }
+    if (o->cache >= 0 && o->cache < DT_CACHES) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_ARG, "evaluate: cache is %d; it must be 0...%d", o->cache,
+                   DT_CACHES - 1);
+}
+
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
                       dt_metrics *metrics, dt_tensor **outputs)
 {
     DT__NEED3(dt_module_ctx(m), m, d, metrics);
-    const dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
+    dt_evaluation o = options == NULL ? dt_evaluation_defaults() : *options;
+    DT__TRY(use_cache(m, &o));
     const dt__evaluation e = { .m = m,
                                .d = d,
                                .options = &o,
