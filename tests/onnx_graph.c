@@ -47,11 +47,12 @@ static const struct {
     int type;
     size_t bits;
 } types[] = {
-    { "f32", 1, 32 }, { "u8", 2, 8 },    { "i8", 3, 8 },  { "i32", 6, 32 }, { "i64", 7, 64 },
-    { "bool", 9, 8 }, { "f64", 11, 64 }, { "u4", 21, 4 }, { "i4", 22, 4 },
+    { "f32", 1, 32 }, { "u8", 2, 8 },   { "i8", 3, 8 },    { "i32", 6, 32 },
+    { "i64", 7, 64 }, { "bool", 9, 8 }, { "f64", 11, 64 }, { "u4", 21, 4 },
+    { "i4", 22, 4 },  { "u2", 25, 2 },  { "i2", 26, 2 },
 };
 
-/* Number i as raw data of a type, two of 4 bits in a byte. */
+/* Number i as raw data of a type, those of fewer than 8 bits in a byte, the first lowest. */
 static void put(unsigned char *raw, size_t k, size_t i, const char *text, char **end)
 {
     const double real = strtod(text, end);
@@ -62,8 +63,10 @@ static void put(unsigned char *raw, size_t k, size_t i, const char *text, char *
     const size_t width = types[k].bits / 8;
     if (types[k].type == 1) dt__copy_little(raw + 4 * i, &narrow, 4);
     else if (types[k].type == 11) dt__copy_little(raw + 8 * i, &real, 8);
-    else if (types[k].bits == 4) raw[i / 2] |= (unsigned char)((whole & 15) << (i % 2 * 4));
-    else {
+    else if (types[k].bits < 8) {
+        const size_t each = 8 / types[k].bits, bit = i % each * types[k].bits;
+        raw[i / each] |= (unsigned char)((whole & ((1 << types[k].bits) - 1)) << bit);
+    } else {
         for (size_t b = 0; b < width; b++) raw[width * i + b] = (unsigned char)(whole >> (8 * b));
     }
 }

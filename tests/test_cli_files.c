@@ -198,6 +198,8 @@ START_TEST(options_of_exports_go_together)
         { "--format c --ops qdq", "--ops is an option of --format onnx, not of c" },
         { "--format onnx --text", "--text is an option of --format c, not of onnx" },
         { "--format onnx --ops int4", "--ops must be one of plain, nbits, qdq, not 'int4'" },
+        { "--format c --opset 25", "--opset is an option of --format onnx, not of c" },
+        { "--format onnx --opset 24", "--opset must be one of 21, 25, not '24'" },
         { "--format onnx --accuracy-level 4", "is an option of --ops nbits, not of plain" },
         { "--format onnx --ops nbits --accuracy-level 3", "must be one of 0, 4, not '3'" },
         { "--format c --context 0", "--context must be a number above 0, not '0'" },

@@ -239,17 +239,18 @@ static bool expressed(const dt_trace *t, const dt_export_options *o)
     return true;
 }
 
-/* The other forms of a file: with past keys and values, nbits, qdq. */
-static void check_forms(const random_net *d, const example *e, const char *folder)
+/* The other forms of a file: with past keys and values, nbits, qdq, opset 25. */
+static void check_forms(const random_net *d, const example *e, const char *folder, bool equal)
 {
-    static const char *const names[] = { "past", "nbits", "qdq" };
-    static const int ops[] = { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ };
-    for (int i = 0; i < 3; i++) {
+    static const char *const names[] = { "past", "nbits", "qdq", "int2" };
+    static const int ops[] = { DT_ONNX_PLAIN, DT_ONNX_NBITS, DT_ONNX_QDQ, DT_ONNX_PLAIN };
+    for (int i = 0; i < 4; i++) {
         char path[TEST_PATH], name[64];
         dt_export_options o = dt_export_defaults();
         dt_export_summary summary;
         o.onnx_ops = ops[i];
         o.past = i == 0;
+        o.onnx_opset = i == 3;
         if ((i == 0 && d->vocab == 0) || !expressed(e->trace, &o)) continue;
         snprintf(name, sizeof name, "%llu.%s.onnx", (unsigned long long)d->seed, names[i]);
         test_join(path, folder, name);
@@ -260,12 +261,14 @@ static void check_forms(const random_net *d, const example *e, const char *folde
             ck_assert_int_eq(summary.integer_products, 0); /* activations stay floats */
             ck_assert_int_gt(summary.float_products, 0);
         }
+        if (i == 3) check_outputs(d, e, path, equal);
         if (i == 1 && d->qat.preset == DT_INT4_WEIGHT) { /* nothing but weights is quantized */
             check_outputs(d, e, path, false);
         }
         dt__onnx_file f;
         TEST_OK(e->ctx, dt__onnx_open(e->ctx, path, &f));
         for (size_t k = 0; k < f.model->graph->n_node; k++) check_node(f.model->graph, k);
+        ck_assert_int_eq(f.opset, i == 3 ? 25 : 21);
         dt__onnx_close(&f);
     }
 }
@@ -281,7 +284,7 @@ static void check_network(const random_net *d, const char *folder, bool keep)
     ck_assert_msg(s == DT_OK, "network %llu: %s", (unsigned long long)d->seed, dt_error(e.ctx));
     check_file(e.ctx, path);
     check_outputs(d, &e, path, strstr(summary.promise, "the model's bits") != NULL);
-    check_forms(d, &e, folder);
+    check_forms(d, &e, folder, strstr(summary.promise, "the model's bits") != NULL);
     if (keep) {
         save(folder, d->seed, "in", e.x);
         save(folder, d->seed, "out", e.y);

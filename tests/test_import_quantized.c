@@ -98,6 +98,10 @@ static const struct weight {
       "f32 3: 0.013 0.021 0.034", "i8 3: 3 0 -5", "axis=0", false, true },
     { "int8 by column", "i8 4 3: 1 -128 3 4 127 6 -7 8 9 -10 11 -12", "f32 3: 0.013 0.021 0.034",
       "i8 3: 0 0 0", "axis=1", true, false },
+    { "int2 by channel", "i2 3 4: 1 -2 0 -1 1 0 -1 0 -2 -2 1 0", "f32 3: 0.13 0.21 0.34",
+      "i2 3: 0 0 0", "axis=0", false, false },
+    { "uint2 with a zero point", "u2 3 4: 1 3 0 2 1 0 3 0 2 2 1 0", "f32: 0.13", "u2: 1", NULL,
+      false, true },
 };
 
 /* h -> codes -> y = codes W^T -> codes */

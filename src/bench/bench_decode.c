@@ -1,8 +1,8 @@
 /* Inference of a converted language model: 512 tokens at once (prefill), and tokens one by one,
  * each after 512 (decode), after none (decode-first; decode-first-f16 with the weights' scales in
- * f16), or after 512 with a cache of codes (decode-int8, decode-int4). A llama of random weights with 12 layers,
- * width 768 and 91 M parameters, by the default preset (int8 activations, int4 weights in groups of
- * 32).
+ * f16), or after 512 with a cache of codes (decode-int8, decode-int4). A llama of random weights
+ * with 12 layers, width 768 and 91 M parameters, by the default preset (int8 activations, int4
+ * weights in groups of 32).
  *
  * Prefill is bounded by integer multiply-adds: one per weight and token; for the head one token
  * only. Decode is bounded by reading: every packed weight, and the keys and values of the cache.

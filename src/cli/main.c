@@ -121,6 +121,8 @@ static const cli_command commands[] = {
                    { "--ops", "plain|nbits|qdq",
                      "onnx: standard operators with detent's bits (the default), MatMulNBits, or "
                      "pairs of QuantizeLinear and DequantizeLinear" },
+                   { "--opset", "21|25",
+                     "onnx: 25 holds codes of 2 bits in INT2, for runtimes of 2026; default 21" },
                    { "--past", NULL,
                      "onnx: keys and values of earlier tokens are inputs and outputs" },
                    { "--accuracy-level", "0|4", "onnx, nbits: 4 quantizes activations in blocks" },

@@ -15,6 +15,7 @@ static const dt_exporter *const exporters[] = {
 };
 #undef DT__EXPORTER
 
+const char *const dt_onnx_opsets[] = { "21", "25", NULL };
 const char *const dt_onnx_ops[] = { "plain", "nbits", "qdq", NULL };
 const char *const dt_gguf_types[] = { "trained", "f32",   "f16",  "q4_0", "q8_0",
                                       "tq1_0",   "tq2_0", "q2_0", "q1_0", NULL };
@@ -236,6 +237,10 @@ static dt_status check_options(dt_ctx *ctx, const dt_export_options *o)
     if (o->gguf_type < DT_GGUF_TRAINED || o->gguf_type > DT_GGUF_Q1_0) {
         return dt_fail(ctx, DT_ERR_ARG, "export: gguf_type is %d, outside of %d ... %d",
                        o->gguf_type, DT_GGUF_TRAINED, DT_GGUF_Q1_0);
+    }
+    if (o->onnx_opset < 0 || o->onnx_opset > 1) {
+        return dt_fail(ctx, DT_ERR_ARG, "export: onnx_opset is %d, outside of 0 ... 1",
+                       o->onnx_opset);
     }
     if (o->accuracy != 0 && o->accuracy != 4) {
         return dt_fail(ctx, DT_ERR_ARG, "export: accuracy must be 0 or 4, not %lld",

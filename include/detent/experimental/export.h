@@ -178,8 +178,9 @@ DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, si
 
 /* ---- exporters ------------------------------------------------------------------------------- */
 
-extern DT_API const char *const dt_onnx_ops[];   /* "plain", "nbits", "qdq", ended by NULL */
-extern DT_API const char *const dt_gguf_types[]; /* "trained", "f32", ..., ended by NULL */
+extern DT_API const char *const dt_onnx_opsets[]; /* "21", "25", NULL */
+extern DT_API const char *const dt_onnx_ops[];    /* "plain", "nbits", "qdq", ended by NULL */
+extern DT_API const char *const dt_gguf_types[];  /* "trained", "f32", ..., ended by NULL */
 
 /* What an exporter is given. */
 typedef struct dt_export_call {

@@ -628,11 +628,11 @@ DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
 /* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
  * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
  * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
- * do any number of threads, and a converted model in place of the prepared one. With a cache of codes
- * the same holds, but for a pass without a decoder, whose keys and values are floats. The feed
- * by which a text of a model with longrope becomes longer than the original context runs all its
- * tokens again; so does the first one after a rewind back across it. On an error
- * nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
+ * do any number of threads, and a converted model in place of the prepared one. With a cache of
+ * codes the same holds, but for a pass without a decoder, whose keys and values are floats. The
+ * feed by which a text of a model with longrope becomes longer than the original context runs all
+ * its tokens again; so does the first one after a rewind back across it. On an error nothing is
+ * appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
  * the capacity, a model in training mode); NUMERIC (keys or values for codes that are not
  * finite); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);

@@ -22,6 +22,7 @@ enum { /* options, as in main.c */
        CONTEXT,
        TEXT,
        OPS,
+       OPSET,
        PAST,
        ACCURACY,
        DTYPE,
@@ -34,11 +35,17 @@ static const struct {
     int option;
     const char *name, *format;
 } belongs[] = {
-    { NAME, "--name", "c" },        { CONTEXT, "--context", "c" },
-    { TEXT, "--text", "c" },        { OPS, "--ops", "onnx" },
-    { PAST, "--past", "onnx" },     { ACCURACY, "--accuracy-level", "onnx" },
-    { DTYPE, "--dtype", "hf" },     { DEQUANTIZE, "--dequantize", "hf" },
-    { VERIFY, "--verify", "onnx" }, { VERIFY, "--verify", "tflite" },
+    { NAME, "--name", "c" },
+    { CONTEXT, "--context", "c" },
+    { TEXT, "--text", "c" },
+    { OPS, "--ops", "onnx" },
+    { OPSET, "--opset", "onnx" },
+    { PAST, "--past", "onnx" },
+    { ACCURACY, "--accuracy-level", "onnx" },
+    { DTYPE, "--dtype", "hf" },
+    { DEQUANTIZE, "--dequantize", "hf" },
+    { VERIFY, "--verify", "onnx" },
+    { VERIFY, "--verify", "tflite" },
     { TYPE, "--type", "gguf" },
 };
 
@@ -136,6 +143,9 @@ static int read_options(const cli_args *args, const dt_exporter *e, dt_export_op
     if (status == CLI_DONE)
         status = read_choice(args, TYPE, "--type", dt_gguf_types, &o->gguf_type);
     if (status == CLI_DONE) status = read_choice(args, OPS, "--ops", dt_onnx_ops, &o->onnx_ops);
+    if (status == CLI_DONE) {
+        status = read_choice(args, OPSET, "--opset", dt_onnx_opsets, &o->onnx_opset);
+    }
     if (status == CLI_DONE) {
         status = read_choice(args, ACCURACY, "--accuracy-level", levels, &level);
     }

@@ -38,6 +38,7 @@ typedef struct dt__c_weight {
     bool integer;      /* codes that are multiplied as integers */
     bool blocks;       /* by codes in blocks */
     int bits;          /* as kept: 2, 4 or 8 */
+    bool odd;          /* of 2 bits: codes are odd, -3 ... 3, else -2 ... 1 */
     int64_t rows, columns, group, groups;
 } dt__c_weight;
 

@@ -1,7 +1,8 @@
 /* Format c: weights of products as tables, and the statements of a row's product.
  *
  * Codes are kept in 2, 4 or 8 bits, in the weight's order of columns; those of 2 and 4 bits plus 2
- * and 8, so that the inner loop needs no sign. The sums scale * (sum of codes) of numerics.md
+ * and 8, so that the inner loop needs no sign. Odd codes -3 ... 3 (scheme half_levels) are kept in
+ * 2 bits as (code + 3) / 2. The sums scale * (sum of codes) of numerics.md
  * section 2 are constants, too. */
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
@@ -132,6 +133,16 @@ static void make_sums(const dt__c_weight *w, const rows *r)
     }
 }
 
+/* Whether all codes are odd and within -3 ... 3. */
+static bool are_odd(const dt__codes *codes, const int8_t *code)
+{
+    const int64_t n = codes->rows * codes->columns;
+    for (int64_t i = 0; i < n; i++) {
+        if ((code[i] & 1) == 0 || code[i] < -3 || code[i] > 3) return false;
+    }
+    return codes->bits == 3 && n > 0;
+}
+
 /* Codes of `bits` bits, the first of a byte lowest, each row from a byte on. */
 static int64_t pack(const dt__codes *codes, const int8_t *from, int bits, uint8_t *to)
 {
@@ -184,14 +195,18 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
         return;
     }
     char comment[2 * DT__C_COMMENT];
+    if (w->integer && !w->blocks) make_sums(w, r);
+    for (int64_t i = 0; i < codes->rows * codes->columns && w->odd; i++) {
+        r->codes[i] = (int8_t)((r->codes[i] - 1) / 2); /* -2 ... 1, exact */
+    }
     const int64_t bytes = pack(codes, r->codes, w->bits, packed);
     snprintf(comment, sizeof comment, "%s: [%lld, %lld], %d bits, groups of %lld", what,
-             (long long)w->rows, (long long)w->columns, codes->bits, (long long)w->group);
+             (long long)w->rows, (long long)w->columns, w->odd ? 2 : codes->bits,
+             (long long)w->group);
     dt__c_bytes(p, named(base, "_codes").text, comment, packed, bytes);
     dt__release(p->ctx, packed);
     dt__c_floats(p, named(base, "_scales").text, "", r->scale, w->rows * w->groups);
     if (w->integer && !w->blocks) {
-        make_sums(w, r);
         dt__c_floats(p, named(base, "_sums").text, "", r->sum, codes->rows);
     }
     if (r->zero != NULL) {
@@ -222,8 +237,9 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, int64_t group_o
     w->group = dt__min_i64(codes->group, DT__PIECE);
     w->groups = w->group < codes->group ? dt__ceil_div(codes->columns, w->group) : codes->groups;
     w->integer = w->integer && codes->integer && (!w->blocks || has_groups(codes, group_of_x));
-    w->bits = codes->bits > 4 ? 8 : codes->bits > 2 ? 4 : 2;
     dt_status s = make_rows(p->ctx, codes, &r);
+    w->odd = s == DT_OK && are_odd(codes, r.codes);
+    w->bits = codes->bits > 4 ? 8 : codes->bits > 2 && !w->odd ? 4 : 2;
     if (s == DT_OK) s = cut_groups(p->ctx, codes, w, &r);
     if (s == DT_OK) put_codes(p, codes, &r, dt__c_comment(v->name, what), w);
     else dt__c_fail(p, s);
@@ -232,9 +248,10 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, int64_t group_o
     const bool sums = w->integer && !w->blocks;
     dt__c_constant(p,
                    "static const weight_matrix %s = { %s_codes, %s_scales, %s%s, %s, %lld, %lld, "
-                   "%lld };\n",
+                   "%lld, %d, %d };\n",
                    base, base, base, sums ? base : "0", sums ? "_sums" : "", w->bias.text,
-                   (long long)w->rows, (long long)w->columns, (long long)w->group);
+                   (long long)w->rows, (long long)w->columns, (long long)w->group, w->odd ? 2 : 1,
+                   w->odd ? -3 : -2);
 }
 
 /* Floats as rows of outputs. */

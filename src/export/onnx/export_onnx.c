@@ -1,4 +1,4 @@
-/* Exporter onnx: a trace as a graph of standard operators, opset 21.
+/* Exporter onnx: a trace as a graph of standard operators, opset 21, or 25 with codes of 2 bits.
  *
  * The graph reads what the model reads; mean and deviation of the training data and the names of
  * classes are in metadata_props, under detent.data. */
@@ -22,7 +22,7 @@
  *     LeakyRelu                            f; alpha
  *     PRelu                                f
  *     Cast                                 to: f, d, uint8, int8, int32, float16, bfloat16; from
- *                                          these, int4 and int64
+ *                                          these, int2, int4 and int64
  *     MatMul, Gemm(transB)                 f; Gemm with --ops qdq alone
  *     MatMulInteger                        uint8 by int8, or by uint8 with zero point 128; of
  *                                          activations in blocks both have zero point 128
@@ -306,6 +306,7 @@ static dt_status write(const dt_export_call *call)
     dt_ctx *ctx = call->ctx;
     dt__put_model m = { .call = call, .trace = call->trace };
     dt__put_begin(ctx, &m.p);
+    if (call->options->onnx_opset > 0) m.p.opset = DT__PUT_INT2_OPSET;
     m.value = dt__alloc_zero(ctx, (size_t)dt_trace_values(call->trace) * sizeof *m.value);
     dt_status s = m.value == NULL ? DT_ERR_NOMEM : write_graph(&m);
     dt__release(ctx, m.value);
@@ -322,7 +323,7 @@ static const char *becomes(const char *op)
 
 const dt_exporter dt__exporter_onnx = {
     .name = "onnx",
-    .text = "a file of ONNX, opset 21, for onnxruntime and what else reads it",
+    .text = "a file of ONNX, opset 21 or 25, for onnxruntime and what else reads it",
     .traced = true,
     .expresses = expresses,
     .becomes = becomes,

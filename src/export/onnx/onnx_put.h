@@ -11,8 +11,7 @@
 
 #include "io/onnx.pb-c.h"
 
-#define DT__PUT_OPSET 21 /* the first with INT4 */
-#define DT__PUT_IR 10
+#define DT__PUT_INT2_OPSET 25 /* the first with INT2 */
 
 /* TensorProto.DataType */
 enum {
@@ -25,7 +24,8 @@ enum {
     DT__PUT_FLOAT16 = 10,
     DT__PUT_DOUBLE = 11,
     DT__PUT_BFLOAT16 = 16,
-    DT__PUT_INT4 = 22
+    DT__PUT_INT4 = 22,
+    DT__PUT_INT2 = 26
 };
 
 /* protobuf-c's texts are not const, though packing only reads them. */
@@ -47,6 +47,7 @@ typedef struct dt__put {
     int64_t names;    /* values so far */
     bool failed;
     bool microsoft; /* an operator of com.microsoft is used */
+    int opset;      /* dt_onnx_opsets */
     void *blocks;   /* memory of all messages */
     DtOnnx__Node **node;
     DtOnnx__Tensor **tensor;
@@ -147,7 +148,8 @@ dt__value dt__put_i64s(dt__put *p, int64_t n, const int64_t *value);
     dt__put_i64s(p, (int64_t)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),         \
                  (const int64_t[]){ __VA_ARGS__ })
 
-/* Codes of `bits` bits, as INT4 (low nibble first) or INT8. */
+/* Codes of `bits` bits, as INT4 or INT2 (low bits first) or INT8. Odd codes of 3 bits, which scheme
+ * half_levels has, are INT2 times 2 plus 1. */
 typedef struct dt__put_codes {
     const char *name;
     int bits, rank;
@@ -155,7 +157,8 @@ typedef struct dt__put_codes {
     const int8_t *codes;
 } dt__put_codes;
 
-/* The codes as a value of another type; readers fold the Cast when they load the file. */
+/* The codes as a value of another type; readers fold what is computed of them when they load the
+ * file. */
 dt__value dt__put_codes_as(dt__put *p, const dt__put_codes *c, int type);
 /* The codes plus 128, as UINT8. */
 dt__value dt__put_codes_u8(dt__put *p, const dt__put_codes *c);

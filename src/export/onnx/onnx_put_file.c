@@ -53,7 +53,7 @@ static void assemble(dt__put *p, whole *w)
         dt_onnx__operator_set__init(&w->set[i]);
         w->sets[i] = &w->set[i];
     }
-    w->set[0].version = DT__PUT_OPSET;
+    w->set[0].version = p->opset;
     w->set[1].version = 1;
     w->set[1].domain = dt__put_text_of("com.microsoft");
     w->graph.name = name;
@@ -65,7 +65,7 @@ static void assemble(dt__put *p, whole *w)
     w->graph.n_input = (size_t)p->inputs;
     w->graph.output = p->output;
     w->graph.n_output = (size_t)p->outputs;
-    w->model.ir_version = DT__PUT_IR;
+    w->model.ir_version = p->opset < DT__PUT_INT2_OPSET ? 10 : 13; /* what brought the opset */
     w->model.producer_name = name;
     w->model.producer_version = dt__put_text_of(DETENT_VERSION);
     w->model.graph = &w->graph;

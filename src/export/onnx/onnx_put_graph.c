@@ -11,7 +11,7 @@ enum { AS_FLOAT = 1, AS_INT = 2, AS_STRING = 3, AS_GRAPH = 5, AS_INTS = 7 };
 
 #define HINT 200 /* bytes of a name, at most, before its number */
 
-void dt__put_begin(dt_ctx *ctx, dt__put *p) { *p = (dt__put){ .ctx = ctx }; }
+void dt__put_begin(dt_ctx *ctx, dt__put *p) { *p = (dt__put){ .ctx = ctx, .opset = 21 }; }
 
 void dt__put_free(dt__put *p)
 {

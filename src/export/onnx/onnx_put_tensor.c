@@ -135,32 +135,54 @@ static int64_t count_of(const dt__put_codes *c)
     return n;
 }
 
-static dt__value put_codes(dt__put *p, const dt__put_codes *c)
+/* The type that holds the codes, or of odd ones (code - 1) / 2. */
+static int type_of(const dt__put *p, const dt__put_codes *c, bool *odd)
 {
     const int64_t n = count_of(c);
+    *odd = c->bits == 3 && n > 0;
+    for (int64_t i = 0; i < n && *odd; i++) *odd = (c->codes[i] & 1) != 0;
+    *odd = *odd && p->opset >= DT__PUT_INT2_OPSET;
+    if (p->opset >= DT__PUT_INT2_OPSET && (c->bits <= 2 || *odd)) return DT__PUT_INT2;
+    return c->bits <= 4 ? DT__PUT_INT4 : DT__PUT_INT8;
+}
+
+static dt__value put_codes(dt__put *p, const dt__put_codes *c, int type, bool odd)
+{
+    const int64_t n = count_of(c);
+    const int bits = type == DT__PUT_INT2 ? 2 : 4, each = 8 / bits;
     dt__put_array a = { .name = c->name,
                         .type = DT__PUT_INT8,
                         .rank = c->rank,
                         .dims = c->dims,
                         .data = c->codes,
                         .bytes = (size_t)n };
-    if (c->bits > 4) return dt__put_tensor(p, &a);
-    uint8_t *packed = dt__put_memory(p, n / 2 + 1, 1);
+    if (type == DT__PUT_INT8) return dt__put_tensor(p, &a);
+    uint8_t *packed = dt__put_memory(p, n / each + 1, 1);
     if (packed == NULL) return NULL;
     for (int64_t i = 0; i < n; i++) {
-        packed[i / 2] = (uint8_t)(packed[i / 2] | (c->codes[i] & 15) << i % 2 * 4);
+        const int code = odd ? (c->codes[i] - 1) / 2 : c->codes[i];
+        packed[i / each] =
+            (uint8_t)(packed[i / each] | (code & ((1 << bits) - 1)) << i % each * bits);
     }
-    a.type = DT__PUT_INT4;
+    a.type = type;
     a.data = packed;
-    a.bytes = (size_t)((n + 1) / 2);
+    a.bytes = (size_t)dt__ceil_div(n, each);
     a.lent = true;
     return dt__put_tensor(p, &a);
 }
 
 dt__value dt__put_codes_as(dt__put *p, const dt__put_codes *c, int type)
 {
-    dt__value codes = put_codes(p, c);
-    return c->bits > 4 && type == DT__PUT_INT8 ? codes : dt__put_cast(p, codes, type);
+    bool odd;
+    const int held = type_of(p, c, &odd);
+    dt__value codes = put_codes(p, c, held, odd);
+    if (odd) {
+        codes = dt__put_cast(p, codes, DT__PUT_FLOAT);
+        codes = DT__PUT(p, "Mul", codes, dt__put_f32(p, 2));
+        codes = DT__PUT(p, "Add", codes, dt__put_f32(p, 1));
+        if (type == DT__PUT_FLOAT) return codes;
+    }
+    return held == type ? codes : dt__put_cast(p, codes, type);
 }
 
 dt__value dt__put_codes_u8(dt__put *p, const dt__put_codes *c)

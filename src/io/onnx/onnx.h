@@ -110,7 +110,9 @@ enum {
     DT__ONNX_U64,
     DT__ONNX_BF16 = 16,
     DT__ONNX_U4 = 21,
-    DT__ONNX_I4
+    DT__ONNX_I4,
+    DT__ONNX_U2 = 25,
+    DT__ONNX_I2
 };
 
 /* Whether elements of a type are real numbers. */

@@ -30,6 +30,7 @@ static double of_bits(int type, uint64_t bits)
     case DT__ONNX_I32: return (int32_t)low;
     case DT__ONNX_I64: return (double)(int64_t)bits;
     case DT__ONNX_I4: return (double)((int)(bits ^ 8) - 8);
+    case DT__ONNX_I2: return (double)((int)(bits ^ 2) - 2);
     default: return (double)bits;
     }
 }
@@ -51,6 +52,8 @@ static const limits integers[] = {
     [DT__ONNX_U64] = { 0, 0x1p53 - 1 },
     [DT__ONNX_U4] = { 0, 15 },
     [DT__ONNX_I4] = { -8, 7 },
+    [DT__ONNX_U2] = { 0, 3 },
+    [DT__ONNX_I2] = { -2, 1 },
 };
 
 bool dt__onnx_round(int type, double *value)

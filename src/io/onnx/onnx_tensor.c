@@ -3,24 +3,26 @@
 
 #include <string.h>
 
-/* Bits of an element in raw_data; 0: not read. Two of 4 bits share a byte, the first its low
- * ones. */
+/* Bits of an element in raw_data; 0: not read. Those of fewer than 8 bits share a byte, the first
+ * its low ones. */
 static const size_t bits[] = {
     [DT__ONNX_FLOAT] = 32, [DT__ONNX_U8] = 8,   [DT__ONNX_I8] = 8,      [DT__ONNX_U16] = 16,
     [DT__ONNX_I16] = 16,   [DT__ONNX_I32] = 32, [DT__ONNX_I64] = 64,    [DT__ONNX_BOOL] = 8,
     [DT__ONNX_F16] = 16,   [DT__ONNX_U32] = 32, [DT__ONNX_DOUBLE] = 64, [DT__ONNX_U64] = 64,
-    [DT__ONNX_BF16] = 16,  [DT__ONNX_U4] = 4,   [DT__ONNX_I4] = 4,
+    [DT__ONNX_BF16] = 16,  [DT__ONNX_U4] = 4,   [DT__ONNX_I4] = 4,      [DT__ONNX_U2] = 2,
+    [DT__ONNX_I2] = 2,
 };
 
 bool dt__onnx_is_known(int type) { return type > 0 && type < DT__COUNT_OF(bits) && bits[type] > 0; }
 
-static bool is_nibble(int type) { return bits[type] == 4; }
+/* Elements that share a byte; 1 if none do. */
+static int64_t shared(int type) { return bits[type] < 8 ? 8 / (int64_t)bits[type] : 1; }
 
-/* Bytes, of two elements if they are of 4 bits; and how many of those there are. */
-static size_t unit_of(int type) { return is_nibble(type) ? 1 : bits[type] / 8; }
+/* Bytes, of all elements that share one; and how many of those there are. */
+static size_t unit_of(int type) { return shared(type) > 1 ? 1 : bits[type] / 8; }
 static uint64_t units_of(int type, int64_t count)
 {
-    return (uint64_t)(is_nibble(type) ? dt__ceil_div(count, 2) : count);
+    return (uint64_t)dt__ceil_div(count, shared(type));
 }
 
 size_t dt__onnx_tensor_bytes(const dt__onnx_tensor *t, int64_t count)
@@ -65,10 +67,11 @@ static uint64_t typed_bits(const dt__onnx_tensor *t, int64_t i)
 
 uint64_t dt__onnx_tensor_bits(const dt__onnx_tensor *t, int64_t i)
 {
-    const bool nibble = is_nibble(t->data_type), raw = t->raw_data.len > 0;
-    const int64_t at = nibble ? i / 2 : i;
+    const bool raw = t->raw_data.len > 0;
+    const int64_t each = shared(t->data_type), at = i / each;
     const size_t size = unit_of(t->data_type);
     uint64_t x = raw ? 0 : typed_bits(t, at);
     for (size_t k = raw ? size : 0; k-- > 0;) x = x << 8 | t->raw_data.data[(size_t)at * size + k];
-    return nibble ? x >> (i % 2 * 4) & 15 : x;
+    if (each == 1) return x;
+    return x >> i % each * 8 / each & ((1U << 8 / each) - 1);
 }

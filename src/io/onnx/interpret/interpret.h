@@ -28,6 +28,8 @@ typedef enum dt__verify_type {
     DT__VERIFY_BF16 = 16,
     DT__VERIFY_U4 = 21,
     DT__VERIFY_I4 = 22,
+    DT__VERIFY_U2 = 25,
+    DT__VERIFY_I2 = 26,
     DT__VERIFY_TYPES
 } dt__verify_type;
 
@@ -40,8 +42,10 @@ typedef enum dt__verify_type {
 #define DT__VERIFY_NUMBERS (DT__VERIFY_SIGNED | DT__VERIFY_BIT(U8))
 #define DT__VERIFY_PLAIN (DT__VERIFY_NUMBERS | DT__VERIFY_BIT(BOOL))
 #define DT__VERIFY_NIBBLES (DT__VERIFY_BIT(U4) | DT__VERIFY_BIT(I4))
+#define DT__VERIFY_CRUMBS (DT__VERIFY_BIT(U2) | DT__VERIFY_BIT(I2))
 #define DT__VERIFY_HALVES (DT__VERIFY_BIT(F16) | DT__VERIFY_BIT(BF16))
-#define DT__VERIFY_ANY (DT__VERIFY_PLAIN | DT__VERIFY_NIBBLES | DT__VERIFY_HALVES)
+#define DT__VERIFY_ANY                                                                             \
+    (DT__VERIFY_PLAIN | DT__VERIFY_NIBBLES | DT__VERIFY_CRUMBS | DT__VERIFY_HALVES)
 
 typedef struct dt__verify_value {
     dt__verify_type type;

@@ -15,6 +15,8 @@ static const struct {
     [DT__VERIFY_I64] = { -0x1p63, 0x1p63 - 1024 },
     [DT__VERIFY_U4] = { 0, 15 },
     [DT__VERIFY_I4] = { -8, 7 },
+    [DT__VERIFY_U2] = { 0, 3 },
+    [DT__VERIFY_I2] = { -2, 1 },
 };
 
 /* v with `bits` bits from its first one on, none below 2^least, half to even. */

@@ -7,13 +7,14 @@
 #include <math.h>
 #include <string.h>
 
-#define CODES (DT__VERIFY_BYTES | DT__VERIFY_NIBBLES)
+#define CODES (DT__VERIFY_BYTES | DT__VERIFY_NIBBLES | DT__VERIFY_CRUMBS)
 
 /* Least and largest code of a type. */
 static void code_range(dt__verify_type type, double *least, double *largest)
 {
-    const bool is_signed = type == DT__VERIFY_I8 || type == DT__VERIFY_I4;
-    const int bits = DT__VERIFY_NIBBLES >> type & 1 ? 4 : 8;
+    const unsigned all = DT__VERIFY_BIT(I8) | DT__VERIFY_BIT(I4) | DT__VERIFY_BIT(I2);
+    const bool is_signed = (all >> type & 1) != 0;
+    const int bits = DT__VERIFY_CRUMBS >> type & 1 ? 2 : DT__VERIFY_NIBBLES >> type & 1 ? 4 : 8;
     *least = is_signed ? -(double)(1 << (bits - 1)) : 0;
     *largest = *least + (double)((1 << bits) - 1);
 }

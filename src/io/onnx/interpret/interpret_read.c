@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define OPSET 21
+#define INT2_OPSET 25
 #define DEFAULT_BYTES DT__AT_MOST(UINT64_C(8) << 30)
 #define DEFAULT_WORK 1e13
 
@@ -219,15 +220,16 @@ static dt_status check_opset(dt_ctx *ctx, const dt__onnx_file *file)
         const bool plain = *domain == 0 || strcmp(domain, "ai.onnx") == 0;
         const long long version = (long long)m->opset_import[i]->version;
         char shown[DT__SHOWN];
-        if (plain ? version == OPSET : strcmp(domain, "com.microsoft") == 0 && version == 1) {
+        if (plain ? version == OPSET || version == INT2_OPSET
+                  : strcmp(domain, "com.microsoft") == 0 && version == 1) {
             continue;
         }
         return dt_fail(
             ctx, DT_ERR_UNSUPPORTED,
             "%s: has version %lld of the operators of %s (opset_import), and files as detent "
-            "exports them are run, with version %d of ai.onnx and 1 of com.microsoft; "
+            "exports them are run, with version %d or %d of ai.onnx and 1 of com.microsoft; "
             "detent import makes a model of others",
-            file->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET);
+            file->path, version, plain ? "ai.onnx" : dt__shown(domain, shown), OPSET, INT2_OPSET);
     }
     return DT_OK;
 }

@@ -15,7 +15,8 @@ static const struct {
     [DT__VERIFY_I64] = { "int64", 8 },     [DT__VERIFY_BOOL] = { "bool", 1 },
     [DT__VERIFY_F64] = { "double", 8 },    [DT__VERIFY_U4] = { "uint4", 1 },
     [DT__VERIFY_I4] = { "int4", 1 },       [DT__VERIFY_F16] = { "float16", 4 },
-    [DT__VERIFY_BF16] = { "bfloat16", 4 },
+    [DT__VERIFY_BF16] = { "bfloat16", 4 }, [DT__VERIFY_U2] = { "uint2", 1 },
+    [DT__VERIFY_I2] = { "int2", 1 },
 };
 
 size_t dt__verify_size(dt__verify_type type)
@@ -41,7 +42,8 @@ void dt__verify_load_real(const dt__verify_value *x, int64_t from, int64_t step,
     case DT__VERIFY_F32: LOAD(float, double);
     case DT__VERIFY_F64: LOAD(double, double);
     case DT__VERIFY_I8:
-    case DT__VERIFY_I4: LOAD(int8_t, double);
+    case DT__VERIFY_I4:
+    case DT__VERIFY_I2: LOAD(int8_t, double);
     case DT__VERIFY_I32: LOAD(int32_t, double);
     case DT__VERIFY_I64: LOAD(int64_t, double);
     default: LOAD(uint8_t, double);
@@ -53,7 +55,8 @@ void dt__verify_load_whole(const dt__verify_value *x, int64_t from, int64_t step
 {
     switch (x->type) {
     case DT__VERIFY_I8:
-    case DT__VERIFY_I4: LOAD(int8_t, int64_t);
+    case DT__VERIFY_I4:
+    case DT__VERIFY_I2: LOAD(int8_t, int64_t);
     case DT__VERIFY_I32: LOAD(int32_t, int64_t);
     case DT__VERIFY_I64: LOAD(int64_t, int64_t);
     default: LOAD(uint8_t, int64_t);
@@ -72,15 +75,16 @@ void dt__verify_store_real(dt__verify_value *y, int64_t to, int64_t n, const dou
     case DT__VERIFY_F32: STORE(float, from[i]);
     case DT__VERIFY_F64: STORE(double, from[i]);
     case DT__VERIFY_I8:
-    case DT__VERIFY_I4: STORE(int8_t, from[i]);
+    case DT__VERIFY_I4:
+    case DT__VERIFY_I2: STORE(int8_t, from[i]);
     case DT__VERIFY_I32: STORE(int32_t, from[i]);
     case DT__VERIFY_I64: STORE(int64_t, from[i]);
     default: STORE(uint8_t, from[i]);
     }
 }
 
-/* The low 4 bits as a signed number. */
-static int64_t nibble(int64_t x) { return ((x & 15) ^ 8) - 8; }
+/* The low bits as a signed number: those below `sign`, and it. */
+static int64_t low_of(int64_t x, int64_t sign) { return ((x & (2 * sign - 1)) ^ sign) - sign; }
 
 void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const int64_t *from)
 {
@@ -92,7 +96,9 @@ void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const in
     case DT__VERIFY_I32: STORE(int32_t, (uint32_t)from[i]);
     case DT__VERIFY_I64: STORE(int64_t, from[i]);
     case DT__VERIFY_U4: STORE(uint8_t, from[i] & 15);
-    case DT__VERIFY_I4: STORE(int8_t, nibble(from[i]));
+    case DT__VERIFY_I4: STORE(int8_t, low_of(from[i], 8));
+    case DT__VERIFY_U2: STORE(uint8_t, from[i] & 3);
+    case DT__VERIFY_I2: STORE(int8_t, low_of(from[i], 2));
     default: STORE(uint8_t, from[i] != 0);
     }
 }

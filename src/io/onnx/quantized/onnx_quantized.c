@@ -16,10 +16,14 @@ static int bits_of(int type)
 {
     if (type == DT__ONNX_U8 || type == DT__ONNX_I8) return 8;
     if (type == DT__ONNX_U4 || type == DT__ONNX_I4) return 4;
+    if (type == DT__ONNX_U2 || type == DT__ONNX_I2) return 2;
     return type == DT__ONNX_I32 ? 32 : 0;
 }
 
-static bool is_unsigned(int type) { return type == DT__ONNX_U8 || type == DT__ONNX_U4; }
+static bool is_unsigned(int type)
+{
+    return type == DT__ONNX_U8 || type == DT__ONNX_U4 || type == DT__ONNX_U2;
+}
 
 /* What is taken from a code of the file to have its signed form. */
 static int offset_of(int type) { return is_unsigned(type) ? 1 << (bits_of(type) - 1) : 0; }
@@ -81,7 +85,9 @@ static dt_status read_codes(dt__onnx *g, const dt__onnx_value *x, int type, dt__
     q->bits = bits_of(type);
     if (q->bits == 0) {
         return dt__onnx_refuse(
-            g, "its data type is %d; expected int8, uint8, int4, uint4, or int32 of constants",
+            g,
+            "its data type is %d; expected int8, uint8, int4, uint4, int2, uint2, or int32 of "
+            "constants",
             type);
     }
     DT__TRY(dt__onnx_floats_of(g, scale, "the scale", &q->scale));
@@ -124,7 +130,7 @@ dt_status dt__onnx_fold_quantize(dt__onnx *g)
     dt__onnx_number *to;
     DT__TRY(read_codes(g, &x, type, &q));
     if (q->bits == 32)
-        return dt__onnx_refuse(g, "it rounds to int32; expected int8, uint8, int4 or uint4");
+        return dt__onnx_refuse(g, "it rounds to int32; expected codes of 8, 4 or 2 bits");
     DT__TRY(dt__onnx_floats_of(g, &x, "a weight", &from));
     DT__TRY(dt__onnx_constant(g, dt__onnx_out(g, 0), x.rank, x.dims, NULL, &to));
     dt__onnx_out(g, 0)->type = type;
@@ -167,7 +173,7 @@ dt_status dt__onnx_quantize(dt__onnx *g)
     dt__onnx_codes *q;
     DT__TRY(read_codes(g, &x, type_of(g), &q));
     if (q->bits == 32)
-        return dt__onnx_refuse(g, "it rounds to int32; expected int8, uint8, int4 or uint4");
+        return dt__onnx_refuse(g, "it rounds to int32; expected codes of 8, 4 or 2 bits");
     dt__onnx_same(g, 0, &x);
     out->codes = q;
     out->type = type_of(g);

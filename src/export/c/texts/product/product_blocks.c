@@ -15,7 +15,7 @@ static void product_blocks(const weight_matrix *w, int32_t bits, const int8_t *x
         for (g = 0; g < groups; g++) {
             const int32_t k = g * w->group;
             const int32_t length = w->columns - k > w->group ? w->group : w->columns - k;
-            const int32_t sum = dot_block(x + k, q + k / each, bits, length);
+            const int32_t sum = dot_block(w, x + k, q + k / each, bits, length);
             acc = fma32((float)sum, rounded(scale[g] * scales[g]), acc);
         }
         *y = w->bias ? acc + w->bias[r] : acc;

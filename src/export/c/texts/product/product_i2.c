@@ -1,4 +1,4 @@
-/* As product_i4 of a weight of 2 bits: codes are kept plus 2, four in a byte. */
+/* As product_i4 of a weight of 2 bits, four in a byte. */
 static void product_i2(const weight_matrix *w, const uint8_t *u, const int32_t *u_sums,
                        const code_grid *g, int32_t first, int32_t n, float *y, int32_t step)
 {
@@ -11,7 +11,7 @@ static void product_i2(const weight_matrix *w, const uint8_t *u, const int32_t *
         int32_t k = 0, at;
         for (at = 0; at < groups; at++) {
             const int32_t end = w->columns - k > w->group ? k + w->group : w->columns;
-            int32_t sum = -2 * u_sums[at];
+            int32_t sum = 0;
             for (; k + 3 < end; k += 4, q++) {
                 const int32_t four = *q;
                 sum += u[k] * (four & 3) + u[k + 1] * (four >> 2 & 3);
@@ -21,6 +21,7 @@ static void product_i2(const weight_matrix *w, const uint8_t *u, const int32_t *
                 int32_t rest = *q++;
                 for (; k < end; k++, rest >>= 2) sum += u[k] * (rest & 3);
             }
+            sum = sum * w->step + w->least * u_sums[at];
             acc = fma32((float)sum, scale[at], acc);
         }
         acc = rounded(g->scale * acc);
