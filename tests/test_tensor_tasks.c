@@ -2,6 +2,9 @@
 #include "array_files.h"
 #include "sample.h"
 
+#include <detent/nn.h>
+#include <detent/train.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -238,6 +241,87 @@ START_TEST(anomalies_of_recordings)
 }
 END_TEST
 
+/* The share of pairs of an anomalous and a normal recording that the means of errors tell apart. */
+static double area_of(const double *mean, const bool *anomalous, int n)
+{
+    double above = 0, pairs = 0;
+    for (int i = 0; i < n * n; i++) {
+        const int a = i / n, b = i % n;
+        if (!anomalous[a] || anomalous[b]) continue;
+        pairs++;
+        above += mean[a] > mean[b] ? 1 : mean[a] == mean[b] ? 0.5 : 0;
+    }
+    return above / pairs;
+}
+
+/* Recordings of one to five windows are scored by the mean error of theirs; _i == 1: features. */
+START_TEST(recordings_are_told_apart)
+{
+    enum { N = 14, STEP = 25, WINDOW = 50 };
+    dt_ctx *ctx = sample_context(2);
+    dt_data_options o = tensors();
+    dt__stream s = dt__stream_of(4, DT__FOR_USER);
+    int windows[N];
+    bool anomalous[N];
+    uint8_t labels[N];
+    for (int i = 0; i < N; i++) {
+        int16_t samples[WINDOW + 4 * STEP];
+        char name[40];
+        windows[i] = 1 + (int)dt__random_below(&s, 5);
+        anomalous[i] = i % 3 == 0;
+        labels[i] = anomalous[i];
+        const int n = WINDOW + (windows[i] - 1) * STEP;
+        for (int t = 0; t < n; t++) samples[t] = (int16_t)dt__random_below(&s, 9000);
+        snprintf(name, sizeof name, "%02d.wav", i);
+        write_file(name, wav_file(1, RATE, samples, n));
+    }
+    write_file("y.npy", npy_file(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (14,), }",
+                                 labels, N));
+    o.train_tensors = o.test_tensors = (dt_tensor_files){ true, { 1, { "*.wav" } }, "y.npy" };
+    o.task = DT_DATA_ANOMALY;
+    o.window = (dt_window){ true, WINDOW, STEP, 0 };
+    if (_i == 1) o.features.kind = DT_FEATURES_LOG_MEL;
+    o.features.frame_ms = 5;
+    o.features.step_ms = 5;
+    o.features.bins = 3;
+    o.standardize = true;
+    dt_dataset *train, *validation, *test;
+    dt_module *m;
+    dt_metrics metrics;
+    dt_loader *l;
+    dt_tensor *y, *x, *target;
+    TEST_OK(ctx, dt_data_open(ctx, &o, &train, &validation, &test));
+    TEST_OK(ctx, dt_dropout_create(ctx, 0.5, &m)); /* in evaluation y = x */
+    const dt_evaluation how = { .batch_size = 4 };
+    TEST_OK(ctx, dt_evaluate(m, test, &how, &metrics, NULL));
+    ck_assert_double_eq(metrics.loss, 0);
+    ck_assert_double_eq(dt_metric_value(&metrics, "recording_auc"), 0.5);
+    dt_module_free(m);
+    TEST_OK(ctx, dt_activation_create(ctx, "relu", &m)); /* errors are what is below the mean */
+    TEST_OK(ctx, dt_evaluate(m, test, &how, &metrics, &y));
+    const dt_loader_options all = { .batch_size = dt_dataset_count(test) };
+    TEST_OK(ctx, dt_loader_create(test, &all, &l));
+    TEST_OK(ctx, dt_loader_next(l, &x, &target));
+    const int64_t each = dt_count(x) / dt_dataset_count(test);
+    const float *of_y = dt_data(y), *of_x = dt_data(x);
+    double mean[N] = { 0 };
+    for (int i = 0; i < N; i++) {
+        for (int64_t k = 0; k < windows[i] * each; k++, of_x++, of_y++) {
+            const double e = (double)*of_y - (double)*of_x;
+            mean[i] += e * e / (double)(windows[i] * each);
+        }
+    }
+    TEST_NEAR(dt_metric_value(&metrics, "recording_auc"), area_of(mean, anomalous, N), 0, 1e-12);
+    ck_assert(!isnan(dt_metric_value(&metrics, "auc")));
+    dt_loader_free(l);
+    dt_tensor_free(y);
+    dt_module_free(m);
+    dt_dataset_free(train);
+    dt_dataset_free(test);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_tensor_tasks_suite(void)
 {
     Suite *s = suite_create("tensor_tasks");
@@ -247,6 +331,7 @@ Suite *test_tensor_tasks_suite(void)
     tcase_add_test(c, anomalies_in_columns);
     tcase_add_loop_test(c, missing_labels_are_refused, 0, 4);
     tcase_add_loop_test(c, anomalies_of_recordings, 0, 2);
+    tcase_add_loop_test(c, recordings_are_told_apart, 0, 2);
     suite_add_tcase(s, c);
     return s;
 }

@@ -87,7 +87,7 @@ typedef struct dt_metric {
  *     classes  accuracy, top5 (with more than 5 classes), macro_f1, loss: cross entropy
  *     values   r2, mae, rmse, mse: the loss
  *     bits     macro_f1, average_precision, loss: binary cross entropy
- *     anomaly  auc, mse of the normal examples: the loss
+ *     anomaly  recording_auc (of windows of recordings), auc, mse of the normal examples: the loss
  *     images   psnr_mean_of_images, psnr_of_mean_error, mse: the loss
  *     masks    dice, pixel_accuracy, loss: cross entropy of the pixels
  *     tokens   exact_match (of prompts with completions), accuracy, perplexity, loss: cross entropy

@@ -56,6 +56,7 @@ void dt__array_store_release(dt__array_store *s)
     dt__block_list_free(s->ctx, &s->texts);
     DT__RELEASE(s->ctx, s->source, s->recording);
     dt__storage_release(s->targets);
+    dt__storage_release(s->cut_from);
     dt__release(s->ctx, s);
 }
 
@@ -332,6 +333,20 @@ const void *dt__array_target(const dt_dataset *d, int64_t example)
     const dt__array_store *s = d->arrays;
     const int64_t i = d->first + example, at = s->target_each_recording ? index_of(s, i) : i;
     return (const uint8_t *)s->targets->data + at * dt__array_cells(d) * (int64_t)sizeof(float);
+}
+
+int64_t dt__dataset_recording(const dt_dataset *d, int64_t example)
+{
+    const dt__array_store *s = d->arrays;
+    if (s == NULL) return -1;
+    if (s->cut_from != NULL) return ((const int64_t *)s->cut_from->data)[d->first + example];
+    return s->target_each_recording ? index_of(s, d->first + example) : -1;
+}
+
+bool dt__dataset_has_windows(const dt_dataset *d)
+{
+    if (d->count == 0 || dt__dataset_recording(d, 0) < 0) return false;
+    return dt__dataset_recording(d, d->count - 1) - dt__dataset_recording(d, 0) < d->count - 1;
 }
 
 dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_dataset **out)

@@ -56,6 +56,7 @@ typedef struct dt__array_store {
     int64_t outputs;            /* classes, or numbers of a target */
     dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
     bool target_each_recording; /* n counts recordings, not examples */
+    dt__storage *cut_from; /* i64 [n]: the recordings whose windows became features; NULL: none */
     char **class_name;          /* [outputs]; NULL: none */
     char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;

@@ -31,6 +31,16 @@ static dt_status convert(const conversion *c, int64_t first, int64_t n, float *o
     return dt_features_run(c->features, c->split, n * c->channels, c->samples, out);
 }
 
+static dt_status copy_recordings(const dt_dataset *d, dt__array_store *s)
+{
+    if (!dt__dataset_has_windows(d)) return DT_OK;
+    s->cut_from = dt__storage_create(s->ctx, (uint64_t)d->count * sizeof(int64_t));
+    if (s->cut_from == NULL) return DT_ERR_NOMEM;
+    int64_t *to = s->cut_from->data;
+    for (int64_t i = 0; i < d->count; i++) to[i] = dt__dataset_recording(d, i);
+    return DT_OK;
+}
+
 static dt_status copy_targets(const dt_dataset *d, dt__array_store *s)
 {
     const size_t each =
@@ -41,6 +51,7 @@ static dt_status copy_targets(const dt_dataset *d, dt__array_store *s)
         memcpy((char *)s->targets->data + (size_t)i * each, dt__array_target(d, i), each);
     }
     s->outputs = d->arrays->outputs;
+    DT__TRY(copy_recordings(d, s));
     return dt__array_store_names(s, (const char *const *)d->arrays->class_name);
 }
 

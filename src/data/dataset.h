@@ -106,6 +106,11 @@ void dt__loader_apart(dt_loader *l, int64_t batches);
 
 /* What its examples are, in the plural, for messages: "images", "rows". */
 const char *dt__dataset_examples(const dt_dataset *d);
+/* The number of the recording that an example is a window of, ascending. -1: examples are not
+ * windows of recordings that have a target each. */
+int64_t dt__dataset_recording(const dt_dataset *d, int64_t example);
+/* Whether a recording has several examples. */
+bool dt__dataset_has_windows(const dt_dataset *d);
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
 

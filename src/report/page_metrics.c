@@ -14,6 +14,7 @@ static const dt__page_metric metrics[] = {
     { "exact_match", "exact match", "%", 100, 2, true },
     { "average_precision", "average precision", "%", 100, 2, true },
     { "auc", "AUC", "%", 100, 2, true },
+    { "recording_auc", "AUC of recordings", "%", 100, 2, true },
     { "psnr_mean_of_images", "PSNR", "dB", 1, 2, true },
     { "psnr_of_mean_error", "PSNR of mse", "dB", 1, 2, true },
     { "r2", "R²", "", 1, 4, true },

@@ -63,10 +63,17 @@ static void put_loss(const curves *c)
 /* Every validation_... but the loss of a single run, which is with the loss of training. */
 static void put_validation(const curves *c)
 {
-    static const char *const names[] = {
-        "accuracy", "exact_match",       "macro_f1",   "r2",  "dice", "psnr_mean_of_images",
-        "auc",      "average_precision", "perplexity", "loss"
-    };
+    static const char *const names[] = { "accuracy",
+                                         "exact_match",
+                                         "macro_f1",
+                                         "r2",
+                                         "dice",
+                                         "psnr_mean_of_images",
+                                         "recording_auc",
+                                         "auc",
+                                         "average_precision",
+                                         "perplexity",
+                                         "loss" };
     char name[64], title[64];
     int shown = 0;
     for (int i = 0; i < DT__COUNT_OF(names) && shown < c->n && shown < 2; i++) {

@@ -67,7 +67,8 @@ static const dt__measure *next_measure(const dt__tally *s, int *i)
 {
     while (*i < DT__MEASURES && s->task->measure[*i].value != NULL) {
         const dt__measure *measure = &s->task->measure[(*i)++];
-        if (measure->classes <= s->least_classes && measure->prompted <= s->prompted) {
+        if (measure->classes <= s->least_classes && measure->prompted <= s->prompted &&
+            measure->windows <= s->windows) {
             return measure;
         }
     }
@@ -161,6 +162,7 @@ dt_status dt__tally_open(dt_ctx *ctx, const dt_dataset *d, dt__tally *s)
 {
     *s = tally_of(ctx, d);
     s->d = d;
+    s->windows = dt__dataset_has_windows(d);
     s->levels = &d->quantiles;
     s->thresholds = &d->thresholds;
     if (dt_dataset_target(d) != DT_TARGET_SEVERAL) return DT_OK;
@@ -178,7 +180,7 @@ void dt__tally_close(dt__tally *s)
 {
     for (int i = 0; i < s->n_parts; i++) dt__tally_close(&s->part[i]);
     for (int i = 0; i < s->n_own; i++) dt__release(s->ctx, s->state[i]);
-    DT__RELEASE(s->ctx, s->part, s->region[0], s->total[0], s->scored);
+    DT__RELEASE(s->ctx, s->part, s->region[0], s->total[0], s->scored, s->recording);
     *s = (dt__tally){ .ctx = s->ctx };
 }
 

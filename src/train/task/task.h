@@ -32,6 +32,12 @@ typedef struct dt__tally {
     double *total[4]; /* likewise: sums for each place */
     dt__scored *scored;
     int64_t n_scored, room;
+    /* Of windows of recordings: the mean score of each recording, and of the last one its number,
+     * windows and their sum. */
+    bool windows;
+    dt__scored *recording;
+    int64_t n_recordings, recordings_room, last, last_windows;
+    double last_sum;
     /* With several outputs: the sums of each, [n_parts]; made with the first batch. */
     struct dt__tally *part;
     int n_parts;
@@ -50,6 +56,7 @@ typedef struct dt__measure {
     double (*value)(const dt__tally *s);
     int64_t classes; /* needs at least so many classes */
     bool prompted;   /* needs prompts with completions */
+    bool windows;    /* needs windows of recordings */
 } dt__measure;
 
 /* The parts of a loss: by the targets, by the other targets of mixed examples, by the teacher's

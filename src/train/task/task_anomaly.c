@@ -3,8 +3,10 @@
  *     error of an example = mean over its values of (y - x)^2
  *     mse = mean error of the normal examples, the loss: anomalous ones have no part in training
  *     auc = share of pairs of an anomalous and a normal example in which the anomalous one has the
- *           larger error (train/task/ranking.h); not a number without both */
+ *           larger error (train/task/ranking.h); not a number without both
+ *     recording_auc = the same of recordings that were cut into windows, by the mean of their errors */
 #include "core/tensor.h"
+#include "data/dataset.h"
 #include "train/task/task.h"
 
 #include <detent/ops.h>
@@ -67,6 +69,22 @@ static dt_status run(const dt__pass *p, dt_tensor **of)
     return dt_tape_status(p->t);
 }
 
+/* Adds a window's error to its recording, which begins where the number of it changes. */
+static dt_status add_window(dt__tally *s, int64_t example, double error, bool anomalous)
+{
+    const int64_t r = dt__dataset_recording(s->d, example);
+    if (s->n_recordings == 0 || r != s->last) {
+        DT__TRY(DT__RESERVE(s->ctx, s->recording, s->n_recordings, s->recordings_room));
+        s->recording[s->n_recordings++] = (dt__scored){ 0, 0, anomalous };
+        s->last = r;
+        s->last_windows = 0;
+        s->last_sum = 0;
+    }
+    s->last_sum += error;
+    s->recording[s->n_recordings - 1].score = s->last_sum / (double)++s->last_windows;
+    return DT_OK;
+}
+
 static dt_status add(dt__tally *s, dt_tensor *const *of)
 {
     const dt_tensor *answer = of[DT__ANSWER], *input = of[DT__ANSWER_INPUT];
@@ -81,6 +99,7 @@ static dt_status add(dt__tally *s, dt_tensor *const *of)
         if (label[i] == 0) s->sum[ERROR] += error;
         s->labels += label[i] == 0;
         s->scored[s->n_scored++] = (dt__scored){ error, 0, label[i] != 0 };
+        if (s->windows) DT__TRY(add_window(s, s->examples + i, error, label[i] != 0));
     }
     s->examples += n;
     return DT_OK;
@@ -94,8 +113,18 @@ static double auc(const dt__tally *s)
     return dt__area_under_roc(s->scored, s->n_scored);
 }
 
+static double recording_auc(const dt__tally *s)
+{
+    dt__rank(s->recording, s->n_recordings);
+    return dt__area_under_roc(s->recording, s->n_recordings);
+}
+
 const dt__task dt__task_anomaly = {
-    .measure = { { { "auc", "auc", .scale = 1, .decimals = 4, .larger_is_better = true }, auc, 0 },
+    .measure = { { { "recording_auc", "auc (rec.)", .scale = 1, .decimals = 4,
+                     .larger_is_better = true },
+                   recording_auc,
+                   .windows = true },
+                 { { "auc", "auc", .scale = 1, .decimals = 4, .larger_is_better = true }, auc, 0 },
                  { { "mse", "mse", .scale = 1, .decimals = 6 }, mse, 0 } },
     .loss = loss,
     .run = run,
