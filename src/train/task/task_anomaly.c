@@ -4,7 +4,8 @@
  *     mse = mean error of the normal examples, the loss: anomalous ones have no part in training
  *     auc = share of pairs of an anomalous and a normal example in which the anomalous one has the
  *           larger error (train/task/ranking.h); not a number without both
- *     recording_auc = the same of recordings that were cut into windows, by the mean of their errors */
+ *     recording_auc = the same of recordings that were cut into windows, by the mean of their
+ *           errors */
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/task/task.h"
