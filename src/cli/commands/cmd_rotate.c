@@ -4,7 +4,6 @@
 
 #include <detent/experimental/train.h>
 
-#include <string.h>
 
 enum { OUTPUT, LEARN, HADAMARD, QUIET }; /* options, as in main.c */
 
