@@ -205,7 +205,7 @@ typedef struct dt__onnx {
     const dt_onnx_options *options;
     const DtOnnx__Graph *graph;
     void *blocks;  /* memory of values and layers */
-    void **kept;   /* memory of options and their texts */
+    void **arena;  /* memory of options and their texts */
     dt_tape *tape; /* for shapes */
     dt__onnx_value *value;
     int64_t n_values; /* sorted by name */
@@ -522,14 +522,14 @@ dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);
 dt_status dt__onnx_walk(dt__onnx *g);
 /* Walks, finds the layers of the graph's outputs, and names all that they need. */
 dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT]);
-/* Calls `work` for the graph of a file; what outlives the call is in *kept. Weights of modules are
+/* Calls `work` for the graph of a file; what outlives the call is in *arena. Weights of modules are
  * not drawn, and random streams stay as they are. FORMAT: it takes far more memory than the
  * file. */
 typedef dt_status dt__onnx_work(void *user, dt__onnx *g);
-dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **arena,
                         dt__onnx_work *work, void *user);
 /* The same for the graph of g as it is now, beside its own reading. */
-dt_status dt__onnx_try(const dt__onnx *g, void **kept, dt__onnx_work *work, void *user);
+dt_status dt__onnx_try(const dt__onnx *g, void **arena, dt__onnx_work *work, void *user);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
 /* The layer of an output, and those that it needs, are live. */
@@ -580,7 +580,7 @@ typedef struct dt__onnx_probes {
     bool no_batch;      /* `expected` has one example, without a batch */
     dt__onnx_probe *at; /* in the order of nodes */
     int64_t n, room;
-    void *kept;
+    void *arena;
     dt_status status; /* of the comparisons */
 } dt__onnx_probes;
 

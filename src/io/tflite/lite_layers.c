@@ -207,7 +207,7 @@ dt_status dt__lite_read_ops(dt__lite_import *m)
         const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
         const char *name = kind != NULL ? kind->name : "operator";
         dt_onnx__node__init(&node[i]);
-        node[i].op_type = (char *)(uintptr_t)dt__block_list_text(g->ctx, g->kept, "%s", name);
+        node[i].op_type = (char *)(uintptr_t)dt__block_list_text(g->ctx, g->arena, "%s", name);
         if (node[i].op_type == NULL) return DT_ERR_NOMEM;
         g->node = &node[i];
         const dt_status s = read_op(m, o);
