@@ -262,6 +262,8 @@ static const char *const nets[][2] = {
       "  - {reshape: lines, shape: [4, 28]}\n  - {permute: turn, dims: [0, 2, 1]}\n"
       "  - flatten\n  - {linear: c, out: 12}\n  - {reshape: image, shape: [3, 2, 2]}\n"
       "  - {conv2d: d, out: 2, kernel: 1}\n" },
+    { "net-flat-end", "  input: [2, 9, 8]\n  layers:\n  - {conv2d: stem, out: 6, kernel: 1}\n"
+                      "  - {avg_pool2d: pool, kernel: [3, 2], stride: [3, 2]}\n  - flatten\n" },
     { "net-signals",
       "  input: [3, 16]\n  layers:\n  - {conv1d: a, out: 6, padding: 1, activation: relu}\n"
       "  - {max_pool1d: p, kernel: 2}\n  - {conv1d: b, out: 4, kernel: 3, stride: 2}\n"
