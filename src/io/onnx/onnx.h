@@ -432,8 +432,6 @@ dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_val
 dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
 /* Whether a constant is minus infinity. */
 bool dt__onnx_hides(const dt__onnx_value *c);
-/* The sizes of the parts of Split (onnx_cut.c). */
-dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
 /* Where of a constant condition, that hides elements of a computed value: a mask is added to it. */
 dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
