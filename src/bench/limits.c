@@ -5,7 +5,6 @@
 
 #include "core/core.h"
 
-
 #define LANES 32
 #define DEPTH 64
 

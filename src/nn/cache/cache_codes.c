@@ -6,7 +6,6 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
-
 #define MOST_CODE 127
 #define LEAST_SCALE 0x1p-23f
 #define PIECE 256 /* elements that are encoded at a time */
