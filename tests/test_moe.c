@@ -1,5 +1,6 @@
 /* Mixtures of experts: the layer against reference values, and llamas made of it: the routers'
  * auxiliary loss, activation checkpointing, decoding, counting, errors. */
+#include "module_to.h"
 #include "testing.h"
 
 #include "nn/module.h"
@@ -90,7 +91,7 @@ static dt_module *layer_of(const golden *g)
     dt_named from[4];
     char path[4][24];
     TEST_OK(ctx, dt_moe_create(ctx, &layer, &m));
-    TEST_OK(ctx, dt__module_to(m, g->dtype));
+    TEST_OK(ctx, module_to(m, g->dtype));
     for (int i = 0; i < 4; i++) {
         char name[32];
         snprintf(name, sizeof name, "in.%s", parts[i]);

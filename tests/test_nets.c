@@ -1,6 +1,7 @@
 /* Whole networks against reference values: outputs, loss, every gradient, running statistics, and
  * the weights after some steps of each optimizer, in f64 and f32 (golden/nets says how they were
  * made). Networks, optimizers, settings and steps are those that are there. */
+#include "module_to.h"
 #include "testing.h"
 
 #include "nn/module.h"
@@ -434,7 +435,7 @@ static bool open_net(net *n, const char *file, dt_dtype dtype)
     }
     TEST_OK(n->ctx, dt_tape_create(n->ctx, &n->t));
     TEST_OK(n->ctx, n->kind->create(n, &n->m));
-    TEST_OK(n->ctx, dt__module_to(n->m, dtype));
+    TEST_OK(n->ctx, module_to(n->m, dtype));
     n->x = has_ids(n) ? load(n, "batch.ids", DT_I32) : load(n, "batch.x", dtype);
     const bool to_itself = dt_file_find(n->file, "batch.target") == NULL;
     n->target = has_labels(n) ? load(n, "batch.labels", DT_I32)

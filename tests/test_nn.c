@@ -984,7 +984,6 @@ static dt_status build_tree(dt_ctx *c, void *user)
         m = NULL; /* freed by now where it failed */
     }
     if (s == DT_OK) s = dt_module_copy_state(other, other);
-    if (s == DT_OK) s = dt__module_to(other, DT_F64);
     dt_module_free(m);
     dt_module_free(other);
     return s;
@@ -1074,23 +1073,6 @@ START_TEST(a_tied_weight_gets_one_gradient)
 }
 END_TEST
 
-START_TEST(a_converted_dtype_keeps_values_and_ties)
-{
-    dt_module *m = small_net();
-    TEST_OK(ctx, dt_module_tie(m, "2.weight", "0.weight"));
-    dt_tensor *w = dt_param(m, "0.weight");
-    const double v = (double)*(const float *)dt_data(w);
-    TEST_OK(ctx, dt__module_to(m, DT_F64));
-    ck_assert_ptr_eq(dt_param(m, "2.weight"), w);
-    ck_assert_int_eq(dt_dtype_of(w), DT_F64);
-    ck_assert_double_eq(*(const double *)dt_data(w), v);
-    TEST_OK(ctx, dt__module_to(m, DT_F32));
-    ck_assert_double_eq((double)*(const float *)dt_data(w), v);
-    TEST_FAILS(ctx, DT_ERR_DTYPE, "i32", dt__module_to(m, DT_I32));
-    dt_module_free(m);
-}
-END_TEST
-
 /* ---- suite ----------------------------------------------------------------------------------- */
 
 static void add_case(Suite *s, const char *name, const TTest *const *tests, int n)
@@ -1121,7 +1103,7 @@ Suite *test_nn_suite(void)
         hooks_neither_recurse_nor_free, a_tensor_is_added_once,
         tensors_of_other_contexts_are_refused, modules_that_read_one_activation_see_one_handle);
     ADD("state", state_is_copied_whole_or_not_at_all, loading_checks_first,
-        a_tied_parameter_loads_under_its_first_path, a_converted_dtype_keeps_values_and_ties);
+        a_tied_parameter_loads_under_its_first_path);
     ADD("layers", a_seed_decides_the_weights, convolutions_refuse_bad_options);
     ADD("families", an_mlp_has_the_names_it_promises, an_mlp_checks_its_options);
     ADD("steps", a_step_allocates_nothing, threads_change_no_bit, micro_batches_add_up,

@@ -1,5 +1,6 @@
 /* Recurrent networks: values and gradients against PyTorch's (golden/nets), sequences in parts, the
  * last step, what quantization sees of h. Layers' cases are in nn_gru.c and nn_lstm.c. */
+#include "module_to.h"
 #include "ops_run.h"
 #include "testing.h"
 
@@ -150,7 +151,7 @@ static void open_golden(golden *g)
                                        .relu = g->kind == &kinds[2] && is_set(g, "relu"),
                                        .reset_before = reset_before };
     TEST_OK(ctx, g->kind->create(ctx, &g->options, &g->m));
-    TEST_OK(ctx, dt__module_to(g->m, g->dtype));
+    TEST_OK(ctx, module_to(g->m, g->dtype));
     TEST_OK(ctx, dt_module_visit(g->m, take_weight, g));
 }
 

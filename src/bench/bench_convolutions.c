@@ -8,8 +8,6 @@
 #include "kernels/convolution/qconv.h"
 #include "qat/quantized.h"
 
-#include <string.h>
-
 static const dt_bench_conv layers[] = {
     { 128, 1, 16, 28, 1, 1 },  { 128, 16, 32, 28, 2, 1 },    { 128, 32, 32, 14, 1, 1 },
     { 128, 32, 48, 14, 2, 1 }, { 128, 16, 16, 32, 1, 1 },    { 128, 32, 32, 16, 1, 1 },

@@ -14,7 +14,6 @@
 #include <detent/qat.h>
 
 #include <math.h>
-#include <string.h>
 
 #define MOST_STEPS 4096
 

@@ -6,7 +6,6 @@
 #include "core/threads.h"
 #include "kernels/sets.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define LEAST_BYTES ((size_t)512)

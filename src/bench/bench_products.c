@@ -8,7 +8,6 @@
 #include "kernels/products/blas_library.h"
 #include "kernels/kernels.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- weights and their products ------------------------------------------------------------- */

@@ -16,8 +16,6 @@
 #include <detent/experimental/ptq.h>
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 typedef struct layer {
     const char *name;

@@ -5,8 +5,6 @@
 
 #include "core/core.h"
 
-#include <string.h>
-
 #define LANES 32
 #define DEPTH 64
 

@@ -8,7 +8,6 @@
 #include "core/threads.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define FEWEST_TURNS 5

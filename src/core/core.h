@@ -68,7 +68,7 @@ typedef struct dt__pool {
     dt_memory count;
     size_t limit;    /* new blocks that would raise count.used above it fail; 0: no limit */
     bool limited;    /* a block failed for that reason */
-    size_t promised; /* bytes of dt__storage_promise since the limit was set */
+    size_t promised; /* bytes of promised storages since the limit was set */
 } dt__pool;
 
 /* A block of at least `bytes` bytes, aligned to 64, uninitialized; NULL sets NOMEM. Zero bytes give

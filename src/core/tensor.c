@@ -22,7 +22,8 @@ static bool known(dt_dtype d) { return (int)d >= 0 && (int)d < DT__COUNT_OF(dtyp
 const char *dt_dtype_name(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].name : "?"; }
 size_t dt_dtype_size(dt_dtype dtype) { return known(dtype) ? dtypes[dtype].size : 0; }
 
-bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
+/* Bytes of `count` elements; DT_I4 has two per byte. False on overflow. */
+static bool dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 {
     if (count < 0) return false;
     if (dtype == DT_I4) return dt__mul_size((uint64_t)(count / 2 + count % 2), 1, bytes);
@@ -85,7 +86,9 @@ dt__storage *dt__storage_of_map(dt_ctx *ctx, void *map, size_t bytes)
     return s;
 }
 
-dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes)
+/* A storage whose bytes dt__storage_fill allocates, uninitialized. Promised bytes count towards the
+ * pool's limit. NULL: NOMEM. */
+static dt__storage *promise(dt_ctx *ctx, size_t bytes)
 {
     dt__pool *pool = &ctx->pool;
     const size_t used = pool->count.used + pool->promised;
@@ -131,7 +134,7 @@ static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *c
     size_t bytes;
     for (int i = 0; i < rank; i++) filled[i] = dims[i] == 0 ? 1 : dims[i];
     return dt__product(rank, dims, count) && dt__product(rank, filled, &most) &&
-           dt__dtype_bytes(dtype, most, &bytes) && bytes <= SIZE_MAX / 4;
+           dtype_bytes(dtype, most, &bytes) && bytes <= SIZE_MAX / 4;
 }
 
 bool dt__same_dims(const dt_tensor *a, const dt_tensor *b)
@@ -208,7 +211,7 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
 {
     size_t bytes = 0;
     DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
-    dt__dtype_bytes(dtype, (*out)->count, &bytes);
+    dtype_bytes(dtype, (*out)->count, &bytes);
     return put_storage(out, dt__storage_create(ctx, bytes));
 }
 
@@ -217,8 +220,8 @@ dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const 
 {
     size_t bytes = 0;
     DT__TRY(dt__handle_create(ctx, dtype, rank, dims, out));
-    dt__dtype_bytes(dtype, (*out)->count, &bytes);
-    return put_storage(out, dt__storage_promise(ctx, bytes));
+    dtype_bytes(dtype, (*out)->count, &bytes);
+    return put_storage(out, promise(ctx, bytes));
 }
 
 dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,

@@ -54,9 +54,6 @@ struct dt_tensor {
 };
 
 dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; NULL: NOMEM */
-/* A storage whose bytes dt__storage_fill allocates, uninitialized. Promised bytes count towards the
- * pool's limit. NULL: NOMEM. */
-dt__storage *dt__storage_promise(dt_ctx *ctx, size_t bytes);
 /* Does nothing where there are bytes. Errors: NOMEM. */
 dt_status dt__storage_fill(dt__storage *s);
 /* A storage of `bytes` of a file that is mapped, which is unmapped with it, also after an error.
@@ -116,8 +113,6 @@ char *dt__shape_text(const dt_tensor *x, bool dtype, char *text, size_t size);
 dt_status dt__draw_uniform(dt_tensor *x, dt__purpose purpose, double low, double high);
 dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double deviation);
 
-/* Bytes of `count` elements; DT_I4 has two per byte. False on overflow. */
-bool dt__dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes);
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
 /* Whether `who` may use the elements of x; else STATE. */

@@ -72,7 +72,7 @@ void dt__signal_wake(dt__signal *s)
 
 #endif
 
-int64_t dt__now(void)
+static int64_t now_in_ns(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -175,7 +175,7 @@ static void adapt(dt__observer *o, bool answered)
 
 bool dt__spin(const dt__wait *w, unsigned value)
 {
-    const int64_t start = dt__now();
+    const int64_t start = now_in_ns();
     int64_t before = start;
     look_for_preemption(w->evidence, w->observer, start);
     for (;;) {
@@ -186,7 +186,7 @@ bool dt__spin(const dt__wait *w, unsigned value)
             }
             pause_briefly();
         }
-        const int64_t now = dt__now();
+        const int64_t now = now_in_ns();
         if (now - before > JUMP) note_jump(w->evidence, w->observer, now);
         before = now;
         if (now - start < limit(w, now)) continue;

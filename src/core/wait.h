@@ -47,7 +47,6 @@ typedef struct dt__observer {
 
 dt__observer dt__observer_new(void);
 void dt__evidence_init(dt__evidence *e, dt__waiting waiting);
-int64_t dt__now(void);
 /* How many processors this process may use, at least 1. */
 int dt__processors(void);
 

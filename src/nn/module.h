@@ -141,10 +141,6 @@ void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n);
 /* The number of multiply-adds of m (linear, convolution; else 0) for an input x. */
 int64_t dt__module_products(const dt_module *m, const dt_tensor *x);
 
-/* Gives every parameter and buffer another dtype (f32 or f64), on the same handles: for checking
- * gradients. All or nothing. STATE where a tensor is a wrapper or needed by a tape. */
-dt_status dt__module_to(dt_module *m, dt_dtype dtype);
-
 /* A function that runs in place of a module type's forward. */
 typedef struct dt__body {
     void (*run)(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,

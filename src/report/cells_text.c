@@ -3,7 +3,6 @@
 #include "report/run_cells.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define GAP 2

@@ -3,7 +3,6 @@
 #include "report/parts.h"
 
 #include <math.h>
-#include <string.h>
 
 double dt__page_row_result(const dt__page_run *r, const char *row, const char *name)
 {

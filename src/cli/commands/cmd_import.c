@@ -9,7 +9,6 @@
 #include <detent/experimental/text.h>
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

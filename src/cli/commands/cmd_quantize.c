@@ -3,7 +3,6 @@
 #include "cli/print/meter.h"
 #include "cli/round_model.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum { OUTPUT, CALIBRATION, CODES, JSON, QUIET }; /* options, as in main.c */

@@ -4,8 +4,6 @@
 
 #include <detent/experimental/train.h>
 
-#include <string.h>
-
 enum { OUTPUT, LEARN, HADAMARD, QUIET }; /* options, as in main.c */
 
 /* The recipe whose data the matrices are learned from; *out NULL: they are not. */

@@ -4,7 +4,6 @@
 #include "export/trace/trace.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static void emit_gelu(dt__c_program *p, const dt_trace_call *c)
 {

@@ -5,7 +5,6 @@
 #include "export/c/c_write.h"
 
 #include <math.h>
-#include <string.h>
 
 #define MOST_ROWS 256
 #define MOST_NUMBERS 16384 /* of all rows */

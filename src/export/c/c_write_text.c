@@ -5,7 +5,6 @@
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -112,7 +112,7 @@ static dt_status write(const dt_export_call *call)
         s = dt__note_floats(call, "the model's codes of activations are left out");
     }
     DT__RELEASE(p.ctx, p.keys.bytes, p.tensor);
-    dt__block_list_free(p.ctx, &p.kept);
+    dt__block_list_free(p.ctx, &p.arena);
     return s;
 }
 

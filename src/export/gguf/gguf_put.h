@@ -26,7 +26,7 @@ typedef struct dt__gguf_put {
     int64_t n_keys;
     dt__gguf_tensor *tensor;
     int64_t n_tensors, room;
-    void *kept; /* names and data of the tensors */
+    void *arena; /* names and data of the tensors */
     dt__refusals refused;
 } dt__gguf_put;
 

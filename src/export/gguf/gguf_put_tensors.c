@@ -259,7 +259,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
     dt__gguf_put *p = k->p;
     const size_t row = (size_t)(k->columns / k->type->elements) * (size_t)k->type->bytes;
     t->bytes = (size_t)k->rows * row;
-    t->data = dt__block_list_add(p->ctx, &p->kept, t->bytes);
+    t->data = dt__block_list_add(p->ctx, &p->arena, t->bytes);
     if (t->data == NULL) return DT_ERR_NOMEM;
     memset(t->data, 0, t->bytes);
     unsigned char *to = t->data;
@@ -270,7 +270,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
         to += (size_t)(x->count / k->columns) * row;
     }
     if (!p->g.arch->pairs || k->name->heads == DT__GGUF_NO_HEADS) return DT_OK;
-    unsigned char *ordered = dt__block_list_add(p->ctx, &p->kept, t->bytes);
+    unsigned char *ordered = dt__block_list_add(p->ctx, &p->arena, t->bytes);
     if (ordered == NULL) return DT_ERR_NOMEM;
     order_rows(k, t->data, ordered, row);
     t->data = ordered;
@@ -280,7 +280,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
 static dt_status add_tensor(dt__gguf_put *p, const char *label, dt__gguf_tensor **out)
 {
     DT__TRY(DT__RESERVE(p->ctx, p->tensor, p->n_tensors, p->room));
-    char *name = dt__block_list_text(p->ctx, &p->kept, "%s", label);
+    char *name = dt__block_list_text(p->ctx, &p->arena, "%s", label);
     if (name == NULL) return DT_ERR_NOMEM;
     *out = &p->tensor[p->n_tensors++];
     **out = (dt__gguf_tensor){ .name = name };
@@ -336,7 +336,7 @@ static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_real
     t->rank = 1;
     t->dims[0] = n;
     t->bytes = (size_t)n * sizeof(float);
-    t->data = dt__block_list_add(p->ctx, &p->kept, t->bytes);
+    t->data = dt__block_list_add(p->ctx, &p->arena, t->bytes);
     if (t->data == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n; i++) {
         const double of = given != NULL ? given->v[i] : dt__gguf_rope_factor(&p->g, i);

@@ -22,7 +22,7 @@ static dt_status add_entry(reading *r, const char *name, const dt_file_entry *e)
 {
     dt_file *file = r->raw.file;
     DT__TRY(DT__RESERVE(file->ctx, file->entry, file->count, r->room));
-    char *copy = dt__block_list_text(file->ctx, &file->kept, "%s", name);
+    char *copy = dt__block_list_text(file->ctx, &file->arena, "%s", name);
     if (copy == NULL) return DT_ERR_NOMEM;
     file->entry[file->count] = *e;
     file->entry[file->count++].name = copy;
@@ -52,7 +52,7 @@ static dt_status order_rows(reading *r, const dt__gguf_name *n, const dt__gguf_r
                              (long long)r->g.o.head_width);
     }
     const size_t bytes = t->bytes / (size_t)rows;
-    unsigned char *to = dt__block_list_add(r->raw.ctx, &r->raw.file->kept, t->bytes);
+    unsigned char *to = dt__block_list_add(r->raw.ctx, &r->raw.file->arena, t->bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < rows; i++) {
         const int64_t row = dt__gguf_row(&r->g, n, i);
@@ -73,7 +73,7 @@ static dt_status subtract(reading *r, const dt__gguf_name *n, const dt__gguf_raw
         return dt__gguf_fail(&r->raw, "tensor '%s' of type %s: a norm is F32",
                              dt__shown(t->name, shown), t->type->name);
     }
-    unsigned char *to = dt__block_list_add(r->raw.ctx, &r->raw.file->kept, t->bytes);
+    unsigned char *to = dt__block_list_add(r->raw.ctx, &r->raw.file->arena, t->bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < t->count; i++) {
         float x;
@@ -94,7 +94,7 @@ static dt_status add_share(reading *r, const dt__gguf_raw *t, int i, int parts, 
         return dt__gguf_fail(&r->raw, "tensor '%s' is not queries, keys and values",
                              dt__shown(t->name, shown));
     }
-    int64_t *dims = dt__block_list_add(r->raw.ctx, &r->raw.file->kept, sizeof t->dims);
+    int64_t *dims = dt__block_list_add(r->raw.ctx, &r->raw.file->arena, sizeof t->dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     memcpy(dims, t->dims, sizeof t->dims);
     dims[0] /= parts;
@@ -163,7 +163,7 @@ static dt_status keep_dims(reading *r)
     dt_file *file = r->raw.file;
     for (int64_t i = 0; i < file->count; i++) {
         dt_file_entry *e = &file->entry[i];
-        int64_t *dims = dt__block_list_add(file->ctx, &file->kept, (size_t)e->rank * sizeof *dims);
+        int64_t *dims = dt__block_list_add(file->ctx, &file->arena, (size_t)e->rank * sizeof *dims);
         if (dims == NULL) return DT_ERR_NOMEM;
         memcpy(dims, e->dims, (size_t)e->rank * sizeof *dims);
         e->dims = dims;

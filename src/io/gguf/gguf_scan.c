@@ -88,7 +88,7 @@ static bool is_name(const char *text, size_t n)
 
 static dt_status keep_name(dt__gguf_file *g, const char *text, size_t n, const char **out)
 {
-    char *copy = dt__block_list_add(g->ctx, &g->file->kept, n + 1);
+    char *copy = dt__block_list_add(g->ctx, &g->file->arena, n + 1);
     if (copy == NULL) return DT_ERR_NOMEM;
     memcpy(copy, text, n);
     copy[n] = 0;
@@ -315,7 +315,7 @@ static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset
 static dt_status turn_floats(const dt__gguf_file *g, dt__gguf_raw *t)
 {
     if (t->type->elements > 1 || t->bytes == 0) return DT_OK;
-    unsigned char *turned = dt__block_list_add(g->ctx, &g->file->kept, t->bytes);
+    unsigned char *turned = dt__block_list_add(g->ctx, &g->file->arena, t->bytes);
     if (turned == NULL) return DT_ERR_NOMEM;
     dt__reverse_elements(turned, t->data, t->bytes, (size_t)t->type->bytes);
     t->data = turned;

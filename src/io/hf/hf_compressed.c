@@ -422,11 +422,11 @@ static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64
     dt_file *to = l->folder;
     const dt__file_dtype *d = dt__file_dtype_of(dtype);
     const size_t n = strlen(l->path) + strlen(suffix) + 1;
-    char *name = dt__block_list_add(to->ctx, &to->kept, n);
-    int64_t *dims = dt__block_list_add(to->ctx, &to->kept, 2 * sizeof *dims);
+    char *name = dt__block_list_add(to->ctx, &to->arena, n);
+    int64_t *dims = dt__block_list_add(to->ctx, &to->arena, 2 * sizeof *dims);
     dt_file_entry e = { .dtype = d->name, .rank = 2, .count = l->rows * columns };
     if (name == NULL || dims == NULL || !dt__file_bytes(d, e.count, &e.bytes)) return DT_ERR_NOMEM;
-    *data = dt__block_list_add(to->ctx, &to->kept, e.bytes);
+    *data = dt__block_list_add(to->ctx, &to->arena, e.bytes);
     if (*data == NULL) return DT_ERR_NOMEM;
     snprintf(name, n, "%s%s", l->path, suffix);
     dims[0] = l->rows;
@@ -531,7 +531,7 @@ dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_fi
     layer l = { .folder = folder, .part = part };
     *taken = g->n > 0 && is_part(e, &n);
     if (!*taken) return DT_OK;
-    char *path = dt__block_list_add(folder->ctx, &folder->kept, n + 1);
+    char *path = dt__block_list_add(folder->ctx, &folder->arena, n + 1);
     if (path == NULL) return DT_ERR_NOMEM;
     memcpy(path, e->name, n);
     path[n] = 0;

@@ -134,7 +134,7 @@ int64_t dt__hf_tensors(const dt_file *part, int64_t experts)
 
 static dt_status add(dt_file *folder, const dt_file_entry *e, const char *name)
 {
-    char *copy = dt__block_list_text(folder->ctx, &folder->kept, "%s", name);
+    char *copy = dt__block_list_text(folder->ctx, &folder->arena, "%s", name);
     if (copy == NULL) return DT_ERR_NOMEM;
     dt_file_entry *to = &folder->entry[folder->count++];
     *to = *e;
@@ -161,7 +161,7 @@ static dt_status check_stack(const dt_file *part, const dt_file_entry *e, const 
 static dt_status cut(dt_file *folder, const dt_file_entry *e, const stack *s, int layer)
 {
     const int64_t n = s->n * e->dims[0];
-    int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, 2 * sizeof *dims);
+    int64_t *dims = dt__block_list_add(folder->ctx, &folder->arena, 2 * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = e->dims[1] / s->n;
     dims[1] = e->dims[2];

@@ -141,8 +141,8 @@ static int64_t rows_of(const dt__hf_cutting *c, int i, int n, int64_t rows)
 /* Memory for a copy of a tensor, which is given back while a model reads it. NULL: NOMEM. */
 static char *keep_copy(dt_file *folder, const dt_file_entry *e)
 {
-    char *to = dt__block_list_add(folder->ctx, &folder->kept, e->bytes + 1);
-    dt__turned *copy = dt__block_list_add(folder->ctx, &folder->kept, sizeof *copy);
+    char *to = dt__block_list_add(folder->ctx, &folder->arena, e->bytes + 1);
+    dt__turned *copy = dt__block_list_add(folder->ctx, &folder->arena, sizeof *copy);
     if (to == NULL || copy == NULL) return NULL;
     *copy = (dt__turned){ folder->copies, (unsigned char *)to, e->bytes, false };
     folder->copies = copy;
@@ -153,7 +153,7 @@ static char *keep_copy(dt_file *folder, const dt_file_entry *e)
 static dt_status turn(dt_file *folder, dt_file_entry *e)
 {
     const int64_t in = e->dims[0], out = e->dims[1];
-    int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, 2 * sizeof *dims);
+    int64_t *dims = dt__block_list_add(folder->ctx, &folder->arena, 2 * sizeof *dims);
     char *to = keep_copy(folder, e);
     if (dims == NULL || to == NULL) return DT_ERR_NOMEM;
     const size_t each = e->count == 0 ? 0 : e->bytes / (size_t)e->count;
@@ -193,8 +193,8 @@ static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, in
 static dt_status add_part(dt_file *folder, const dt_file_entry *e, const char *name, int64_t rows,
                           int64_t first)
 {
-    char *copy = dt__block_list_text(folder->ctx, &folder->kept, "%s", name);
-    int64_t *dims = dt__block_list_add(folder->ctx, &folder->kept, DT_MAX_RANK * sizeof *dims);
+    char *copy = dt__block_list_text(folder->ctx, &folder->arena, "%s", name);
+    int64_t *dims = dt__block_list_add(folder->ctx, &folder->arena, DT_MAX_RANK * sizeof *dims);
     if (copy == NULL || dims == NULL) return DT_ERR_NOMEM;
     dt_file_entry *to = &folder->entry[folder->count++];
     *to = *e;

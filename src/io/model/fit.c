@@ -33,7 +33,7 @@ static char *keep_name(work *w, const dt__place *p, int64_t expert)
 {
     char number[32] = "";
     if (expert >= 0) snprintf(number, sizeof number, ".%lld", (long long)expert);
-    return dt__block_list_text(w->file->ctx, &w->fit->kept, "%.*s%.*s%s%s", p->slot_n, p->slot,
+    return dt__block_list_text(w->file->ctx, &w->fit->arena, "%.*s%.*s%s%s", p->slot_n, p->slot,
                                p->path_n, p->path, number, p->suffix);
 }
 
@@ -162,7 +162,7 @@ static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
 {
     size_t bytes;
     if (!dt__mul_size(e->bytes, (uint64_t)n, &bytes)) return DT_ERR_NOMEM;
-    char *to = dt__block_list_add(w->file->ctx, &w->fit->kept, bytes);
+    char *to = dt__block_list_add(w->file->ctx, &w->fit->arena, bytes);
     if (to == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < n && e->bytes > 0; i++) {
         memcpy(to + (size_t)i * e->bytes, p[i].from->data, e->bytes);
@@ -181,7 +181,7 @@ static dt_status join(work *w, const part *p, int64_t n)
     w->fit->joined++;
     if (e.rank == 0 || p->form == DT__AS_REPEATED) return add(w, &e);
     int64_t *dims =
-        dt__block_list_add(w->file->ctx, &w->fit->kept, ((size_t)e.rank + 1) * sizeof *dims);
+        dt__block_list_add(w->file->ctx, &w->fit->arena, ((size_t)e.rank + 1) * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     dims[0] = n;
     memcpy(dims + 1, e.dims, (size_t)e.rank * sizeof *dims);
@@ -332,6 +332,6 @@ void dt__fit_free(dt__fit *fit)
     dt_ctx *ctx = fit->view.ctx;
     if (ctx == NULL) return;
     DT__RELEASE(ctx, fit->view.entry, (void *)fit->view.by_name);
-    dt__block_list_free(ctx, &fit->kept);
+    dt__block_list_free(ctx, &fit->arena);
     *fit = (dt__fit){ .view.ctx = NULL };
 }

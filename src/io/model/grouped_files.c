@@ -115,7 +115,7 @@ void dt__groups_sort(dt__groups *g)
 void dt__groups_free(dt__groups *g)
 {
     dt__release(g->ctx, g->at);
-    dt__block_list_free(g->ctx, &g->kept);
+    dt__block_list_free(g->ctx, &g->arena);
     *g = (dt__groups){ .ctx = g->ctx };
 }
 

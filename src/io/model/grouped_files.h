@@ -61,7 +61,7 @@ typedef struct dt__groups {
     dt_ctx *ctx;
     dt__group *at; /* sorted by path */
     int64_t n, room;
-    void *kept; /* memory of generated paths */
+    void *arena; /* memory of generated paths */
 } dt__groups;
 
 dt_status dt__groups_of(dt_module *m, dt__groups *out);
@@ -76,7 +76,7 @@ const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 
 typedef struct dt__fit {
     dt_file view; /* a view whose unchanged entries are lent by the file */
-    void *kept;
+    void *arena;
     int64_t joined; /* number of tensors that were stacked from experts */
 } dt__fit;
 

@@ -146,7 +146,7 @@ typedef struct dt__saving {
     dt_ctx *ctx;
     dt_module *m;
     dt_writer *writer;
-    void *kept;        /* memory that the writer borrows */
+    void *arena;       /* memory that the writer borrows */
     dt__groups groups; /* parameters that are written as one tensor per expert */
     bool has_base;     /* only what is trained is written, beside a base */
 } dt__saving;

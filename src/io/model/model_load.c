@@ -273,7 +273,7 @@ static dt_status check_codes(const dt_file *file)
 {
     dt__model_meta meta;
     dt__groups groups;
-    dt__fit fit = { .kept = NULL };
+    dt__fit fit = { .arena = NULL };
     DT__TRY(dt__model_meta_read(file, &meta));
     dt_status s = dt__groups_of_meta(&meta, &groups);
     if (s == DT_OK) {

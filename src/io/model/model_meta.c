@@ -402,7 +402,7 @@ void dt__model_meta_free(dt__model_meta *meta)
 static dt_status add_group(const dt__module_quant *q, dt__groups *to)
 {
     const char *path =
-        dt__block_list_text(to->ctx, &to->kept, "%s%sweight", q->path, *q->path == 0 ? "" : ".");
+        dt__block_list_text(to->ctx, &to->arena, "%s%sweight", q->path, *q->path == 0 ? "" : ".");
     if (path == NULL) return DT_ERR_NOMEM;
     return dt__groups_add(
         to, &(dt__group){ .path = path, .path_n = (int)strlen(path), .n = q->weight.experts });

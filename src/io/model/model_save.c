@@ -18,13 +18,13 @@
 
 void *dt__saving_keep(dt__saving *s, size_t bytes)
 {
-    return dt__block_list_add(s->ctx, &s->kept, bytes);
+    return dt__block_list_add(s->ctx, &s->arena, bytes);
 }
 
 void dt__saving_end(dt__saving *s)
 {
     dt_writer_free(s->writer);
-    dt__block_list_free(s->ctx, &s->kept);
+    dt__block_list_free(s->ctx, &s->arena);
     dt__groups_free(&s->groups);
     *s = (dt__saving){ .ctx = s->ctx };
 }

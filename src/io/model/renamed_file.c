@@ -54,7 +54,7 @@ static const char *replaced(renaming *r, const dt_name_rule *rule, const char *n
         n += p == NULL ? 1 : p->rm_so < 0 ? 0 : (size_t)(p->rm_eo - p->rm_so);
         at += *at == '\\';
     }
-    char *text = dt__block_list_add(r->file->ctx, &r->out->view.kept, n), *to = text;
+    char *text = dt__block_list_add(r->file->ctx, &r->out->view.arena, n), *to = text;
     for (const char *at = rule->to; text != NULL && *at != 0; at++) {
         const bool group = *at == '\\' && at[1] != '\\';
         const regmatch_t *p = group ? &part[at[1] - '0'] : NULL;
@@ -132,7 +132,7 @@ dt_status dt__renamed_open(const dt_file *file, const dt_name_rule *rule, int64_
     *out = (dt__renamed){ .view = *file };
     out->view.entry = NULL;
     out->view.by_name = NULL;
-    out->view.kept = NULL;
+    out->view.arena = NULL;
     out->view.count = 0;
     renaming r = { .file = file, .rule = rule, .n_rules = n, .out = out };
     const dt_status s = rename_all(&r);
@@ -145,7 +145,7 @@ void dt__renamed_close(dt__renamed *r)
 {
     dt_ctx *ctx = r->view.ctx;
     DT__RELEASE(ctx, r->view.entry, (void *)r->view.by_name, r->by, r->from);
-    dt__block_list_free(ctx, &r->view.kept);
+    dt__block_list_free(ctx, &r->view.arena);
 }
 
 bool dt__renamed_uses(const dt__renamed *r, const dt_file *file, int64_t rule)

@@ -57,9 +57,9 @@ static dt_status add(void *user, const char *name, size_t n, const dt__array_fil
     DT__TRY(DT__RESERVE(file->ctx, file->entry, file->count, file->capacity));
     dt_file_entry *e = &file->entry[file->count];
     if (!dt__array_bytes(a, &bytes)) return DT_ERR_NOMEM;
-    char *text = dt__block_list_add(file->ctx, &file->kept, n + 1);
-    int64_t *dims = dt__block_list_add(file->ctx, &file->kept, sizeof a->dims);
-    void *data = dt__block_list_add(file->ctx, &file->kept, bytes);
+    char *text = dt__block_list_add(file->ctx, &file->arena, n + 1);
+    int64_t *dims = dt__block_list_add(file->ctx, &file->arena, sizeof a->dims);
+    void *data = dt__block_list_add(file->ctx, &file->arena, bytes);
     if (text == NULL || dims == NULL || data == NULL) return DT_ERR_NOMEM;
     memcpy(text, name, n);
     text[n] = 0;

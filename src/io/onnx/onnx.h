@@ -207,7 +207,7 @@ typedef struct dt__onnx {
     const dt_onnx_options *options;
     const DtOnnx__Graph *graph;
     void *blocks;  /* memory of values and layers */
-    void **kept;   /* memory of options and their texts */
+    void **arena;  /* memory of options and their texts */
     dt_tape *tape; /* for shapes */
     dt__onnx_value *value;
     int64_t n_values; /* sorted by name */
@@ -434,8 +434,6 @@ dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_val
 dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
 /* Whether a constant is minus infinity. */
 bool dt__onnx_hides(const dt__onnx_value *c);
-/* The sizes of the parts of Split (onnx_cut.c). */
-dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out);
 /* Where of a constant condition, that hides elements of a computed value: a mask is added to it. */
 dt_status dt__onnx_hidden(dt__onnx *g);
 /* LayerNormalization that the layer layer_norm does not have (onnx_reduce.c). */
@@ -524,14 +522,14 @@ dt_status dt__onnx_prepare(dt__onnx *g, dt_module *m);
 dt_status dt__onnx_walk(dt__onnx *g);
 /* Walks, finds the layers of the graph's outputs, and names all that they need. */
 dt_status dt__onnx_layers(dt__onnx *g, dt__onnx_layer *output[DT_MAX_OUT]);
-/* Calls `work` for the graph of a file; what outlives the call is in *kept. Weights of modules are
+/* Calls `work` for the graph of a file; what outlives the call is in *arena. Weights of modules are
  * not drawn, and random streams stay as they are. FORMAT: it takes far more memory than the
  * file. */
 typedef dt_status dt__onnx_work(void *user, dt__onnx *g);
-dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **arena,
                         dt__onnx_work *work, void *user);
 /* The same for the graph of g as it is now, beside its own reading. */
-dt_status dt__onnx_try(const dt__onnx *g, void **kept, dt__onnx_work *work, void *user);
+dt_status dt__onnx_try(const dt__onnx *g, void **arena, dt__onnx_work *work, void *user);
 /* Names the live layers. */
 dt_status dt__onnx_name_layers(dt__onnx *g);
 /* The layer of an output, and those that it needs, are live. */
@@ -582,7 +580,7 @@ typedef struct dt__onnx_probes {
     bool no_batch;      /* `expected` has one example, without a batch */
     dt__onnx_probe *at; /* in the order of nodes */
     int64_t n, room;
-    void *kept;
+    void *arena;
     dt_status status; /* of the comparisons */
 } dt__onnx_probes;
 

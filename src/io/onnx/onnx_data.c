@@ -149,7 +149,7 @@ static dt_status add_name(known *k, const char **names, const char *text, size_t
         k->n_names++; /* one too many */
         return DT_OK;
     }
-    char *copy = dt__block_list_add(k->g->ctx, k->g->kept, n + 1);
+    char *copy = dt__block_list_add(k->g->ctx, k->g->arena, n + 1);
     if (copy == NULL) return DT_ERR_NOMEM;
     memcpy(copy, text, n);
     copy[n] = 0;
@@ -184,7 +184,7 @@ static dt_status take_names(known *k)
         const char *text = property(k->g, keys[i]);
         if (text == NULL) continue;
         const char **names =
-            dt__block_list_add(k->g->ctx, k->g->kept, (size_t)(k->classes + 1) * sizeof *names);
+            dt__block_list_add(k->g->ctx, k->g->arena, (size_t)(k->classes + 1) * sizeof *names);
         if (names == NULL) return DT_ERR_NOMEM;
         if (k->classes > 0) DT__TRY(split_names(k, names, text));
         k->name = names;
@@ -321,7 +321,7 @@ static dt_status take_own(const known *k, const char *text, const char **out)
         say_left_out(k, "detent.data", "they do not fit the model");
         return DT_OK;
     }
-    *out = dt__block_list_text(k->g->ctx, k->g->kept, "%s", text);
+    *out = dt__block_list_text(k->g->ctx, k->g->arena, "%s", text);
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
@@ -351,7 +351,7 @@ dt_status dt__onnx_describe(dt__onnx *g, const dt_layers_options *o, dt__onnx_la
     dt__chars t = { .ctx = g->ctx };
     put(&t, &k);
     const char *text = dt__chars_text(&t);
-    if (text != NULL) *out = dt__block_list_text(g->ctx, g->kept, "%s", text);
+    if (text != NULL) *out = dt__block_list_text(g->ctx, g->arena, "%s", text);
     dt__release(g->ctx, t.bytes);
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }

@@ -4,7 +4,7 @@
 #include "core/block_list.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
-#include "io/looks.h"
+#include "io/file_kind.h"
 #include "io/onnx/onnx.h"
 #include "core/system/atomic_file.h"
 
@@ -96,7 +96,7 @@ static dt_status unpack(dt__onnx_file *f, const uint8_t *bytes, size_t n)
     }
     if (f->model != NULL) return DT_OK;
     if (ctx->status == DT_ERR_NOMEM && !ctx->pool.limited) return DT_ERR_NOMEM;
-    const char *looks = dt__looks_like(bytes, n);
+    const char *looks = dt__file_kind_of(bytes, n);
     if (looks == NULL) {
         return dt_fail(ctx, DT_ERR_FORMAT,
                        "%s: not an ONNX file, or a damaged one: it is not a message of protobuf",

@@ -48,15 +48,15 @@ static dt_status find_conditions(void *user, dt__onnx *g)
 
 static dt_status conditions_of(dt__onnx *g, int8_t **out)
 {
-    void *kept = NULL;
+    void *arena = NULL;
     const dt_logger log = g->ctx->log;
     int8_t *taken = *out = dt__onnx_memory(g, (int64_t)g->graph->n_node, sizeof *taken);
     if (taken == NULL) return DT_ERR_NOMEM;
     memset(taken, -1, g->graph->n_node);
     g->ctx->log = NULL;
-    const dt_status s = dt__onnx_try(g, &kept, find_conditions, taken);
+    const dt_status s = dt__onnx_try(g, &arena, find_conditions, taken);
     g->ctx->log = log;
-    dt__block_list_free(g->ctx, &kept);
+    dt__block_list_free(g->ctx, &arena);
     /* what the file is refused for is found again, and said, by the walk that counts */
     return s == DT_ERR_NOMEM ? s : DT_OK;
 }

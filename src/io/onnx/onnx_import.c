@@ -78,7 +78,7 @@ static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs
 {
     const int64_t alone = n_inputs == 1 ? 0 : -1;
     int64_t before = alone;
-    o->layers.v = dt__block_list_add(g->ctx, g->kept, (size_t)g->n_layers * sizeof *o->layers.v);
+    o->layers.v = dt__block_list_add(g->ctx, g->arena, (size_t)g->n_layers * sizeof *o->layers.v);
     if (o->layers.v == NULL) return DT_ERR_NOMEM;
     for (int64_t i = n_inputs; i < g->n_layers; i++) {
         const dt__onnx_layer *l = g->layer[i];
@@ -96,7 +96,7 @@ static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs
 static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, int n_out,
                               dt_layers_options **options)
 {
-    dt_layers_options *o = dt__block_list_add(g->ctx, g->kept, sizeof *o);
+    dt_layers_options *o = dt__block_list_add(g->ctx, g->arena, sizeof *o);
     if (o == NULL) return DT_ERR_NOMEM;
     *options = o;
     int64_t n = 0;
@@ -266,7 +266,7 @@ static dt_status with_graph(const dt__onnx *from, bool whole, dt__onnx_work *wor
     return s;
 }
 
-dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **kept,
+dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, void **arena,
                         dt__onnx_work *work, void *user)
 {
     static const dt_onnx_options none = { .n_names = 0 };
@@ -274,14 +274,14 @@ dt_status dt__onnx_with(const dt__onnx_file *f, const dt_onnx_options *options, 
                          .file = f,
                          .options = options == NULL ? &none : options,
                          .graph = f->model == NULL ? NULL : f->model->graph,
-                         .kept = kept };
+                         .arena = arena };
     return with_graph(&g, true, work, user);
 }
 
-dt_status dt__onnx_try(const dt__onnx *g, void **kept, dt__onnx_work *work, void *user)
+dt_status dt__onnx_try(const dt__onnx *g, void **arena, dt__onnx_work *work, void *user)
 {
     const dt__onnx own = {
-        .ctx = g->ctx, .file = g->file, .options = g->options, .graph = g->graph, .kept = kept
+        .ctx = g->ctx, .file = g->file, .options = g->options, .graph = g->graph, .arena = arena
     };
     return with_graph(&own, false, work, user);
 }

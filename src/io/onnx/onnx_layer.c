@@ -38,7 +38,7 @@ dt_status dt__onnx_new(dt__onnx *g, const char *kind, dt__onnx_layer **out)
     if (l == NULL) return DT_ERR_NOMEM;
     l->node = g->node;
     l->type = (const dt_layer_type *)((const char *)item - offsetof(dt_layer_type, item));
-    l->options = dt__block_list_add(g->ctx, g->kept, item->size);
+    l->options = dt__block_list_add(g->ctx, g->arena, item->size);
     return l->options == NULL ? DT_ERR_NOMEM : dt_layer_defaults(g->ctx, item, l->options);
 }
 
@@ -90,7 +90,7 @@ dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer,
     if (dot == NULL || dot == initializer) return DT_OK;
     const char *end = whole ? initializer + strlen(initializer) : dot;
     if (end - initializer > INT_MAX) return DT_OK;
-    l->hint = dt__block_list_text(g->ctx, g->kept, "%.*s", (int)(end - initializer), initializer);
+    l->hint = dt__block_list_text(g->ctx, g->arena, "%.*s", (int)(end - initializer), initializer);
     if (l->hint == NULL) return DT_ERR_NOMEM;
     l->hint = dt__onnx_clean(g, l->hint);
     return l->hint == NULL ? DT_ERR_NOMEM : DT_OK;

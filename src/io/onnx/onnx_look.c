@@ -98,9 +98,9 @@ static dt_status walk(void *user, dt__onnx *g)
 
 dt_status dt__onnx_look_faults(dt__look *l, const dt__onnx_file *file)
 {
-    void *kept = NULL;
-    const dt_status s = dt__onnx_with(file, NULL, &kept, walk, l);
-    dt__block_list_free(l->ctx, &kept);
+    void *arena = NULL;
+    const dt_status s = dt__onnx_with(file, NULL, &arena, walk, l);
+    dt__block_list_free(l->ctx, &arena);
     return s;
 }
 

@@ -108,13 +108,14 @@ static const char *name_in(const loop *l, const char *name, int64_t turn)
     while (*name != 0 && turn >= 0) {
         for (i = 0; i < l->body->n_input && strcmp(l->body->input[i]->name, name) != 0;) i++;
         if (i == l->body->n_input) break;
-        if (i == 0) return dt__block_list_text(l->g->ctx, l->g->kept, "turn %lld", (long long)turn);
+        if (i == 0)
+            return dt__block_list_text(l->g->ctx, l->g->arena, "turn %lld", (long long)turn);
         if (turn == 0) return l->n->input[i];
         name = l->body->output[i - 1]->name;
         turn--;
     }
     if (*name == 0 || !is_made(l->body, name)) return name;
-    return dt__block_list_text(l->g->ctx, l->g->kept, "%s in turn %lld of node %lld", name,
+    return dt__block_list_text(l->g->ctx, l->g->arena, "%s in turn %lld of node %lld", name,
                                (long long)turn, (long long)l->place);
 }
 
@@ -155,7 +156,7 @@ static dt_status add_result(loop *l, size_t k)
     if (part == NULL) return DT_ERR_NOMEM;
     for (int64_t t = 0; t < l->turns; t++) {
         const char *in[2] = { name_in(l, name, t), "turn 0" };
-        part[t] = dt__block_list_text(l->g->ctx, l->g->kept, "%s of turn %lld", l->n->output[k],
+        part[t] = dt__block_list_text(l->g->ctx, l->g->arena, "%s of turn %lld", l->n->output[k],
                                       (long long)t);
         if (in[0] == NULL || part[t] == NULL) return DT_ERR_NOMEM;
         DT__TRY(add(l, "Unsqueeze", in, 2, part[t]));
@@ -206,7 +207,7 @@ static dt_status add_counters(dt__onnx *g, DtOnnx__Graph *to, int64_t turns)
     if (t == NULL || value == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < turns; i++) {
         dt_onnx__tensor__init(&t[i]);
-        t[i].name = dt__onnx_text(dt__block_list_text(g->ctx, g->kept, "turn %lld", (long long)i));
+        t[i].name = dt__onnx_text(dt__block_list_text(g->ctx, g->arena, "turn %lld", (long long)i));
         if (t[i].name == NULL) return DT_ERR_NOMEM;
         t[i].data_type = DT__ONNX_I64;
         value[i] = i;

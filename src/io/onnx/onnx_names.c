@@ -25,7 +25,7 @@ const char *dt__onnx_clean(dt__onnx *g, const char *name)
     while (n > 0 && text[n - 1] == '.') n--;
     text[n] = 0;
     if (strncmp(text, "detent.", 7) == 0) text[6] = '_'; /* files reserve it */
-    return dt__block_list_text(g->ctx, g->kept, "%s", n == 0 ? "layer" : text);
+    return dt__block_list_text(g->ctx, g->arena, "%s", n == 0 ? "layer" : text);
 }
 
 /* The path of a node's module from its name; NULL: it has none. */
@@ -159,7 +159,7 @@ static dt_status give(names *t, dt__onnx_layer *l, const char *wanted)
         else snprintf(name + base, sizeof name - base, "_%lld", (long long)i);
     }
     if (same->text != NULL) same->next = i;
-    l->name = dt__block_list_text(t->g->ctx, t->g->kept, "%s", name);
+    l->name = dt__block_list_text(t->g->ctx, t->g->arena, "%s", name);
     if (l->name == NULL) return DT_ERR_NOMEM;
     note_around(t, l->name);
     note(t, l->name, strlen(l->name), true);

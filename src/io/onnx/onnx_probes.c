@@ -143,7 +143,7 @@ dt_status dt__onnx_probes_find(const dt__onnx_file *f, const dt_onnx_options *op
 {
     const dt_logger log = p->ctx->log;
     p->ctx->log = NULL; /* its notes were those of the import */
-    const dt_status s = dt__onnx_with(f, options, &p->kept, find, p);
+    const dt_status s = dt__onnx_with(f, options, &p->arena, find, p);
     p->ctx->log = log;
     return s;
 }
@@ -178,5 +178,5 @@ void dt__onnx_probes_end(dt__onnx_probes *p)
         if (p->at[i].m != NULL) dt_unhook(p->at[i].m, p->at[i].hook);
     }
     dt__release(p->ctx, p->at);
-    dt__block_list_free(p->ctx, &p->kept);
+    dt__block_list_free(p->ctx, &p->arena);
 }

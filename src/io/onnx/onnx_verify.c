@@ -178,10 +178,10 @@ static dt_status verify(verification *v, dt_onnx_difference *out)
     v->probes = (dt__onnx_probes){ .ctx = v->ctx,
                                    .expected = v->expected,
                                    .no_batch = v->options->no_batch };
-    void *kept = NULL;
+    void *arena = NULL;
     dt_status s = DT_OK;
-    if (v->onnx != NULL) s = dt__onnx_with(v->onnx, v->options, &kept, find_places, v);
-    dt__block_list_free(v->ctx, &kept);
+    if (v->onnx != NULL) s = dt__onnx_with(v->onnx, v->options, &arena, find_places, v);
+    dt__block_list_free(v->ctx, &arena);
     if (s == DT_OK && v->options->layer != NULL) {
         s = dt__onnx_probes_find(v->onnx, v->options, &v->probes);
     }

@@ -48,7 +48,7 @@ struct dt_file {
     int64_t n_parts;
     const dt__naming *naming; /* the program whose names the tensors have; NULL: names of the
                                * model */
-    void *kept;               /* names and shapes of tensors that are parts of others */
+    void *arena;              /* names and shapes of tensors that are parts of others */
     dt__turned *copies;       /* in `kept` */
 };
 

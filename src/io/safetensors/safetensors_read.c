@@ -9,7 +9,7 @@
 #include "io/gguf/gguf.h"
 #include "io/numpy/numpy_file.h"
 #include "io/hf/hf.h"
-#include "io/looks.h"
+#include "io/file_kind.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ static dt_status find_data(dt_file *file)
 {
     uint64_t length = 0;
     for (int i = 7; i >= 0; i--) length = length << 8 | file->bytes[i];
-    const char *looks = length > DT__HEADER_MOST ? dt__looks_like(file->bytes, file->size) : NULL;
+    const char *looks = length > DT__HEADER_MOST ? dt__file_kind_of(file->bytes, file->size) : NULL;
     if (looks != NULL) {
         return dt_fail(file->ctx, DT_ERR_FORMAT, "%s: not a safetensors file: it looks like %s; %s",
                        file->path, looks, advice(file->path, looks));
@@ -161,7 +161,7 @@ void dt_file_close(dt_file *file)
     if (file->bytes != NULL) munmap((void *)(uintptr_t)file->bytes, file->size);
     DT__RELEASE(ctx, file->turned, file->path, file->strings, file->dims, file->entry,
                 file->by_name, file->meta);
-    dt__block_list_free(ctx, &file->kept);
+    dt__block_list_free(ctx, &file->arena);
     dt__release(ctx, file);
     dt__ctx_release(ctx);
 }

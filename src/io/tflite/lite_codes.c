@@ -31,12 +31,13 @@ static const dt__onnx_layer *clamped(const dt__lite_import *m, const dt__onnx_la
 }
 
 /* The node that computes the result of a layer, or of the one that it is a clamp of; NULL: there is
- * none. */
+ * none. A reshape that is not live was passed over by a later one, which reads what it read. */
 static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *d,
                                     const dt__onnx_layer *l)
 {
     const dt__plan_node *found = NULL;
     if (l->node == NULL) return &d->node[l->index]; /* inputs come first in both */
+    if (!l->live) return node_of(m, d, m->g->layer[l->from[0]]);
     const dt_module *own = dt_module_at(d->m, l->name);
     for (int64_t i = 0; i < d->n; i++) {
         if (d->node[i].m == own) found = &d->node[i];
@@ -45,14 +46,14 @@ static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *
     return found == NULL && before != l ? node_of(m, d, before) : found;
 }
 
-static dt_status refuse(const dt__lite_import *m, int64_t tensor, const dt__onnx_layer *l,
-                        double scale, int zero)
+static dt_status refuse(const dt__lite_import *m, int64_t tensor, double scale, int zero)
 {
     const dt__vlite_tensor *t = &m->v->tensor[tensor];
+    const char *name = m->place[tensor].layer->name;
     return dt_fail(m->g->ctx, DT_ERR_UNSUPPORTED,
                    "%s: tensor %lld (%s) has the scale %g and the zero point %d, but its codes are "
                    "those of %g and %d: an operator that changes scales is not read",
-                   m->g->file->path, (long long)tensor, l->name, (double)t->scale[0], t->zero[0],
+                   m->g->file->path, (long long)tensor, name, (double)t->scale[0], t->zero[0],
                    scale, zero);
 }
 
@@ -60,9 +61,8 @@ static dt_status refuse(const dt__lite_import *m, int64_t tensor, const dt__onnx
 static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t tensor)
 {
     const dt__vlite_tensor *t = &m->v->tensor[tensor];
-    const dt__onnx_layer *l = m->place[tensor].source;
-    const dt__plan_node *node = node_of(m, d, l);
-    if (node == NULL) return refuse(m, tensor, l, 0, 0);
+    const dt__plan_node *node = node_of(m, d, m->place[tensor].source);
+    if (node == NULL) return refuse(m, tensor, 0, 0);
     const dt__plan_node *holder = dt__device_holder(d, DT__PLAN_FIRST + (node - d->node));
     const dt__coding_range fixed = dt__fixed_range(holder->op);
     float scale = fixed.scale;
@@ -78,7 +78,7 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
         zero = *(const int8_t *)dt_data(q->zero_point);
     }
     return scale == t->scale[0] && zero == t->zero[0] ? DT_OK
-                                                      : refuse(m, tensor, l, (double)scale, zero);
+                                                      : refuse(m, tensor, (double)scale, zero);
 }
 
 /* The range of the constant operand of a layer: all of its codes are those of the file. */

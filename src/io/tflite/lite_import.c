@@ -33,7 +33,7 @@ static dt_status add_input(dt__lite_import *m, int i)
     memcpy(p->axis, image ? image_axes : row_axes, sizeof p->axis);
     l->shape.rank = t->rank - 1;
     for (int d = 1; d < t->rank; d++) l->shape.dims[p->axis[d] - 1] = t->dims[d];
-    l->name = dt__block_list_text(g->ctx, g->kept, i == 0 ? "x" : "x%d", i + 1);
+    l->name = dt__block_list_text(g->ctx, g->arena, i == 0 ? "x" : "x%d", i + 1);
     if (l->name == NULL) return DT_ERR_NOMEM;
     DT__TRY(DT__RESERVE(g->ctx, g->layer, g->n_layers, g->room_layers));
     l->index = g->n_layers;

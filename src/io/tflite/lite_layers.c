@@ -136,7 +136,7 @@ const dt__vlite_op *dt__lite_maker_of(const dt__lite_import *m, int tensor)
     return NULL;
 }
 
-const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o)
+static const dt__vlite_tensor *codes_of(const dt__lite_import *m, const dt__vlite_op *o)
 {
     if (o->code != DT__VLITE_ELU || o->n_in != 1) return NULL;
     const dt__vlite_op *before = dt__lite_maker_of(m, o->in[0]);
@@ -148,7 +148,7 @@ const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vli
 const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor)
 {
     const dt__vlite_op *o = dt__lite_maker_of(m, tensor);
-    return o == NULL ? NULL : dt__lite_between(m, o);
+    return o == NULL ? NULL : codes_of(m, o);
 }
 
 typedef struct reader {
@@ -189,8 +189,7 @@ static dt_status read_op(dt__lite_import *m, const dt__vlite_op *o)
     if (r == NULL) return dt__onnx_refuse(m->g, "devices have no such operator here");
     const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;
     if (y == NULL) return dt__onnx_refuse(m->g, "it has several results; one is read");
-    if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE &&
-        dt__lite_between(m, o) == NULL) {
+    if (y->type == DT__VLITE_F32 && o->code != DT__VLITE_DEQUANTIZE && codes_of(m, o) == NULL) {
         return dt__onnx_refuse(m->g, "it computes floats");
     }
     return r->read(m, o);
@@ -207,7 +206,7 @@ dt_status dt__lite_read_ops(dt__lite_import *m)
         const dt__vlite_operator *kind = dt__vlite_operator_of(o->code);
         const char *name = kind != NULL ? kind->name : "operator";
         dt_onnx__node__init(&node[i]);
-        node[i].op_type = (char *)(uintptr_t)dt__block_list_text(g->ctx, g->kept, "%s", name);
+        node[i].op_type = (char *)(uintptr_t)dt__block_list_text(g->ctx, g->arena, "%s", name);
         if (node[i].op_type == NULL) return DT_ERR_NOMEM;
         g->node = &node[i];
         const dt_status s = read_op(m, o);

@@ -25,9 +25,8 @@ const dt__vlite_op *dt__lite_maker_of(const dt__lite_import *m, int tensor);
 /* Reads a RESHAPE or EXPAND_DIMS that is a part of repeating rows and columns (lite_repeats.c).
  * False: it is not. */
 bool dt__lite_read_repeat(dt__lite_import *m, const dt__vlite_op *o, dt_status *s);
-/* The codes that an ELU of floats computes from: DEQUANTIZE is in front of it. NULL: it does not.
- * The same of the operator that makes a tensor. */
-const dt__vlite_tensor *dt__lite_between(const dt__lite_import *m, const dt__vlite_op *o);
+/* The codes that the operator that makes a tensor computes from, an ELU of floats with DEQUANTIZE
+ * in front of it; NULL: it is none. */
 const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor);
 /* The operator's result is that of a layer, with dimensions as those of `like`; it must have the
  * extents that the file declares. */

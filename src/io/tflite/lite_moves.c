@@ -1,8 +1,6 @@
 /* Operators of TFLite that move elements; integers keep their scale and zero point. */
 #include "io/tflite/lite.h"
 
-#include <string.h>
-
 /* Whether x and y have one type, and integers one scale. */
 static dt_status check_kind(const dt__vlite_call *c, const dt__vlite_tensor *x)
 {

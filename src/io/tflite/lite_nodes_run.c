@@ -4,7 +4,6 @@
 #include "io/onnx/interpret/interpret.h"
 #include "io/tflite/lite_nodes.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct run {

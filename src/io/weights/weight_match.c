@@ -194,7 +194,7 @@ static dt_status place(dt__weight_match *w, int64_t i, const dt__weight_target *
         complain(w, "%s is %s: %s", name, has, why);
         return DT_OK;
     }
-    DT__TRY(dt__weight_turn(w->file->ctx, &w->names->view.kept, &order, e));
+    DT__TRY(dt__weight_turn(w->file->ctx, &w->names->view.arena, &order, e));
     dt__form_text("", t->x->rank, t->x->dims, wants);
     if (!has_shape(e, t->x)) {
         const bool turned = order.turns || order.shape.n > 0;

@@ -77,14 +77,15 @@ static void turn(const dt__weight_order *o, const dt_file_entry *e, const int64_
     }
 }
 
-dt_status dt__weight_turn(dt_ctx *ctx, void **kept, const dt__weight_order *order, dt_file_entry *e)
+dt_status dt__weight_turn(dt_ctx *ctx, void **arena, const dt__weight_order *order,
+                          dt_file_entry *e)
 {
     if (!order->turns && order->shape.n == 0) return DT_OK;
-    int64_t *dims = dt__block_list_add(ctx, kept, DT_MAX_RANK * sizeof *dims);
+    int64_t *dims = dt__block_list_add(ctx, arena, DT_MAX_RANK * sizeof *dims);
     if (dims == NULL) return DT_ERR_NOMEM;
     for (int i = 0; i < e->rank; i++) dims[i] = e->dims[order->order[i]];
     if (order->turns && e->count > 0) {
-        char *to = dt__block_list_add(ctx, kept, e->bytes);
+        char *to = dt__block_list_add(ctx, arena, e->bytes);
         if (to == NULL) return DT_ERR_NOMEM;
         turn(order, e, dims, to);
         e->data = to;

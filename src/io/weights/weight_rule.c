@@ -118,13 +118,13 @@ static dt_status check_settings(dt_ctx *ctx, const dt_weight_rule *r)
     return dt_fail(ctx, DT_ERR_CONFIG, "'%.80s': %s", r->from == NULL ? "" : r->from, why);
 }
 
-dt_status dt__weight_rule_names(dt_ctx *ctx, void **kept, const dt_weight_rule *rule,
+dt_status dt__weight_rule_names(dt_ctx *ctx, void **arena, const dt_weight_rule *rule,
                                 dt_name_rule *out)
 {
     places all = { .n = 0 };
     DT__TRY(check_settings(ctx, rule));
-    char *from = dt__block_list_add(ctx, kept, LONGEST * strlen(rule->from) + 1);
-    char *to = rule->skip ? NULL : dt__block_list_add(ctx, kept, LONGEST * strlen(rule->to) + 1);
+    char *from = dt__block_list_add(ctx, arena, LONGEST * strlen(rule->from) + 1);
+    char *to = rule->skip ? NULL : dt__block_list_add(ctx, arena, LONGEST * strlen(rule->to) + 1);
     if (from == NULL || (to == NULL && !rule->skip)) return DT_ERR_NOMEM;
     *out = (dt_name_rule){ .from = from, .to = to, .skip = rule->skip };
     DT__TRY(put_from(ctx, rule->from, &all, from));
@@ -134,9 +134,9 @@ dt_status dt__weight_rule_names(dt_ctx *ctx, void **kept, const dt_weight_rule *
 dt_status dt_weight_rule_check(dt_ctx *ctx, const dt_weight_rule *rule)
 {
     DT__NEED2(ctx, ctx, rule);
-    void *kept = NULL;
+    void *arena = NULL;
     dt_name_rule names;
-    const dt_status s = dt__weight_rule_names(ctx, &kept, rule, &names);
-    dt__block_list_free(ctx, &kept);
+    const dt_status s = dt__weight_rule_names(ctx, &arena, rule, &names);
+    dt__block_list_free(ctx, &arena);
     return s;
 }

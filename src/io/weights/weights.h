@@ -5,7 +5,7 @@
 #include "io/model/renamed_file.h"
 
 /* The rule as one of names, in memory of `kept` (weight_rule.c). CONFIG, NOMEM. */
-dt_status dt__weight_rule_names(dt_ctx *ctx, void **kept, const dt_weight_rule *rule,
+dt_status dt__weight_rule_names(dt_ctx *ctx, void **arena, const dt_weight_rule *rule,
                                 dt_name_rule *out);
 
 /* Another order of an entry's dimensions (weight_order.c). */
@@ -28,7 +28,7 @@ const char *dt__weight_order_of(const dt_weight_rule *rule, int layout, const dt
                                 const dt__weight_target *target, dt__weight_order *out);
 /* Gives the entry other dimensions, and a turned copy of its data in `kept`. Its rank is at most
  * DT_MAX_RANK, its elements have whole bytes. NOMEM. */
-dt_status dt__weight_turn(dt_ctx *ctx, void **kept, const dt__weight_order *order,
+dt_status dt__weight_turn(dt_ctx *ctx, void **arena, const dt__weight_order *order,
                           dt_file_entry *e);
 
 /* ---- what belongs where (weight_match.c) ----------------------------------------------------- */

@@ -61,14 +61,14 @@ static dt_status match_and_copy(dt__weight_match *w, dt_module *m)
 }
 
 /* The rules as rules of names, in memory of the context. */
-static dt_status import(dt__weight_match *w, dt_module *m, void **kept)
+static dt_status import(dt__weight_match *w, dt_module *m, void **arena)
 {
     dt_ctx *ctx = w->file->ctx;
     dt__renamed names;
-    dt_name_rule *rule = dt__block_list_add(ctx, kept, (size_t)w->map->n * sizeof *rule + 1);
+    dt_name_rule *rule = dt__block_list_add(ctx, arena, (size_t)w->map->n * sizeof *rule + 1);
     if (rule == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < w->map->n; i++) {
-        DT__TRY(dt__weight_rule_names(ctx, kept, &w->map->rule[i], &rule[i]));
+        DT__TRY(dt__weight_rule_names(ctx, arena, &w->map->rule[i], &rule[i]));
     }
     dt_status s = dt__renamed_open(w->file, rule, w->map->n, &names);
     w->names = &names;
@@ -117,15 +117,15 @@ dt_status dt_weights_import(dt_module *m, const char *path, const dt_weight_map 
                        (long long)map->n, map->layout, DT_MAX_WEIGHT_RULES);
     }
     dt_file *file;
-    void *kept = NULL;
+    void *arena = NULL;
     DT__TRY(dt_file_open(m->ctx, path, &file));
     dt__weight_match w = { .file = file, .map = map, .say = say, .user = user };
     dt_status s = check_file(file);
     dt__plan_work(m->ctx, DT__READ, (double)file->size);
     dt__pass_work(m->ctx);
-    if (s == DT_OK) s = import(&w, m, &kept);
+    if (s == DT_OK) s = import(&w, m, &arena);
     dt__did_work(m->ctx, DT__READ, (double)file->size);
-    dt__block_list_free(m->ctx, &kept);
+    dt__block_list_free(m->ctx, &arena);
     dt_file_close(file);
     return s;
 }

@@ -70,7 +70,7 @@ static void keep_first(int64_t n, const float *x, float *lo, float *hi)
     }
 }
 
-float dt__mean_magnitude(int64_t n, const float *x)
+static float mean_magnitude(int64_t n, const float *x)
 {
     double sum = 0;
     for (int64_t start = 0; start < n; start += DT__CHUNK) {
@@ -89,7 +89,7 @@ void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const 
         const int64_t part = dt__min_i64(group, n - k);
         if (coding->extremum) keep_first(part, x + k, lo + g, hi + g);
         if (!coding->mean) continue;
-        hi[g] = dt__mean_magnitude(part, x + k);
+        hi[g] = mean_magnitude(part, x + k);
         lo[g] = -hi[g];
     }
 }

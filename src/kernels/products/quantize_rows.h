@@ -69,9 +69,6 @@ typedef struct dt__code_row {
 void dt__refine_range(const dt__coding *coding, int64_t n, int64_t group, const float *x, float *lo,
                       float *hi);
 
-/* The mean magnitude of n values, 0 of none: sums of double of 16 lanes, chunk by chunk. */
-float dt__mean_magnitude(int64_t n, const float *x);
-
 /* How many edges lie below v: 0 or n + 1 where it is clipped, else 1 + the place of its code. */
 static inline int dt__edges_below(const dt__levels *l, float v)
 {

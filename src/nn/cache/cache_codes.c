@@ -9,7 +9,6 @@
 #include "kernels/kernels.h"
 
 #include <math.h>
-#include <stdatomic.h>
 
 #define LEAST_SCALE 0x1p-23f
 #define PIECE 256 /* elements that are encoded at a time */

@@ -3,7 +3,6 @@
 
 #include "core/block_list.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const char *dt__layers_text(dt__layers_build *b, const char *format, ...)

@@ -10,7 +10,6 @@
 #include "train/recipe/recipe.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -4,8 +4,6 @@
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
 
-#include <string.h>
-
 typedef struct work {
     dt_ctx *ctx;
     dt_recipe *recipe; /* NULL: nothing is learned */

@@ -3,7 +3,7 @@
 #include "core/text/byte_mark.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
-#include "io/looks.h"
+#include "io/file_kind.h"
 #include "train/recipe/recipe.h"
 
 #include <errno.h>
@@ -243,7 +243,7 @@ static bool is_text(dt_recipe *r, const char *text, size_t bytes)
     }
     const char *looks = memchr(text, 0, bytes < 64 ? bytes : 64) != NULL ||
                                 (bytes > 0 && ((unsigned char)text[0] & 0xC0) == 0x80)
-                            ? dt__looks_like(text, bytes)
+                            ? dt__file_kind_of(text, bytes)
                             : NULL;
     if (looks == NULL) return true;
     dt__complain(r, &begin, "it looks like %s; a %s is a text of YAML", looks, r->what);

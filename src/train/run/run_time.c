@@ -2,7 +2,6 @@
  * quantized and converted, and of its rounding. Checkpoints and other files are not foreseen, and
  * neither is early stopping. */
 #include "core/ranks.h"
-#include "core/clock.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "nn/module.h"

@@ -42,7 +42,7 @@ struct dt__verify {
     size_t bytes; /* of values alive */
     double work;
     dt__verify_limits limits;
-    void **kept; /* of a node by itself: memory of its results; else NULL */
+    void **arena; /* of a node by itself: memory of its results; else NULL */
 };
 
 /* Lists the values and inputs of v->graph; of a body also those around it that its nodes read.

@@ -14,7 +14,7 @@ dt_status dt__verify_refuse(const dt__verify_call *c, const char *format, ...)
 {
     char name[DT__SHOWN], kind[DT__SHOWN], text[400];
     DT__FORMAT(text, sizeof text, format);
-    if (c->v->kept != NULL) return dt_fail(c->v->ctx, DT_ERR_UNSUPPORTED, "%s", text);
+    if (c->v->arena != NULL) return dt_fail(c->v->ctx, DT_ERR_UNSUPPORTED, "%s", text);
     const char *own = c->node->name;
     if (*own == 0 && c->node->n_output > 0) own = c->node->output[0];
     return dt_fail(c->v->ctx, DT_ERR_FORMAT, "%s: node '%s' (%s): %s", c->v->path,
@@ -35,7 +35,7 @@ static dt_status allocate(dt__verify *v, dt__verify_slot *s)
                        v->path, dt__shown(s->name, shown), v->limits.bytes);
     }
     value->data =
-        v->kept != NULL ? dt__block_list_add(v->ctx, v->kept, size) : dt__alloc(v->ctx, size);
+        v->arena != NULL ? dt__block_list_add(v->ctx, v->arena, size) : dt__alloc(v->ctx, size);
     if (value->data == NULL) return DT_ERR_NOMEM;
     v->bytes += s->bytes = size;
     return DT_OK;
@@ -111,7 +111,7 @@ dt_status dt__verify_same(dt__verify_call *c, int rank, const int64_t *dims)
 {
     const dt__verify_value *x = c->in[0];
     dt__verify_value *y = c->out[0];
-    if (c->v->kept == NULL) {
+    if (c->v->arena == NULL) {
         DT__TRY(dt__verify_make(c, 0, x->type, rank, dims, &y));
         memcpy(y->data, x->data, (size_t)x->count * dt__verify_size(x->type));
         return DT_OK;
@@ -281,7 +281,7 @@ dt_status dt__verify_alone_run(const dt__verify_alone *alone, const dt__verify_v
     dt__verify v = { .ctx = alone->ctx,
                      .path = (char *)(uintptr_t)alone->path,
                      .limits = alone->limits,
-                     .kept = alone->blocks };
+                     .arena = alone->blocks };
     dt__verify_call c = { .v = &v,
                           .node = alone->node,
                           .op = alone->op,

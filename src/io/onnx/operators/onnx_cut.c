@@ -124,7 +124,7 @@ dt_status dt__onnx_slice(dt__onnx *g)
     return DT_OK;
 }
 
-dt_status dt__onnx_parts(dt__onnx *g, int64_t extent, int64_t **out)
+static dt_status parts_of(dt__onnx *g, int64_t extent, int64_t **out)
 {
     const int64_t n = (int64_t)g->node->n_output, each = (extent + n - 1) / n;
     int64_t left = extent, *size = *out = dt__onnx_memory(g, n, sizeof *size);
@@ -160,7 +160,7 @@ dt_status dt__onnx_split(dt__onnx *g)
     DT__TRY(dt__onnx_axis(g, dt__onnx_int_of(g->node, "axis", 0), v.rank, &r.axis));
     if (v.axis[r.axis] == 0)
         return dt__onnx_refuse(g, "it changes the batch dimension, which must stay");
-    DT__TRY(dt__onnx_parts(g, (int64_t)dt__onnx_extent(g, &v, r.axis).value, &size));
+    DT__TRY(parts_of(g, (int64_t)dt__onnx_extent(g, &v, r.axis).value, &size));
     for (int i = 0; (size_t)i < g->node->n_output; r.first = r.end, i++) {
         dt__onnx_value part = v;
         r.end += size[i];

@@ -88,7 +88,7 @@ static dt_status read_equation(dt__onnx *g, equation *e)
         if (a->s.data[i] != ' ') text[n++] = (char)a->s.data[i];
     }
     *e = (equation){ .operands = 0 };
-    const char *whole = dt__block_list_text(g->ctx, g->kept, "%s", text);
+    const char *whole = dt__block_list_text(g->ctx, g->arena, "%s", text);
     if (whole == NULL) return DT_ERR_NOMEM;
     if (split(text, e) && (size_t)e->operands == g->node->n_input) return DT_OK;
     return dt__onnx_refuse(g,

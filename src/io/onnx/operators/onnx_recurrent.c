@@ -156,11 +156,11 @@ static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
         const int64_t d = at % n->directions, i = at / n->directions, of_h = i > 0;
         const int64_t width = of_h ? n->hidden : n->width;
         const int64_t part[3] = { i == 2 ? 2 : 0, i == 1 && n->late ? 2 : gates, width };
-        const char *path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.weight", names[i],
+        const char *path = dt__block_list_text(g->ctx, g->arena, "layers.0.%s%s.weight", names[i],
                                                d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         DT__TRY(weigh(g, l, n, w[of_h] + d * rows * width, part, path));
-        path = dt__block_list_text(g->ctx, g->kept, "layers.0.%s%s.bias", names[i],
+        path = dt__block_list_text(g->ctx, g->arena, "layers.0.%s%s.bias", names[i],
                                    d ? "_reverse" : "");
         if (path == NULL) return DT_ERR_NOMEM;
         if (b == NULL) continue;

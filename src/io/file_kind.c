@@ -1,6 +1,6 @@
 /* Recognizes files of a wrong kind by their first bytes, for messages: users mix up models, recipes
  * and files of other programs. */
-#include "io/looks.h"
+#include "io/file_kind.h"
 
 #include "core/system/open_file.h"
 
@@ -56,7 +56,7 @@ static bool is_onnx(const unsigned char *bytes, size_t n)
     return n > 4 && bytes[0] == 0x08 && bytes[1] < 32 && bytes[2] == 0x12 && bytes[3] < n;
 }
 
-const char *dt__looks_like(const void *begin, size_t n)
+const char *dt__file_kind_of(const void *begin, size_t n)
 {
     const unsigned char *bytes = begin;
     for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
