@@ -453,19 +453,22 @@ static const best_choice best_choices[] = {
     { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {scheme: ternary}, freeze: 0", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0 },
     { LINEAR, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
-    { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary}", DT_SCHEME_TERNARY, DT_RANGE_STATIC, -1,
+      0, 1, 0.02 },
     { LANGUAGE,
-      "weight: {scheme: ternary}, rules: [{match: head, weight: {bits: 8, scheme: symmetric}}]",
+      "start_step: 5, weight: {scheme: ternary}, rules: [{match: head, weight: {bits: 8, scheme: "
+      "symmetric}}]",
       DT_SCHEME_TERNARY, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
-    { LANGUAGE, "weight: {scheme: ternary, range: learned}", DT_SCHEME_TERNARY, DT_RANGE_LEARNED,
-      -1, 0, 1, 0.02 },
-    { LANGUAGE, "weight: {scheme: ternary, range: dynamic}", DT_SCHEME_TERNARY, DT_RANGE_DYNAMIC,
-      -1, 0, 1, 0 },
-    { LANGUAGE, "weight: {scheme: ternary}, target: onnxruntime", DT_SCHEME_TERNARY, -1, -1, 0, 1,
-      0 },
-    { LANGUAGE, "weight: {scheme: symmetric, bits: 2}", DT_SCHEME_SYMMETRIC, -1, -1, 0, 1, 0 },
-    { LANGUAGE "cluster: {experts: spread}\n", "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS,
-      DT_RANGE_STATIC, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary, range: learned}", DT_SCHEME_TERNARY,
+      DT_RANGE_LEARNED, -1, 0, 1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary, range: dynamic}", DT_SCHEME_TERNARY,
+      DT_RANGE_DYNAMIC, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary}, target: onnxruntime", DT_SCHEME_TERNARY,
+      -1, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: symmetric, bits: 2}", DT_SCHEME_SYMMETRIC, -1, -1,
+      0, 1, 0 },
+    { LANGUAGE "cluster: {experts: spread}\n", "start_step: 5, weight: {bits: 2}",
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 1, 0 },
     { CONV "adapters: {rank: 2}\n", "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
       0 },
     { LINEAR, "weight: {scheme: half_levels}", DT_SCHEME_HALF_LEVELS, -1, -1, 1e-3, 6, 0 },
@@ -486,11 +489,16 @@ static const best_choice best_choices[] = {
     { LINEAR "train: {optimizer: {name: sgd, lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 4,
       0 },
     { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1, 0 },
-    { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
-    { LANGUAGE, "weight: {bits: 2}, rules: [{match: head, weight: {bits: 8}}]",
+    { LANGUAGE, "start_step: 5, weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0,
+      1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {bits: 2}, rules: [{match: head, weight: {bits: 8}}]",
       DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
-    { LANGUAGE, "weight: {bits: 2}, rules: [{match: head, weight: {bits: 8, range: dynamic}}]", -1,
-      -1, -1, 0, 1, 0 },
+    { LANGUAGE,
+      "start_step: 5, weight: {bits: 2}, rules: [{match: head, weight: {bits: 8, range: dynamic}}]",
+      -1, -1, -1, 0, 1, 0 },
+    { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "weight: {bits: 2}, start_step: 0", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 1, 0 },
     { LANGUAGE, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1, 0 },
     { LANGUAGE, "weight: {bits: 4}", -1, -1, -1, 0, 1, 0 },
     { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1, 0 },
@@ -525,10 +533,10 @@ START_TEST(rules_of_other_bits_have_a_scheme)
 {
     static const char *const texts[] = {
         "run: {dir: r}\nmodel: " LANGUAGE
-        "qat: {recipe: best, weight: {bits: 2}, rules: [{match: c, "
+        "qat: {recipe: best, start_step: 5, weight: {bits: 2}, rules: [{match: c, "
         "skip: true}, {match: h*, weight: {bits: 8}}, {match: head, weight: {bits: 2}}]}\n",
         "run: {dir: r}\nmodel: " LANGUAGE
-        "qat: {recipe: best, weight: {bits: 3}, rules: [{match: c, "
+        "qat: {recipe: best, start_step: 5, weight: {bits: 3}, rules: [{match: c, "
         "skip: true}, {match: h*, weight: {bits: 8}}, {match: head, weight: {bits: 2}}]}\n",
     };
     dt_ctx *ctx = create_ctx();

@@ -13,13 +13,14 @@ typedef struct choice {
     double lr;
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
     int rules;      /* the most that rules may change of weights; ANYTHING: whatever they say */
-    int where;      /* GROUPS, CHANNELS; 0: everywhere */
+    int where;      /* bits of what must be so; 0: everywhere */
     bool freezes;   /* weights without adapters, which are no sums, by ranges that stay; of one
                      * process each */
 } choice;
 
-/* Scales of groups and networks with memory, and scales of channels that the recipe gives. */
-enum { GROUPS = 1, CHANNELS };
+/* Scales of groups and networks with memory, or scales of channels that the recipe gives; QAT from
+ * drawn weights, whose scales are not those of trained ones, or from trained weights. */
+enum { GROUPS = 1, CHANNELS = 2, DRAWN = 4, TRAINED = 8 };
 enum { ANYTHING, SKIPPED, BITS }; /* whether they are quantized; that, and their bits */
 enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
 enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary weights */
@@ -29,15 +30,22 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
         "qat.rate", NULL, .lr = (rate)                                                             \
     }
 /* `of_range`: where the range is that of a row before it, which is static. */
-#define FREEZE(of_range, most)                                                                     \
-    { "qat.freeze", "0.02", .is_scheme = (of_range), .rules = (most), .freezes = true },           \
+#define FREEZE(of_range, most, place)                                                              \
+    { "qat.freeze",    "0.02",           .is_scheme = (of_range),                                  \
+      .rules = (most), .where = (place), .freezes = true },                                        \
     {                                                                                              \
-        "qat.freeze_from", "0.1", .is_scheme = (of_range), .rules = (most), .freezes = true        \
+        "qat.freeze_from", "0.1", .is_scheme = (of_range), .rules = (most), .where = (place),      \
+                                  .freezes = true                                                  \
+    }
+
+#define STATIC                                                                                     \
+    {                                                                                              \
+        "qat.weight.range", "static", .is_scheme = true, .rules = BITS, .where = TRAINED           \
     }
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = GROUPS },
                 { "qat.damping", "1e-3", .where = GROUPS },
                 { "qat.weight.range", "static", .is_scheme = true, .where = CHANNELS },
@@ -46,26 +54,28 @@ static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
         [4] = { RATE_OF(0.012) },
     },
     [CONVOLUTIONAL] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = SKIPPED },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true, SKIPPED) },
+                FREEZE(true, SKIPPED, 0) },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true, SKIPPED) },
+                FREEZE(true, SKIPPED, 0) },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012) },
     },
     [LANGUAGE] = {
-        [TERNARY] = { { "qat.weight.range", "static", .is_scheme = true, .rules = BITS },
-                      FREEZE(true, BITS) },
-        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = BITS },
-                { "qat.weight.range", "static", .is_scheme = true, .rules = BITS },
-                FREEZE(true, BITS) },
+        [TERNARY] = { STATIC, FREEZE(true, BITS, TRAINED),
+                      { "qat.damping", "1e-3", .where = DRAWN } },
+        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = BITS,
+                  .where = TRAINED },
+                STATIC, FREEZE(true, BITS, TRAINED),
+                { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = DRAWN },
+                { "qat.damping", "1e-3", .where = DRAWN } },
         [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
     },
 };
@@ -105,14 +115,21 @@ static bool has_layer(const dt__node *n, const char *kind)
     return false;
 }
 
-static int where(dt_recipe *r)
+static bool has_memory(dt_recipe *r)
 {
     static const char *const memories[] = { "gru", "lstm", "rnn" };
-    if (strcmp(text_at(r, "qat.weight.granularity", ""), "channel") != 0) return GROUPS;
     for (int i = 0; i < DT__COUNT_OF(memories); i++) {
-        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return GROUPS;
+        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return true;
     }
-    return CHANNELS;
+    return false;
+}
+
+static int where(dt_recipe *r)
+{
+    const bool channels = strcmp(text_at(r, "qat.weight.granularity", ""), "channel") == 0;
+    const bool trained = dt__node_at(r, "model.init", NULL) != NULL ||
+                         strcmp(text_at(r, "qat.start_step", "0"), "0") != 0;
+    return (channels && !has_memory(r) ? CHANNELS : GROUPS) | (trained ? TRAINED : DRAWN);
 }
 
 static int kind_of(dt_recipe *r)
@@ -202,7 +219,7 @@ static bool is_excluded(dt_recipe *r, const choice *c)
     const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
-    if (c->where != 0 && c->where != where(r)) return true;
+    if ((c->where & ~where(r)) != 0) return true;
     if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
                        strcmp(text_at(r, "cluster.experts", ""), "spread") == 0 ||
                        (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
