@@ -486,6 +486,32 @@ START_TEST(oscillating_weights_are_frozen)
 }
 END_TEST
 
+/* Codes of 5 bits and more turn back at most updates. */
+START_TEST(weights_of_many_bits_are_not_frozen)
+{
+    for (int64_t bits = 3; bits <= 8; bits++) {
+        dt_freezer *f;
+        dt_frozen n;
+        dt_module *m = model_of(LINEAR);
+        prepare(m, bits, DT_RANGE_STATIC);
+        dt_tensor *w = dt_param(m, "of.weight"), *x = input_of(LINEAR);
+        dt_tensor_free(drawn_like_output(m, x)); /* ranges begin */
+        float *from = copy_of(dt_inner(w));
+        TEST_OK(ctx, dt_freezer_create(m, &f));
+        for (int step = 0; step < 25; step++) {
+            wander(w, from);
+            TEST_OK(ctx, dt_freezer_step(f, t, 0.3, 0.35, &n));
+        }
+        ck_assert_int_eq(n.weights, bits <= 4 ? dt_count(w) : 0);
+        ck_assert((n.frozen > 0) == (bits <= 4));
+        dt_freezer_free(f);
+        free(from);
+        dt_tensor_free(x);
+        dt_module_free(m);
+    }
+}
+END_TEST
+
 START_TEST(freezing_says_what_it_refuses)
 {
     dt_freezer *f;
@@ -505,7 +531,9 @@ START_TEST(freezing_says_what_it_refuses)
     dt_module_free(m);
     m = model_of(LINEAR);
     dt_qat_options o = dt_qat_defaults();
-    o.weight = (dt_quant_patch){ .has_scheme = true, .quant.scheme = DT_SCHEME_ASYMMETRIC };
+    o.weight = (dt_quant_patch){ .has_scheme = true,
+                                 .has_bits = true,
+                                 .quant = { .scheme = DT_SCHEME_ASYMMETRIC, .bits = 4 } };
     TEST_OK(ctx, dt_prepare(m, &o));
     TEST_OK(ctx, dt_freezer_create(m, &f));
     TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "asymmetric with a dynamic range",
@@ -517,8 +545,9 @@ START_TEST(freezing_says_what_it_refuses)
         m = model_of(LINEAR);
         prepare(m, bits, DT_RANGE_DYNAMIC);
         TEST_OK(ctx, dt_freezer_create(m, &f));
-        TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "with a dynamic range",
-                   dt_freezer_step(f, t, 0.1, 0.1, NULL));
+        const dt_status s = dt_freezer_step(f, t, 0.1, 0.1, &n);
+        if (few[-bits].bits <= 4) TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "with a dynamic range", s);
+        else ck_assert(s == DT_OK && n.weights == 0 && n.frozen == 0);
         dt_freezer_free(f);
         dt_module_free(m);
     }
@@ -559,6 +588,7 @@ Suite *test_estimators_suite(void)
     tcase_add_test(c, damping_of_a_folded_norm_is_the_slope_of_its_loss);
     tcase_add_test(c, estimators_pass_through_folded_norms);
     tcase_add_test(c, oscillating_weights_are_frozen);
+    tcase_add_test(c, weights_of_many_bits_are_not_frozen);
     tcase_add_test(c, freezing_says_what_it_refuses);
     tcase_add_test(c, layers_are_enabled_in_order);
     suite_add_tcase(s, c);

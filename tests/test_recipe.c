@@ -439,15 +439,36 @@ static const best_choice best_choices[] = {
     { CONV, "weight: {bits: 3, range: dynamic}", -1, DT_RANGE_DYNAMIC, DT_PER_CHANNEL, 0, 6, 0 },
     { CONV, "weight: {scheme: ternary}, rules: [{match: c, weight: {bits: 2}}]", DT_SCHEME_TERNARY,
       -1, -1, 0, 12, 0 },
+    { CONV, "weight: {scheme: ternary}, rules: [{match: c, weight: {quantize: false}}]",
+      DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {bits: 2, group_size: 16}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 6,
       0.02 },
     { CONV, "weight: {bits: 2}, rules: [{match: c, weight: {bits: 8}}]", -1, DT_RANGE_STATIC,
       DT_PER_CHANNEL, 0, 6, 0 },
+    { CONV, "weight: {bits: 2}, rules: [{match: c, skip: true}]", DT_SCHEME_HALF_LEVELS,
+      DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0.02 },
+    { CONV, "weight: {bits: 2}, rules: [{match: c, weight: {scheme: symmetric}}]", -1,
+      DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6, 0 },
     { CONV, "weight: {bits: 2, scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { CONV, "weight: {scheme: ternary}, freeze: 0", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0 },
     { LINEAR, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
-    { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary}", DT_SCHEME_TERNARY, DT_RANGE_STATIC, -1,
+      0, 1, 0.02 },
+    { LANGUAGE,
+      "start_step: 5, weight: {scheme: ternary}, rules: [{match: head, weight: {bits: 8, scheme: "
+      "symmetric}}]",
+      DT_SCHEME_TERNARY, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary, range: learned}", DT_SCHEME_TERNARY,
+      DT_RANGE_LEARNED, -1, 0, 1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary, range: dynamic}", DT_SCHEME_TERNARY,
+      DT_RANGE_DYNAMIC, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: ternary}, target: onnxruntime", DT_SCHEME_TERNARY,
+      -1, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {scheme: symmetric, bits: 2}", DT_SCHEME_SYMMETRIC, -1, -1,
+      0, 1, 0 },
+    { LANGUAGE "cluster: {experts: spread}\n", "start_step: 5, weight: {bits: 2}",
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 1, 0 },
     { CONV "adapters: {rank: 2}\n", "weight: {bits: 3}", -1, DT_RANGE_STATIC, DT_PER_CHANNEL, 0, 6,
       0 },
     { LINEAR, "weight: {scheme: half_levels}", DT_SCHEME_HALF_LEVELS, -1, -1, 1e-3, 6, 0 },
@@ -468,7 +489,16 @@ static const best_choice best_choices[] = {
     { LINEAR "train: {optimizer: {name: sgd, lr: 0.05}}\n", "weight: {bits: 4}", -1, -1, -1, 0, 4,
       0 },
     { CONV, "weight: {bits: 5}", -1, -1, -1, 0, 1, 0 },
+    { LANGUAGE, "start_step: 5, weight: {bits: 2}", DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0,
+      1, 0.02 },
+    { LANGUAGE, "start_step: 5, weight: {bits: 2}, rules: [{match: head, weight: {bits: 8}}]",
+      DT_SCHEME_HALF_LEVELS, DT_RANGE_STATIC, -1, 0, 1, 0.02 },
+    { LANGUAGE,
+      "start_step: 5, weight: {bits: 2}, rules: [{match: head, weight: {bits: 8, range: dynamic}}]",
+      -1, -1, -1, 0, 1, 0 },
     { LANGUAGE, "weight: {bits: 2}", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "weight: {bits: 2}, start_step: 0", DT_SCHEME_ASYMMETRIC, -1, -1, 1e-3, 1, 0 },
+    { LANGUAGE, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 1e-3, 1, 0 },
     { LANGUAGE, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 1, 0 },
     { LANGUAGE, "weight: {bits: 4}", -1, -1, -1, 0, 1, 0 },
     { CONV, "preset: int8-dynamic-int8-weight", -1, -1, -1, 0, 1, 0 },
@@ -494,6 +524,32 @@ START_TEST(the_best_is_chosen_by_bits_and_layers)
     ck_assert_double_eq(o->qat_schedule.freeze, of->freeze);
     ck_assert_double_eq(o->qat_schedule.freeze_from, 5 * of->freeze);
     dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Half levels have 2 bits: rules that give others get the scheme that has them. */
+START_TEST(rules_of_other_bits_have_a_scheme)
+{
+    static const char *const texts[] = {
+        "run: {dir: r}\nmodel: " LANGUAGE
+        "qat: {recipe: best, start_step: 5, weight: {bits: 2}, rules: [{match: c, "
+        "skip: true}, {match: h*, weight: {bits: 8}}, {match: head, weight: {bits: 2}}]}\n",
+        "run: {dir: r}\nmodel: " LANGUAGE
+        "qat: {recipe: best, start_step: 5, weight: {bits: 3}, rules: [{match: c, "
+        "skip: true}, {match: h*, weight: {bits: 8}}, {match: head, weight: {bits: 2}}]}\n",
+    };
+    dt_ctx *ctx = create_ctx();
+    for (int i = 0; i < 2; i++) {
+        dt_recipe *r = NULL;
+        const dt_recipe_source source = source_of(texts[i]);
+        TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+        const dt_qat_rule *rule = dt_recipe_get(r)->qat.rules;
+        ck_assert(!rule[0].weight.has_scheme && !rule[2].weight.has_scheme);
+        ck_assert_int_eq(rule[1].weight.has_scheme, i == 0);
+        ck_assert(i == 1 || rule[1].weight.quant.scheme == DT_SCHEME_SYMMETRIC);
+        dt_recipe_free(r);
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -1185,6 +1241,7 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, a_target_chooses_the_rest);
     tcase_add_loop_test(values, the_best_is_chosen_by_bits_and_layers, 0,
                         sizeof best_choices / sizeof best_choices[0]);
+    tcase_add_test(values, rules_of_other_bits_have_a_scheme);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);
     tcase_add_test(values, keys_of_several_rules_belong_together);

@@ -100,12 +100,12 @@ DT_API dt_status dt_damp(dt_module *m, dt_tape *t, double lambda);
  * state, for which the caller's model must live. */
 typedef struct dt_freezer dt_freezer;
 typedef struct dt_frozen {
-    int64_t weights, frozen; /* quantized weights, and how many of them are frozen */
+    int64_t weights, frozen; /* weights of at most 4 bits, and how many of them are frozen */
 } dt_frozen;
 /* The freezer of a model, prepared now or later. The caller frees it. Errors: NOMEM. */
 DT_API dt_status dt_freezer_create(dt_module *m, dt_freezer **out);
 DT_API void dt_freezer_free(dt_freezer *f); /* may be NULL */
-/* After each update, for each weight with code q:
+/* After each update, for each weight of at most 4 bits with code q:
  *     o     1 where q changed against the direction of its last change, else 0
  *     f     m o + (1 - m) f,   mean = m q + (1 - m) mean         m: momentum, above 0, at most 1
  * From f > threshold on the weight is frozen to the level next to the mean: wherever an update

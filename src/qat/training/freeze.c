@@ -13,6 +13,9 @@
  * Ranges are static or learned, or the mean of magnitudes. A scale that follows the largest weight
  * turns the codes of all others with it: they would be frozen at once.
  *
+ * Weights of more than 4 bits are none of them: their levels are so near to each other that their
+ * codes turn back at most updates.
+ *
  * Codes of a folded weight W' = W f (nn/fold.h) do not change with f, so W is what gets the value,
  * divided by f. */
 #include "qat/training/freeze.h"
@@ -30,6 +33,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+enum { MOST_BITS = 4 };
 enum { FREQUENCY, MEAN, CODE, TURN, SLOTS };
 /* Of a weight in slot TURN: UNSEEN before its first update. */
 enum { UNSEEN, STILL, ROSE, FELL, FROZEN, TURNS };
@@ -80,9 +84,10 @@ static const dt__fq *quant_of(const dt_module *root, const dt_module *layer)
 {
     const dt__fq *derived = dt__derived_quant(layer);
     const dt__entry *w = dt__entry_find(layer, "weight");
-    if (derived != NULL) return derived;
-    if (w == NULL || !dt_is_fake_quant(w->x)) return NULL;
-    return dt__entry_is_first(root, w) ? w->x->ext : NULL;
+    const dt__fq *own = w == NULL || !dt_is_fake_quant(w->x) ? NULL : w->x->ext;
+    const dt__fq *found = derived != NULL ? derived : own;
+    if (found == NULL || found->quant.bits > MOST_BITS) return NULL;
+    return derived != NULL || dt__entry_is_first(root, w) ? found : NULL;
 }
 
 static dt_status make_item(item *out, const dt_tensor *w, const dt__fq *fq)

@@ -12,13 +12,16 @@ typedef struct choice {
     const char *path, *value; /* NULL: rate_of with `lr` */
     double lr;
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
-    bool is_alone;  /* rules may give other bits, which the scheme does not have */
-    int where;      /* GROUPS, CHANNELS; 0: everywhere */
-    bool freezes;   /* weights without adapters, which are no sums, by ranges that stay */
+    int rules;      /* the most that rules may change of weights; ANYTHING: whatever they say */
+    int where;      /* bits of what must be so; 0: everywhere */
+    bool freezes;   /* weights without adapters, which are no sums, by ranges that stay; of one
+                     * process each */
 } choice;
 
-/* Scales of groups and networks with memory, and scales of channels that the recipe gives. */
-enum { GROUPS = 1, CHANNELS };
+/* Scales of groups and networks with memory, or scales of channels that the recipe gives; QAT from
+ * drawn weights, whose scales are not those of trained ones, or from trained weights. */
+enum { GROUPS = 1, CHANNELS = 2, DRAWN = 4, TRAINED = 8 };
+enum { ANYTHING, SKIPPED, BITS }; /* whether they are quantized; that, and their bits */
 enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
 enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary weights */
 
@@ -27,15 +30,22 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
         "qat.rate", NULL, .lr = (rate)                                                             \
     }
 /* `of_range`: where the range is that of a row before it, which is static. */
-#define FREEZE(of_range)                                                                           \
-    { "qat.freeze", "0.02", .is_scheme = (of_range), .is_alone = true, .freezes = true },          \
+#define FREEZE(of_range, most, place)                                                              \
+    { "qat.freeze",    "0.02",           .is_scheme = (of_range),                                  \
+      .rules = (most), .where = (place), .freezes = true },                                        \
     {                                                                                              \
-        "qat.freeze_from", "0.1", .is_scheme = (of_range), .is_alone = true, .freezes = true       \
+        "qat.freeze_from", "0.1", .is_scheme = (of_range), .rules = (most), .where = (place),      \
+                                  .freezes = true                                                  \
+    }
+
+#define STATIC                                                                                     \
+    {                                                                                              \
+        "qat.weight.range", "static", .is_scheme = true, .rules = BITS, .where = TRAINED           \
     }
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = GROUPS },
                 { "qat.damping", "1e-3", .where = GROUPS },
                 { "qat.weight.range", "static", .is_scheme = true, .where = CHANNELS },
@@ -44,24 +54,28 @@ static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
         [4] = { RATE_OF(0.012) },
     },
     [CONVOLUTIONAL] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false) },
-        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .is_alone = true },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
+        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = SKIPPED },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true) },
+                FREEZE(true, SKIPPED, 0) },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true) },
+                FREEZE(true, SKIPPED, 0) },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012) },
     },
     [LANGUAGE] = {
-        [TERNARY] = { { "qat.damping", "1e-3" } },
-        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
-                { "qat.damping", "1e-3" } },
+        [TERNARY] = { STATIC, FREEZE(true, BITS, TRAINED),
+                      { "qat.damping", "1e-3", .where = DRAWN } },
+        [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = BITS,
+                  .where = TRAINED },
+                STATIC, FREEZE(true, BITS, TRAINED),
+                { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = DRAWN },
+                { "qat.damping", "1e-3", .where = DRAWN } },
         [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true } },
     },
 };
@@ -74,14 +88,20 @@ static const char *text_at(dt_recipe *r, const char *path, const char *otherwise
     return node != NULL && node->kind == DT__SCALAR ? node->text : otherwise;
 }
 
-/* Whether a preset or runtime has its own arithmetic, or the recipe gives a scheme. */
+static bool is_chosen(const dt__node *node)
+{
+    return node != NULL && node->origin == DT__FROM_BEST;
+}
+
+/* Whether a preset or runtime has its own arithmetic, or the recipe gives a scheme that is not
+ * ternary, by which choices are made. */
 static bool has_scheme(dt_recipe *r)
 {
     static const char *const free[] = { "int8-dynamic-int4-weight", "int4-weight",
                                         "int8-dynamic-int8-weight", "int8-static-int8-weight" };
     const char *preset = text_at(r, "qat.preset", free[0]);
     if (strcmp(text_at(r, "qat.target", "detent"), "detent") != 0) return true;
-    if (dt__node_at(r, "qat.weight.scheme", NULL) != NULL) return true;
+    if (strcmp(text_at(r, "qat.weight.scheme", "ternary"), "ternary") != 0) return true;
     return !DT__IS_ONE_OF(preset, free);
 }
 
@@ -95,14 +115,21 @@ static bool has_layer(const dt__node *n, const char *kind)
     return false;
 }
 
-static int where(dt_recipe *r)
+static bool has_memory(dt_recipe *r)
 {
     static const char *const memories[] = { "gru", "lstm", "rnn" };
-    if (strcmp(text_at(r, "qat.weight.granularity", ""), "channel") != 0) return GROUPS;
     for (int i = 0; i < DT__COUNT_OF(memories); i++) {
-        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return GROUPS;
+        if (has_layer(dt__node_at(r, "model.layers", NULL), memories[i])) return true;
     }
-    return CHANNELS;
+    return false;
+}
+
+static int where(dt_recipe *r)
+{
+    const bool channels = strcmp(text_at(r, "qat.weight.granularity", ""), "channel") == 0;
+    const bool trained = dt__node_at(r, "model.init", NULL) != NULL ||
+                         strcmp(text_at(r, "qat.start_step", "0"), "0") != 0;
+    return (channels && !has_memory(r) ? CHANNELS : GROUPS) | (trained ? TRAINED : DRAWN);
 }
 
 static int kind_of(dt_recipe *r)
@@ -145,6 +172,46 @@ static const char *rate_of(dt_recipe *r, double wanted)
     return dt__recipe_format(r, "%.3g", fmin(500 * wanted, fmax(1, wanted / lr)));
 }
 
+/* Whether a key of a rule gives bits, or says that they are integers. */
+static bool gives_bits(const dt__node *n)
+{
+    if (n->key == NULL || n->kind != DT__SCALAR) return false;
+    if (strcmp(n->key->text, "scheme") == 0) return strcmp(n->text, "symmetric") == 0;
+    return strcmp(n->key->text, "bits") == 0;
+}
+
+/* Whether rules change more of weights than `most`. */
+static bool rules_change_more(dt_recipe *r, int most)
+{
+    const dt__node *rules = dt__node_at(r, "qat.rules", NULL);
+    if (most == ANYTHING || rules == NULL) return false;
+    for (const dt__node *rule = rules->first; rule != NULL; rule = rule->next) {
+        if (rule->kind != DT__MAP) continue;
+        const dt__node *weight = dt__node_child(rule, "weight", strlen("weight"));
+        for (const dt__node *c = weight == NULL ? NULL : weight->first; c != NULL; c = c->next) {
+            const char *key = c->key == NULL ? "" : c->key->text;
+            if (strcmp(key, "quantize") == 0) continue;
+            if (most == SKIPPED || !gives_bits(c)) return true;
+        }
+    }
+    return false;
+}
+
+/* Rules that give other bits get the scheme that has them, where the others have half levels. */
+static void give_rules_schemes(dt_recipe *r, const dt__node *where)
+{
+    const dt__node *scheme = dt__node_at(r, "qat.weight.scheme", NULL);
+    const dt__node *rules = dt__node_at(r, "qat.rules", NULL);
+    if (!is_chosen(scheme) || strcmp(scheme->text, "half_levels") != 0 || rules == NULL) return;
+    for (int i = 0; i < rules->count; i++) {
+        const char *bits = dt__recipe_format(r, "qat.rules.%d.weight.bits", i);
+        const char *path = dt__recipe_format(r, "qat.rules.%d.weight.scheme", i);
+        if (strcmp(text_at(r, bits, "2"), "2") == 0 || dt__node_at(r, path, NULL) != NULL) continue;
+        dt__node *value = dt__yaml_parse(r, "symmetric", strlen("symmetric"), DT__FROM_BEST);
+        if (value != NULL) dt__recipe_graft(r, &(dt__graft){ path, where, value });
+    }
+}
+
 /* Whether a choice does not go with what the recipe gives. */
 static bool is_excluded(dt_recipe *r, const choice *c)
 {
@@ -152,13 +219,14 @@ static bool is_excluded(dt_recipe *r, const choice *c)
     const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
-    if (c->where != 0 && c->where != where(r)) return true;
+    if ((c->where & ~where(r)) != 0) return true;
     if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
+                       strcmp(text_at(r, "cluster.experts", ""), "spread") == 0 ||
                        (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
                        (c->is_scheme && strcmp(range, "dynamic") == 0))) {
         return true;
     }
-    return (c->is_alone && dt__node_at(r, "qat.rules", NULL) != NULL) ||
+    return rules_change_more(r, c->rules) ||
            (learned && c->value != NULL && strcmp(c->value, "asymmetric") == 0) ||
            (groups && strcmp(c->path, "qat.weight.granularity") == 0);
 }
@@ -177,13 +245,14 @@ void dt__recipe_take_best(dt_recipe *r)
         const dt__graft graft = { of[i].path, node, value };
         if (value != NULL) dt__recipe_graft(r, &graft);
     }
+    give_rules_schemes(r, node);
 }
 
 /* Appends "PATH: VALUE" of a choice that was taken to the text. */
 static const char *append(dt_recipe *r, const char *text, const char *path)
 {
     const dt__node *node = dt__node_at(r, path, NULL);
-    if (node == NULL || node->origin != DT__FROM_BEST || strstr(text, path) != NULL) return text;
+    if (!is_chosen(node) || strstr(text, path) != NULL) return text;
     return dt__recipe_format(r, "%s%s%s: %s", text, *text != 0 ? ", " : "", path, node->text);
 }
 

@@ -60,8 +60,12 @@ dt_status dt__run_freeze(dt__run *r)
     if (o->freeze == 0 || *dt__run_count(r, DT__COUNT_PREPARED) == 0) return DT_OK;
     const double from = o->freeze_from > 0 ? o->freeze_from : o->freeze;
     const double share = 0.5 * (1 + cos(acos(-1.0) * progress(r)));
-    return dt_freezer_step(r->stage.freezer, r->stage.tape, o->freeze_momentum,
-                           o->freeze + (from - o->freeze) * share, &r->stage.frozen);
+    DT__TRY(dt_freezer_step(r->stage.freezer, r->stage.tape, o->freeze_momentum,
+                            o->freeze + (from - o->freeze) * share, &r->stage.frozen));
+    if (since_start(r) == 0 && r->stage.frozen.weights == 0) {
+        dt__say(r->ctx, "qat.freeze: no weight has 4 bits or fewer, so that none is frozen");
+    }
+    return DT_OK;
 }
 
 void dt__run_say_frozen(dt__run *r)
