@@ -150,25 +150,41 @@ static void in_scales(const dt__levels *l, const block *b, int64_t n, const floa
     for (int64_t k = 0; k < n && l->divides; k++) v[k] = x[k] / b->scale;
 }
 
-/* Codes among the levels: edge by edge, so that every loop is one of vectors. */
+/* Places among the levels: edge by edge, so that every loop is one of vectors. */
+static void by_edges(const dt__levels *l, int64_t n, const float *v, int32_t *q)
+{
+    for (int64_t k = 0; k < n; k++) q[k] = l->code[0];
+    for (int i = 1; i < l->n; i++) {
+        const float edge = l->edge[i];
+        const int32_t step = l->code[i] - l->code[i - 1];
+        for (int64_t k = 0; k < n; k++) q[k] += v[k] > edge ? step : 0;
+    }
+}
+
+/* The same where levels are the values of a float. */
+static void by_grid(const dt__levels *l, int64_t n, const float *v, int32_t *q)
+{
+    const dt__small_float of = *l->grid;
+    const float unit = l->unit, inverse = 1 / unit;
+    for (int64_t k = 0; k < n; k++) q[k] = (int32_t)(dt__small_round(&of, v[k] * inverse) * unit);
+}
+
+/* Codes among the levels. */
 static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
                              int8_t *codes)
 {
+    const float least = l->edge[0], most = l->edge[l->n];
     int64_t clipped = 0;
     for (int64_t start = 0; start < n; start += SPAN) {
         const int64_t count = dt__min_i64(SPAN, n - start);
         float v[SPAN];
         int32_t q[SPAN], outside = 0;
         in_scales(l, b, count, x + start, v);
-        for (int64_t k = 0; k < count; k++) q[k] = l->code[0] + b->to_code;
-        for (int i = 1; i < l->n; i++) {
-            const float edge = l->edge[i];
-            const int32_t step = l->code[i] - l->code[i - 1];
-            for (int64_t k = 0; k < count; k++) q[k] += v[k] > edge ? step : 0;
-        }
+        if (l->grid != NULL) by_grid(l, count, v, q);
+        else by_edges(l, count, v, q);
         for (int64_t k = 0; k < count; k++) {
-            outside += !(v[k] > l->edge[0]) | (v[k] > l->edge[l->n]);
-            codes[start + k] = (int8_t)q[k];
+            outside += !(v[k] > least) | (v[k] > most);
+            codes[start + k] = (int8_t)(q[k] + b->to_code);
         }
         clipped += outside;
     }
@@ -180,14 +196,20 @@ static int64_t encode_real(const dt__small_float *f, const block *b, int64_t n, 
                            int8_t *codes)
 {
     const dt__small_float of = *f;
-    int64_t outside = 0;
-    for (int64_t k = 0; k < n; k++) {
-        const float v = x[k] * b->inverse;
-        outside += !(fabsf(v) < of.edge);
-        const float q = dt__small_round(&of, v) + 0.0f; /* -0 becomes 0 */
-        codes[k] = (int8_t)(dt__small_code(&of, q) + b->to_code);
+    const block c = *b;
+    int64_t clipped = 0;
+    for (int64_t start = 0; start < n; start += DT__CHUNK) {
+        const int64_t end = dt__min_i64(start + DT__CHUNK, n);
+        int32_t outside = 0;
+        for (int64_t k = start; k < end; k++) {
+            const float v = x[k] * c.inverse;
+            outside += !(fabsf(v) < of.edge);
+            const float q = dt__small_round(&of, v) + 0.0f; /* -0 becomes 0 */
+            codes[k] = (int8_t)(dt__small_code(&of, q) + c.to_code);
+        }
+        clipped += outside;
     }
-    return outside;
+    return clipped;
 }
 
 /* Whether the code of x is not clipped. */
