@@ -11,6 +11,7 @@
  *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
  *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
  *     NAME.weight  F8_E4M3 [out, in], and weight_scale in E8M0 (mxfp8-quantized)
+ *     NAME.input_global_scale  F32 [1], of inputs in NVFP4; 1 where there is none
  *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
@@ -29,7 +30,8 @@
 #include <string.h>
 
 static const char *const parts[] = { ".weight_packed",       ".weight_scale", ".weight_zero_point",
-                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx" };
+                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx",
+                                     ".input_global_scale" };
 
 /* A layer that is being read. */
 typedef struct layer {
@@ -37,7 +39,7 @@ typedef struct layer {
     const dt_file *part;
     const dt__hf_group *group;
     const char *path; /* of the module, kept */
-    const dt_file_entry *codes, *scale, *zero, *shape, *global;
+    const dt_file_entry *codes, *scale, *zero, *shape, *global, *input;
     int64_t rows, columns, groups;
     int real; /* the scheme of floats in blocks, or -1 */
     dt__module_quant quant;
@@ -391,6 +393,19 @@ static bool is_q4_0(const layer *l)
 
 /* ---- what becomes of it --------------------------------------------------------------------- */
 
+static void describe_input(layer *l)
+{
+    const dt__hf_arguments *x = &l->group->input;
+    const int scheme = dt__hf_input_scheme(x);
+    dt_quant_spec *q = &l->quant.input.scheme;
+    const dt_quant_patch blocks = { .quant = { .scheme = scheme, .range = DT_RANGE_STATIC },
+                                    .has_scheme = true,
+                                    .has_range = l->input != NULL };
+    if (x->given && x->symmetric) q->scheme = DT_SCHEME_SYMMETRIC;
+    if (scheme >= 0) dt_quant_apply(q, &blocks);
+    l->quant.input.range_state = DT__FIXED;
+}
+
 static void describe(layer *l)
 {
     const dt__hf_arguments *w = &l->group->weight, *x = &l->group->input;
@@ -413,29 +428,36 @@ static void describe(layer *l)
     l->quant.weight.shape = (dt_ints){ .n = 2, .v = { l->rows, l->columns } };
     l->quant.has_input = x->given;
     l->quant.input.enabled = true;
-    if (x->given && x->symmetric) l->quant.input.scheme.scheme = DT_SCHEME_SYMMETRIC;
+    describe_input(l);
 }
 
-static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64_t columns,
-                          void **data)
+/* Adds a tensor of the rank and extents of `like` to the folder. */
+static dt_status add_tensor(layer *l, const char *suffix, const char *dtype,
+                            const dt_file_entry *like, void **data)
 {
     dt_file *to = l->folder;
     const dt__file_dtype *d = dt__file_dtype_of(dtype);
     const size_t n = strlen(l->path) + strlen(suffix) + 1;
     char *name = dt__block_list_add(to->ctx, &to->kept, n);
     int64_t *dims = dt__block_list_add(to->ctx, &to->kept, 2 * sizeof *dims);
-    dt_file_entry e = { .dtype = d->name, .rank = 2, .count = l->rows * columns };
+    dt_file_entry e = { .dtype = d->name, .rank = like->rank, .count = 1 };
+    for (int i = 0; i < like->rank && dims != NULL; i++) e.count *= dims[i] = like->dims[i];
     if (name == NULL || dims == NULL || !dt__file_bytes(d, e.count, &e.bytes)) return DT_ERR_NOMEM;
     *data = dt__block_list_add(to->ctx, &to->kept, e.bytes);
     if (*data == NULL) return DT_ERR_NOMEM;
     snprintf(name, n, "%s%s", l->path, suffix);
-    dims[0] = l->rows;
-    dims[1] = columns;
     e.name = name;
     e.dims = dims;
     e.data = *data;
     to->entry[to->count++] = e;
     return DT_OK;
+}
+
+static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64_t columns,
+                          void **data)
+{
+    const int64_t dims[] = { l->rows, columns };
+    return add_tensor(l, suffix, dtype, &(dt_file_entry){ .rank = 2, .dims = dims }, data);
 }
 
 static dt_status add_scales(layer *l)
@@ -459,10 +481,31 @@ static dt_status add_scales(layer *l)
     return DT_OK;
 }
 
+/* The scale of the tensor of an input in NVFP4. */
+static dt_status add_input(layer *l)
+{
+    void *data;
+    float global;
+    if (l->input == NULL) return DT_OK;
+    const dt_file_entry *e = l->input;
+    if (e->count == 1 && strcmp(e->dtype, "F32") == 0) {
+        memcpy(&global, e->data, sizeof global);
+        if (global >= 0x1p-126f && global <= 0x1p124f) {
+            const int64_t one = 1;
+            const dt_file_entry like = { .rank = 1, .dims = &one };
+            DT__TRY(add_tensor(l, ".input.scale", "F32", &like, &data));
+            memcpy(data, &global, sizeof global);
+            return DT_OK;
+        }
+    }
+    return refuse(l, "input_global_scale must be a positive normal number, F32 [1]");
+}
+
 static dt_status add_layer(layer *l, dt__chars *quant)
 {
     void *data;
     describe(l);
+    DT__TRY(add_input(l));
     const dt__rows_form form = { .quant = &l->quant.weight.scheme,
                                  .rows = l->rows,
                                  .columns = l->columns };
@@ -507,6 +550,7 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     l->zero = find(l, ".weight_zero_point");
     l->shape = find(l, ".weight_shape");
     l->global = find(l, ".weight_global_scale");
+    l->input = find(l, ".input_global_scale");
     if (find(l, ".weight_g_idx") != NULL) {
         return dt_fail(l->folder->ctx, DT_ERR_UNSUPPORTED,
                        "%s: weight of '%.*s': ordered columns (weight_g_idx) are not supported",
@@ -514,6 +558,7 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     }
     DT__TRY(find_group(l, g));
     l->real = dt__hf_float_scheme(&l->group->weight);
+    if (dt__hf_input_scheme(&l->group->input) != DT_SCHEME_NVFP4) l->input = NULL;
     const bool bytes = l->real == DT_SCHEME_MXFP8, halves = l->real >= 0 && !bytes;
     const char *dtype = bytes ? "F8_E4M3" : halves ? "U8" : l->packed ? "I32" : "I8";
     const bool there = l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0;
