@@ -7,8 +7,9 @@
  *     acc = 0       for each block   acc = fmaf(sum of v * q, s_w * s, acc)
  *
  * Where 127 / a is no float, s of q8_0 is 0, so that any v will do. ONNX does not look into bits:
- *     power(a) = 2^floor(log2 a) = q - (1 - 2^-53) q,  q = (2^52 + 1) a
- * where each operation is rounded to f64   [Rump, Ogita, Oishi 2008: ufp]. */
+ *     power(a) = 2^floor(log2 a) = q - (1 - 2^-24) q,  q = (2^23 + 1) a
+ * where each operation is rounded to f32, of an a that is scaled so that q is finite   [Rump, Ogita,
+ * Oishi 2008: ufp]. */
 #include "export/onnx/onnx_put_quant.h"
 
 #include "qat/schemes/scheme.h"
@@ -26,10 +27,13 @@ static dt__value stored(dt__put *p, const dt_quant_spec *q, dt__value s)
 /* The largest power of two that is at most a, which is not negative; 0 of 0. */
 static dt__value power_in(dt__put *p, dt__value a)
 {
-    dt__value wide = dt__put_cast(p, a, DT__PUT_DOUBLE);
-    dt__value q = DT__PUT(p, "Mul", wide, dt__put_f64(p, 0x1p52 + 1));
-    dt__value less = DT__PUT(p, "Mul", q, dt__put_f64(p, 1 - 0x1p-53));
-    return dt__put_cast(p, DT__PUT(p, "Sub", q, less), DT__PUT_FLOAT);
+    dt__value small = DT__PUT(p, "Less", a, dt__put_f32(p, 1)), one = dt__put_f32(p, 1);
+    dt__value down = DT__PUT(p, "Where", small, one, dt__put_f32(p, 0x1p-24f));
+    dt__value up = DT__PUT(p, "Where", small, one, dt__put_f32(p, 0x1p24f));
+    dt__value near = DT__PUT(p, "Mul", a, down);
+    dt__value q = DT__PUT(p, "Mul", near, dt__put_f32(p, 0x1p23f + 1));
+    dt__value less = DT__PUT(p, "Mul", q, dt__put_f32(p, 1 - 0x1p-24f));
+    return DT__PUT(p, "Mul", DT__PUT(p, "Sub", q, less), up);
 }
 
 static dt__value between(dt__put *p, dt__value x, float least, float most)
