@@ -42,6 +42,9 @@ typedef struct dt__levels {
     const dt__small_float *real;
 } dt__levels;
 
+/* Whether codes are values of a small float, or bytes of it. */
+static inline bool dt__is_small(const dt__levels *l) { return l->real != NULL || l->grid != NULL; }
+
 /* The parts of a scheme that kernels use. */
 typedef struct dt__coding {
     /* Computes scale, inverse and zero point of each block; false if a scale or dequantized value
