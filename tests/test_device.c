@@ -232,8 +232,8 @@ static void set_range(net *n, int i)
     ck_assert_msg(low != NULL && high != NULL, "%s", n->layer[i]);
     *lo = low[0];
     *hi = high[0];
-    ck_assert(dt__range_scale(&q->quant, *lo, *hi, dt_data_mut(q->scale),
-                              dt_data_mut(q->zero_point)));
+    ck_assert(
+        dt__range_scale(&q->quant, *lo, *hi, dt_data_mut(q->scale), dt_data_mut(q->zero_point)));
     *(int64_t *)dt_data_mut(q->count) = 1;
     ck_assert(*(const float *)dt_data(q->scale) ==
               *(const float *)device_data(&n->g, "scale", DT_F32, NULL));

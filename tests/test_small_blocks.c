@@ -310,8 +310,9 @@ START_TEST(convolutions)
 {
     dt_module *m;
     dt_qat_options qat = dt_qat_defaults();
-    dt_conv_layer o = { .in = 4, .out = 3, .bias = true, .conv = dt_conv_defaults() };
-    o.conv.kernel[0] = o.conv.kernel[1] = 3;
+    const dt_conv_layer o = {
+        .in = 4, .out = 3, .kernel = { 3, 3 }, .bias = true, .conv = dt_conv_defaults()
+    };
     qat.preset = DT_NVFP4_NVFP4 + _i;
     TEST_OK(ctx, dt_conv2d_create(ctx, &o, &m));
     TEST_OK(ctx, dt_prepare(m, &qat));

@@ -17,7 +17,8 @@ typedef struct collecting {
     dt__refusals refused;
 } collecting;
 
-/* NULL: int8 asymmetric a token, recomputed each time, or blocks as compressed-tensors makes them. */
+/* NULL: int8 asymmetric a token, recomputed each time, or blocks as compressed-tensors makes
+ * them. */
 static const char *refused_input(const collecting *c, const dt_quant_spec *q)
 {
     const bool same = q->scheme == DT_SCHEME_NVFP4 || q->scheme == DT_SCHEME_MXFP4_NEAR ||

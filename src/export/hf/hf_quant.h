@@ -16,9 +16,9 @@ typedef struct dt__hf_quant {
     bool has_input;      /* its input is quantized: */
     dt_quant_spec input; /* to int8 a token, or in blocks of small floats */
     float input_global;  /* of nvfp4: the scale of the tensor; else 0 */
-    int64_t group;  /* columns that share a scale; 0: a row */
-    bool whole;     /* the weight has one scale */
-    int kind;       /* layers with equal settings have one kind */
+    int64_t group;       /* columns that share a scale; 0: a row */
+    bool whole;          /* the weight has one scale */
+    int kind;            /* layers with equal settings have one kind */
 } dt__hf_quant;
 
 typedef struct dt__hf_quants {

@@ -8,8 +8,8 @@
  *
  * Where 127 / a is no float, s of q8_0 is 0, so that any v will do. ONNX does not look into bits:
  *     power(a) = 2^floor(log2 a) = q - (1 - 2^-24) q,  q = (2^23 + 1) a
- * where each operation is rounded to f32, of an a that is scaled so that q is finite   [Rump, Ogita,
- * Oishi 2008: ufp]. */
+ * where each operation is rounded to f32, of an a that is scaled so that q is finite   [Rump,
+ * Ogita, Oishi 2008: ufp]. */
 #include "export/onnx/onnx_put_quant.h"
 
 #include "qat/schemes/scheme.h"

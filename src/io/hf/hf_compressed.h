@@ -7,8 +7,8 @@
 /* How tensors are quantized: num_bits, strategy, ... */
 typedef struct dt__hf_arguments {
     bool given;
-    int64_t bits, group; /* group 0: none */
-    bool symmetric, dynamic, local; /* local: of blocks dynamic, of the tensor static */
+    int64_t bits, group;                       /* group 0: none */
+    bool symmetric, dynamic, local;            /* local: of blocks dynamic, of the tensor static */
     const char *type, *strategy, *scale_dtype; /* NULL: absent */
 } dt__hf_arguments;
 

@@ -97,8 +97,8 @@ const dt__scheme *dt__scheme_of(int scheme);
 /* ---- settings ------------------------------------------------------------------------------- */
 
 /* What a spec is for, as flags. In a model the panels of weights want groups of multiples of 8, and
- * activations have groups with schemes of blocks, and only with them. In a file only granularity group has
- * a group size. */
+ * activations have groups with schemes of blocks, and only with them. In a file only granularity
+ * group has a group size. */
 enum { DT__QUANT_TENSOR = 0, DT__QUANT_MODEL = 1, DT__QUANT_FILE = 2 };
 
 #define DT__FAULT_KEYS 3
