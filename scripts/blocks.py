@@ -290,7 +290,7 @@ def floats_of(name):
 def folders():
     """Folders of compressed-tensors: theirs read, and ours, from theirs and from training."""
     from safetensors import safe_open
-    for preset in "NVFP4A16", "MXFP4A16", "MXFP8A16":
+    for preset in "NVFP4A16", "MXFP4A16", "MXFP6A16", "MXFP8A16":
         form = preset[:5].lower()
         folder_of(preset, "theirs")
         shutil.rmtree("ours", ignore_errors=True)
@@ -304,7 +304,8 @@ def folders():
                "a folder of theirs, written again")
         compare_folders(form, "theirs", "compressed-tensors, its folder")
         compare_folders(form, "ours", "compressed-tensors, our folder of it")
-    for scheme in "nvfp4", "mxfp4", "mxfp4_up", "mxfp4_near", "mxfp8", "mxfp8_up", "mxfp8_near":
+    for scheme in "nvfp4", "mxfp4", "mxfp4_up", "mxfp4_near", "mxfp6", "mxfp8", \
+            "mxfp8_up", "mxfp8_near":
         exported({"scheme": scheme}, [], "ours")
         compare_folders(scheme, "ours", "compressed-tensors, our trained model")
 

@@ -54,6 +54,8 @@ static const struct scheme {
     { "mxfp4 both", DT_MXFP4_MXFP4, DT_SCHEME_MXFP4_NEAR, 4, 32, false },
     { "mxfp8 both", DT_MXFP8_MXFP8, DT_SCHEME_MXFP8_NEAR, 8, 32, false },
     { "mxfp8 by mxfp4", DT_MXFP8_MXFP4, DT_SCHEME_MXFP4_NEAR, 4, 32, false },
+    { "mxfp6", DT_INT4_WEIGHT, DT_SCHEME_MXFP6, 6, 32, false },
+    { "mxfp8 by mxfp6", DT_MXFP8_MXFP4, DT_SCHEME_MXFP6, 6, 32, false },
 };
 
 enum {
@@ -243,6 +245,14 @@ static float real_value(const decoded *d, int64_t i, int64_t g)
 {
     static const float size[] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
     const bool bytes = strcmp(d->codes->dtype, "F8_E4M3") == 0;
+    if (d->bits == 6) { /* four codes in three bytes */
+        const uint8_t *at = (const uint8_t *)d->codes->data + i / 4 * 3;
+        const int x = (at[0] | at[1] << 8 | at[2] << 16) >> (int)(i % 4) * 6 & 63;
+        const int of = (x >> 3 & 3) == 0 ? x & 7 : 8 + (x & 7),
+                  up = (x >> 3 & 3) == 0 ? 1 : x >> 3 & 3;
+        const int exponent_of = ((const uint8_t *)d->scale->data)[g] - 127;
+        return (float)ldexp(x < 32 ? of : -of, up - 4 + exponent_of);
+    }
     const uint8_t byte = ((const uint8_t *)d->codes->data)[bytes ? i : i / 2];
     const int code = byte >> (i % 2 * 4) & 15;
     const int e = ((const uint8_t *)d->scale->data)[g], exponent = e >> 3, m = e & 7;
@@ -356,6 +366,7 @@ START_TEST(compressed_tensors_hold_the_weights)
         decoded d = { .bits = bits_of(s, i), .packed = packed, .real = is_real(s, i) };
         if (d.real) {
             const bool tensor = s->scheme == DT_SCHEME_NVFP4, bytes = s->bits == 8;
+            if (s->bits == 6) d.bits = 6;
             d.codes = bytes ? entry(f, layers[i], ".weight", "F8_E4M3")
                             : entry(f, layers[i], ".weight_packed", "U8");
             d.scale = entry(f, layers[i], ".weight_scale", tensor ? "F8_E4M3" : "U8");
@@ -378,6 +389,7 @@ START_TEST(compressed_tensors_hold_the_weights)
     }
     config_says(&t,
                 s->scheme == DT_SCHEME_NVFP4    ? "\"nvfp4-pack-quantized\""
+                : s->bits == 6                  ? "\"mxfp6-pack-quantized\""
                 : is_real(s, 1) && s->bits == 8 ? "\"mxfp8-quantized\""
                 : is_real(s, 1)                 ? "\"mxfp4-pack-quantized\""
                 : packed                        ? "\"pack-quantized\""
@@ -621,13 +633,15 @@ static const struct {
     { "\"strategy\": \"token\"", "\"strategy\": \"tensor\"", "strategy token", DT_ERR_UNSUPPORTED,
       0 },
     { "\"type\": \"int\"", "\"type\": \"float\"", "weight_packed in U8", DT_ERR_FORMAT, 0 },
-    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, 3 },
-    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED,
+    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4, MXFP4, MXFP6 and MXFP8",
+      DT_ERR_UNSUPPORTED, 3 },
+    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4, MXFP4, MXFP6 and MXFP8",
+      DT_ERR_UNSUPPORTED, NVFP4 },
+    { "tensor_group", "group", "NVFP4, MXFP4, MXFP6 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
+    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4, MXFP4, MXFP6 and MXFP8", DT_ERR_UNSUPPORTED,
       NVFP4 },
-    { "tensor_group", "group", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
-    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
     { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", NULL, DT_OK, MXFP4 },
-    { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", "NVFP4, MXFP4 and MXFP8",
+    { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", "NVFP4, MXFP4, MXFP6 and MXFP8",
       DT_ERR_UNSUPPORTED, MXFP8 },
     { "\"num_bits\": 8", "\"num_bits\": 4", "weight_packed in U8", DT_ERR_FORMAT, MXFP8 },
     { "\"symmetric\": true", "\"symmetric\": false", "must be symmetric", DT_ERR_UNSUPPORTED,

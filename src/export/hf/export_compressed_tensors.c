@@ -11,6 +11,9 @@
  *                     NAME.weight_packed  U8 [out, in / 2]: codes of E2M1, the first low
  *                     NAME.weight_scale   F8_E4M3 [out, in / 16], U8 (E8M0) [out, in / 32]
  *                     NAME.weight_global_scale  F32 [1], of nvfp4: a scale is E4M3 / global
+ *     mxfp6-pack-quantized
+ *                     NAME.weight_packed  U8 [out, in * 3 / 4]: codes of E2M3 as a row of bits, the
+ *                                         first low; NAME.weight_scale as above
  *     all of them     NAME.input_global_scale   F32 [1], of inputs in nvfp4
  *     mxfp8-quantized NAME.weight         F8_E4M3 [out, in]
  *                     NAME.weight_scale   U8 (E8M0) [out, in / 32]
@@ -39,6 +42,7 @@ static const form integers[] = { { .name = "pack-quantized", .type = "int" },
 static const form nvfp4 = { "nvfp4-pack-quantized", "float", "tensor_group", "torch.float8_e4m3fn",
                             4 };
 static const form mxfp4 = { "mxfp4-pack-quantized", "float", "group", "torch.uint8", 4 };
+static const form mxfp6 = { "mxfp6-pack-quantized", "float", "group", "torch.uint8", 6 };
 static const form mxfp8 = { "mxfp8-quantized", "float", "group", "torch.uint8", 8 };
 
 /* Of inputs. */
@@ -51,6 +55,7 @@ static const form *form_of(const dt__hf_quant *q)
     case DT_SCHEME_MXFP4:
     case DT_SCHEME_MXFP4_UP:
     case DT_SCHEME_MXFP4_NEAR: return &mxfp4;
+    case DT_SCHEME_MXFP6: return &mxfp6;
     case DT_SCHEME_MXFP8:
     case DT_SCHEME_MXFP8_UP:
     case DT_SCHEME_MXFP8_NEAR: return &mxfp8;
@@ -232,13 +237,28 @@ static void put_scales(int64_t n, const float *scale, int shift, float global, u
     }
 }
 
-static dt_status add_fp4(dt__saving *keep, const matrix *m)
+/* A row of codes, which are values of E2M3 times 8: four of 6 bits in three bytes. */
+static void pack_sixes(int64_t n, const int8_t *code, uint8_t *to)
 {
-    const int64_t rows = m->dims[0], columns = m->dims[1], bytes[] = { rows, columns / 2 };
+    for (int64_t k = 0; k < n; k += 4, to += 3) {
+        uint32_t word = 0;
+        for (int i = 0; i < 4; i++) {
+            word |= (uint32_t)dt__small_code(&dt__e2m3, (float)code[k + i] / 8) << 6 * i;
+        }
+        for (int i = 0; i < 3; i++) to[i] = (uint8_t)(word >> 8 * i);
+    }
+}
+
+static dt_status add_bits(dt__saving *keep, const matrix *m)
+{
+    const bool sixes = form_of(m->q) == &mxfp6;
+    const int64_t rows = m->dims[0], columns = m->dims[1];
+    const int64_t bytes[] = { rows, sixes ? columns / 4 * 3 : columns / 2 };
     uint8_t *packed = dt__saving_keep(keep, (size_t)(rows * bytes[1]));
     if (packed == NULL) return DT_ERR_NOMEM;
     for (int64_t r = 0; r < rows; r++) {
-        pack_halves(columns, m->rows.codes + r * columns, packed + r * bytes[1]);
+        (sixes ? pack_sixes : pack_halves)(columns, m->rows.codes + r * columns,
+                                           packed + r * bytes[1]);
     }
     return add_part(keep, m->name, "_packed",
                     &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed });
@@ -257,9 +277,10 @@ static dt_status add_blocks(dt__saving *keep, const matrix *m)
         return dt_fail(keep->ctx, DT_ERR_UNSUPPORTED,
                        "export: %s: its scales are no E4M3 under one scale of the tensor", m->name);
     }
-    put_scales(rows * blocks[1], m->rows.scale, bytes ? 0 : 1, *global, scale);
+    const int shift = bytes ? 0 : form_of(m->q) == &mxfp6 ? 3 : 1;
+    put_scales(rows * blocks[1], m->rows.scale, shift, *global, scale);
     dt_file_entry e = { .dtype = "F8_E4M3", .rank = 2, .dims = m->dims, .data = m->rows.codes };
-    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_fp4(keep, m));
+    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_bits(keep, m));
     e = (dt_file_entry){
         .dtype = tensor ? "F8_E4M3" : "U8", .rank = 2, .dims = blocks, .data = scale
     };

@@ -10,6 +10,7 @@
  *     NAME.weight_packed  U8 [out, in / 2], codes of E2M1, the first in the low half
  *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
  *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
+ *     NAME.weight_packed  U8 [out, in * 3 / 4], of E2M3, four in three bytes (mxfp6-pack-quantized)
  *     NAME.weight  F8_E4M3 [out, in], and weight_scale in E8M0 (mxfp8-quantized)
  *     NAME.input_global_scale  F32 [1], of inputs in NVFP4; 1 where there is none
  *
@@ -167,7 +168,11 @@ static dt_status read_shape(layer *l)
     if (!l->packed) return DT_OK;
     if (l->real >= 0) {
         if (l->columns > INT64_MAX / 64) return refuse(l, "too many columns");
-        l->columns *= 2;
+        if (l->real == DT_SCHEME_MXFP6 && l->columns % 3 != 0) {
+            return refuse(l, "weight_packed has %lld columns; four codes have three",
+                          (long long)l->columns);
+        }
+        l->columns = l->real == DT_SCHEME_MXFP6 ? l->columns / 3 * 4 : l->columns * 2;
         return DT_OK;
     }
     const dt_file_entry *e = l->shape;
@@ -186,6 +191,12 @@ static dt_status read_shape(layer *l)
     return DT_OK;
 }
 
+/* Codes of floats in blocks are their values times 2^this. */
+static int unit_of(const layer *l)
+{
+    return l->real == DT_SCHEME_MXFP8 ? 0 : l->real == DT_SCHEME_MXFP6 ? 3 : 1;
+}
+
 static float scale_at(const layer *l, int64_t i)
 {
     const dt_file_entry *e = l->scale;
@@ -193,7 +204,7 @@ static float scale_at(const layer *l, int64_t i)
     uint16_t half;
     float x;
     if (l->real >= 0 && l->real != DT_SCHEME_NVFP4) {
-        return from[i] == 255 ? NAN : ldexpf(1, from[i] - (l->real == DT_SCHEME_MXFP8 ? 127 : 128));
+        return from[i] == 255 ? NAN : ldexpf(1, from[i] - 127 - unit_of(l));
     }
     if (l->real == DT_SCHEME_NVFP4) {
         memcpy(&x, l->global->data, sizeof x);
@@ -221,15 +232,59 @@ static float held_scale(const layer *l, int64_t i)
     return fmaxf(0.125f / global / 2, 0x1p-126f);
 }
 
-/* Whether all codes of block i are zeros. */
+/* Code k of a stream of `bits` a code, in words of 32 that lie `stride` apart. */
+static int code_at(const unsigned char *words, int64_t stride, int64_t bits, int64_t k)
+{
+    const int64_t at = k * bits;
+    uint32_t low, high = 0;
+    memcpy(&low, words + at / 32 * stride * 4, sizeof low);
+    if (at % 32 + bits > 32) memcpy(&high, words + (at / 32 + 1) * stride * 4, sizeof high);
+    const uint64_t both = (uint64_t)high << 32 | low;
+    return (int)(both >> (at % 32) & ((1U << bits) - 1)) - (1 << (bits - 1));
+}
+
+static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
+{
+    const int64_t bits = l->group->weight.bits;
+    const unsigned char *data = l->codes->data;
+    if (l->real == DT_SCHEME_MXFP8) {
+        const unsigned char byte = data[row * l->columns + column];
+        *out = (int8_t)byte;
+        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
+        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
+    }
+    if (l->real == DT_SCHEME_MXFP6) {
+        const int64_t at = (row * l->columns + column) * 6, part = at % 8;
+        const unsigned next = part > 2 ? data[at / 8 + 1] : 0; /* only where the code goes on */
+        const unsigned both = data[at / 8] | next << 8;
+        *out = (int)(8 * dt__small_value(&dt__e2m3, both >> part & 63));
+        return DT_OK;
+    }
+    if (l->real >= 0) {
+        const int64_t at = row * l->columns + column;
+        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
+        return DT_OK;
+    }
+    if (l->packed) {
+        *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
+        return DT_OK;
+    }
+    *out = (int8_t)data[row * l->columns + column];
+    if (*out >= -(1 << (bits - 1)) && *out < 1 << (bits - 1)) return DT_OK;
+    return refuse(l, "row %lld, column %lld: code %d is none of %d bits", (long long)row,
+                  (long long)column, *out, (int)bits);
+}
+
+/* Whether all codes of block i are zeros, of either sign. */
 static bool is_zero(const layer *l, int64_t i)
 {
-    const bool bytes = l->real == DT_SCHEME_MXFP8;
-    const int64_t n = l->group->weight.group / (bytes ? 1 : 2);
-    const unsigned char *code = (const unsigned char *)l->codes->data + i * n;
-    unsigned any = 0;
-    for (int64_t k = 0; k < n; k++) any |= code[k] & (bytes ? 0x7fU : 0x77U);
-    return any == 0;
+    const int64_t n = l->group->weight.group, row = i / l->groups, column = i % l->groups * n;
+    const int sign = l->real == DT_SCHEME_MXFP8 ? 0x7f : ~0;
+    for (int64_t k = 0; k < n; k++) {
+        int code;
+        if (code_of(l, row, column + k, &code) != DT_OK || (code & sign) != 0) return false;
+    }
+    return true;
 }
 
 /* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
@@ -251,7 +306,7 @@ static dt_status check_block_scales(const layer *l)
                       "row %lld, group %lld: scale %g, with which values are not finite, or "
                       "below those of models",
                       (long long)(i / l->groups), (long long)(i % l->groups),
-                      l->real == DT_SCHEME_MXFP8 ? (double)s : 2 * (double)s);
+                      ldexp((double)s, unit_of(l)));
     }
     return DT_OK;
 }
@@ -311,42 +366,6 @@ static dt_status measure(layer *l)
 }
 
 /* ---- codes ---------------------------------------------------------------------------------- */
-
-/* Code k of a stream of `bits` a code, in words of 32 that lie `stride` apart. */
-static int code_at(const unsigned char *words, int64_t stride, int64_t bits, int64_t k)
-{
-    const int64_t at = k * bits;
-    uint32_t low, high = 0;
-    memcpy(&low, words + at / 32 * stride * 4, sizeof low);
-    if (at % 32 + bits > 32) memcpy(&high, words + (at / 32 + 1) * stride * 4, sizeof high);
-    const uint64_t both = (uint64_t)high << 32 | low;
-    return (int)(both >> (at % 32) & ((1U << bits) - 1)) - (1 << (bits - 1));
-}
-
-static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
-{
-    const int64_t bits = l->group->weight.bits;
-    const unsigned char *data = l->codes->data;
-    if (l->real == DT_SCHEME_MXFP8) {
-        const unsigned char byte = data[row * l->columns + column];
-        *out = (int8_t)byte;
-        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
-        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
-    }
-    if (l->real >= 0) {
-        const int64_t at = row * l->columns + column;
-        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
-        return DT_OK;
-    }
-    if (l->packed) {
-        *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
-        return DT_OK;
-    }
-    *out = (int8_t)data[row * l->columns + column];
-    if (*out >= -(1 << (bits - 1)) && *out < 1 << (bits - 1)) return DT_OK;
-    return refuse(l, "row %lld, column %lld: code %d is none of %d bits", (long long)row,
-                  (long long)column, *out, (int)bits);
-}
 
 /* Codes as a model's file has them. */
 static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes)

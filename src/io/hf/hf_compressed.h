@@ -34,8 +34,8 @@ typedef struct dt__hf_groups {
  * Errors: FORMAT, UNSUPPORTED (a setting that detent has not: which), NOMEM. */
 dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_groups *out);
 void dt__hf_groups_free(dt__hf_groups *g);
-/* The scheme of weights of type float: FP4 in blocks of 16 or 32, FP8 in blocks of 32; -1: they
- * are integers. */
+/* The scheme of weights of type float: FP4 in blocks of 16 or 32, FP6 and FP8 in blocks of 32; -1:
+ * they are integers. */
 int dt__hf_float_scheme(const dt__hf_arguments *weight);
 /* Likewise of inputs, whose scales the package rounds to near. */
 int dt__hf_input_scheme(const dt__hf_arguments *input);

@@ -113,6 +113,7 @@ static const struct {
     int scheme;
 } floats[] = { { 4, 16, "tensor_group", "torch.float8_e4m3fn", DT_SCHEME_NVFP4 },
                { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 },
+               { 6, 32, "group", "torch.uint8", DT_SCHEME_MXFP6 },
                { 8, 32, "group", "torch.uint8", DT_SCHEME_MXFP8 } };
 
 int dt__hf_float_scheme(const dt__hf_arguments *w)
@@ -143,6 +144,7 @@ static const char *fault_of_input(const dt__hf_arguments *x)
     if (scheme == DT_SCHEME_NVFP4 && x->local) return NULL;
     if (scheme == DT_SCHEME_NVFP4) return "input_activations of NVFP4 that are local are supported";
     if (x->local) return "input_activations that are local are supported of NVFP4 alone";
+    if (scheme == DT_SCHEME_MXFP6) return "input_activations of MXFP6 are not supported";
     if (scheme >= 0 && x->dynamic) return NULL;
     if (scheme < 0 && ((x->type != NULL && !is(x->type, "int")) || x->bits != 8)) {
         return "input_activations of type int with 8 bits, and of type float those of NVFP4, MXFP4 "
@@ -158,8 +160,8 @@ static const char *fault_of(const dt__hf_group *g)
     const bool real = dt__hf_float_scheme(w) >= 0, grouped = real || is(w->strategy, "group");
     if (!w->given) return "it has no weights";
     if (w->type != NULL && !is(w->type, "int") && !real) {
-        return "weights of type int, and of type float those of NVFP4, MXFP4 and MXFP8, are "
-               "supported";
+        return "weights of type int, and of type float those of NVFP4, MXFP4, MXFP6 and MXFP8, "
+               "are supported";
     }
     if (real && !w->symmetric) return "weights of type float must be symmetric";
     if (w->bits < 2 || w->bits > 8) return "weights of 2 to 8 bits are supported";
