@@ -473,7 +473,8 @@ def models():
     """Files that detent writes, as gguf reads them."""
     keys = {"granularity": "group", "group_size": 256, "scale_dtype": "f16"}
     for scheme, types in (("ternary", ["tq1_0", "tq2_0"]), ("half_levels", ["trained"]),
-                          ("mxfp4", ["trained"]), ("mxfp4_up", ["trained"])):
+                          ("mxfp4", ["trained"]), ("mxfp4_up", ["trained"]),
+                          ("mxfp4_near", ["trained"])):
         for kind in types:
             files = exported({"scheme": scheme, **({} if "mx" in scheme else keys)}, ["f32", kind])
             pairs = [(files["f32"][n].data, gguf.quants.dequantize(x.data, x.tensor_type))
