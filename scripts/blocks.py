@@ -4,8 +4,10 @@
 Drawn weights go through `detent quantize`; what its file means is compared, bit for bit, with what
 the packages compute of the same floats. A language model is trained a few steps and exported as
 GGUF: the package gguf must read the values that `--type f32` writes. Folders of compressed-tensors
-are made by the package and by detent; both must decode the same weights.
+are made by the package and by detent; both must decode the same weights. Activations are quantized
+by the library itself, and a trained model's logits are those of transformers to rounding.
 """
+import ctypes
 import json
 import os
 import shutil
@@ -288,7 +290,7 @@ def floats_of(name):
 def folders():
     """Folders of compressed-tensors: theirs read, and ours, from theirs and from training."""
     from safetensors import safe_open
-    for preset in "NVFP4A16", "MXFP4A16", "MXFP8A16":
+    for preset in "NVFP4A16", "MXFP4A16", "MXFP6A16", "MXFP8A16":
         form = preset[:5].lower()
         folder_of(preset, "theirs")
         shutil.rmtree("ours", ignore_errors=True)
@@ -302,9 +304,141 @@ def folders():
                "a folder of theirs, written again")
         compare_folders(form, "theirs", "compressed-tensors, its folder")
         compare_folders(form, "ours", "compressed-tensors, our folder of it")
-    for scheme in "nvfp4", "mxfp4", "mxfp4_up", "mxfp8", "mxfp8_up":
+    for scheme in "nvfp4", "mxfp4", "mxfp4_up", "mxfp4_near", "mxfp6", "mxfp8", \
+            "mxfp8_up", "mxfp8_near":
         exported({"scheme": scheme}, [], "ours")
         compare_folders(scheme, "ours", "compressed-tensors, our trained model")
+
+
+class Quant(ctypes.Structure):
+    """dt_quant_spec of detent/qat.h."""
+    _fields_ = [(name, getattr(ctypes, "c_" + kind)) for name, kind in (
+        ("scheme", "int"), ("bits", "int64"), ("granularity", "int"), ("group_size", "int64"),
+        ("scale_dtype", "int"), ("ste", "int"), ("is_unsigned", "bool"), ("activation", "bool"),
+        ("range", "int"), ("shift", "bool"), ("save", "int"), ("observer", "int"),
+        ("percentile", "double"), ("samples", "int64"), ("averaging", "double"),
+        ("low", "double"), ("high", "double"), ("own", "char_p"), ("of", "void_p"),
+        ("is_own", "bool"))]
+
+
+# names, numbers in qat.h, bits and groups
+SCHEMES = {"mxfp4": (11, 4, 32), "mxfp4_up": (12, 4, 32), "mxfp6": (13, 6, 32),
+           "nvfp4": (14, 4, 16), "mxfp8": (15, 8, 32), "mxfp8_up": (16, 8, 32),
+           "mxfp8_e5m2": (17, 8, 32), "mxfp6_e3m2": (18, 6, 32), "mxfp4_near": (19, 4, 32),
+           "mxfp8_near": (20, 8, 32)}
+
+
+def activation(x, scheme):
+    """x as an input that the library quantizes with a dynamic range."""
+    c = ctypes.CDLL(os.path.join(os.path.dirname(detent), "libdetent.so"))
+    pointer = ctypes.c_void_p
+    c.dt_fake_quant.restype = c.dt_data.restype = pointer
+    c.dt_activation_quant_defaults.restype = Quant
+    ctx, tape, tensor, out = pointer(), pointer(), pointer(), pointer()
+    dims = (ctypes.c_int64 * 2)(*x.shape)
+    quant = c.dt_activation_quant_defaults()
+    quant.scheme, quant.bits, quant.group_size = SCHEMES[scheme]
+    quant.granularity = 2
+    assert c.dt_ctx_create(ctypes.byref(ctx), None) == 0
+    assert c.dt_tape_create(ctx, ctypes.byref(tape)) == 0
+    assert c.dt_tensor_from(ctx, 0, 2, dims, x.ctypes.data_as(pointer), ctypes.byref(tensor)) == 0
+    y = pointer(c.dt_fake_quant(tape, tensor, ctypes.byref(quant), True))
+    assert c.dt_dequantize(y, ctypes.byref(out)) == 0
+    data = ctypes.cast(c.dt_data(out), ctypes.POINTER(ctypes.c_float))
+    return np.ctypeslib.as_array(data, x.shape).copy()
+
+
+def reference_input(x, preset):
+    """x as compressed-tensors quantizes the input of a layer, of NVFP4 under a scale of 1."""
+    import torch
+    from compressed_tensors.quantization import preset_name_to_scheme
+    from compressed_tensors.quantization.lifecycle.forward import fake_quantize
+    from compressed_tensors.quantization.utils import compute_dynamic_scales_and_zp
+    args = preset_name_to_scheme(preset, ["Linear"]).input_activations
+    one = torch.ones(1) if preset == "NVFP4" else None
+    x = torch.from_numpy(x)
+    scale, zero = compute_dynamic_scales_and_zp(x, args, None, one)
+    return fake_quantize(x, scale, zero, args, one).numpy()
+
+
+def torchao_even(x):
+    """MXFP4 whose exponent torchao rounds to even."""
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor
+    even = ScaleCalculationMode.EVEN
+    of = MXTensor.to_mx(torch.from_numpy(x), torch.float4_e2m1fn_x2, 32, even)
+    return of.dequantize(torch.float32).numpy()
+
+
+def activations():
+    x = drawn()
+    x[4] = 0  # blocks below 2^-123, which have scales of their own
+    x[5, :7] = [448, 224, 7, 1.75, -448, -7, 0]
+    for scheme, preset in ("mxfp4_near", "MXFP4"), ("mxfp8_near", "MXFP8"), ("nvfp4", "NVFP4"):
+        report(scheme + " of activations", reference_input(x, preset) + 0,
+               activation(x, scheme) + 0, "compressed-tensors")
+    report("mxfp4_near of activations", torchao_even(x) + 0, activation(x, "mxfp4_near") + 0,
+           "torchao's to_mx, EVEN")
+    for scheme, kind in (("mxfp8", "e4m3"), ("mxfp8_up", "e4m3"), ("mxfp8_e5m2", "e5m2"),
+                         ("mxfp6_e3m2", "e3m2")):
+        report(scheme + " of activations", reference_mx8(x, kind, scheme == "mxfp8_up") + 0,
+               activation(x, scheme) + 0, "torchao's to_mx")
+    for scheme in "mxfp4", "mxfp4_up":
+        report(scheme + " of activations", reference_mx(x, scheme == "mxfp4_up") + 0,
+               activation(x, scheme) + 0, "torchao's to_mx")
+
+
+def with_inputs(folder):
+    """Our folder in f32: the weights as detent reads them, whose values folders() compares, and the
+    inputs quantized by the package, as the folder's config.json and input_global_scale say."""
+    import torch
+    from compressed_tensors.quantization import (QuantizationConfig, QuantizationStatus,
+                                                 apply_quantization_config)
+    from safetensors import safe_open
+    from transformers import AutoModelForCausalLM
+    shutil.rmtree("floats", ignore_errors=True)
+    run("export", folder, "--format", "hf", "-o", "floats")
+    model = AutoModelForCausalLM.from_pretrained("floats", dtype=torch.float32)
+    with open(folder + "/config.json") as f:
+        config = json.load(f)["quantization_config"]
+    config.pop("quant_method")
+    config["quantization_status"] = "frozen"
+    apply_quantization_config(model, QuantizationConfig.model_validate(config))
+    layers = 0
+    for name, layer in model.named_modules():
+        if not hasattr(layer, "quantization_scheme"):
+            continue
+        assert layer.quantization_scheme.input_activations is not None
+        layer.quantization_scheme.weights = None
+        layer.quantization_status = QuantizationStatus.FROZEN
+        layers += 1
+        if hasattr(layer, "input_global_scale"):
+            with safe_open(folder + "/model.safetensors", "pt") as f:
+                layer.input_global_scale.data = f.get_tensor(name + ".input_global_scale")
+    assert layers > 0
+    return model
+
+
+def logits():
+    """Both sides quantized: a trained model in ONNX, of which detent says that it has its bits,
+    against our folder in transformers. The largest difference beside the largest logit."""
+    global failed
+    import onnxruntime
+    import torch
+    for preset in "nvfp4-nvfp4", "mxfp4-mxfp4", "mxfp8-mxfp8", "mxfp8-mxfp4":
+        exported({}, [], "ours", preset)
+        run("export", "run", "--format", "onnx", "-o", "run.onnx")
+        ids = np.frombuffer(b"To be, or not to be, that is the", np.uint8).astype(np.int64)[None]
+        session = onnxruntime.InferenceSession("run.onnx")
+        kind = np.int32 if "int32" in session.get_inputs()[0].type else np.int64
+        mine = session.run(None, {session.get_inputs()[0].name: ids.astype(kind)})[0]
+        with torch.no_grad():
+            theirs = with_inputs("ours")(torch.from_numpy(ids)).logits.numpy()
+        gap = np.abs(theirs - mine).max() / np.abs(mine).max()
+        failed += not gap < 2e-5
+        print(f"{preset + ', logits':44} {'transformers, our trained model':34} {mine.size:8} "
+              f"gap {gap:.1e}")
 
 
 def compare_folders(what, name, of):
@@ -314,7 +448,7 @@ def compare_folders(what, name, of):
            np.concatenate([ours[k].ravel() + 0 for k in sorted(ours)]), of)
 
 
-def exported(scheme, types, folder=None):
+def exported(scheme, types, folder=None, preset="int4-weight"):
     """A small Llama, trained for some steps and exported as each type; tensors by name. `folder`:
     one of compressed-tensors, too."""
     shutil.rmtree("run", ignore_errors=True)
@@ -324,7 +458,7 @@ def exported(scheme, types, folder=None):
         "model.width=256", "model.hidden=512", "model.layers=1", "model.vocab=256",
         "data.dir=.", "data.train=[text.txt]", "data.tokenizer=bytes", "train.steps=6",
         "train.schedule.warmup_steps=1", "train.float_baseline=false", "qat.start_step=2",
-        "qat.preset=int4-weight", "qat.rules=[]", "qat.weight=" + json.dumps(scheme))
+        "qat.preset=" + preset, "qat.rules=[]", "qat.weight=" + json.dumps(scheme))
     files = {}
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
@@ -339,7 +473,8 @@ def models():
     """Files that detent writes, as gguf reads them."""
     keys = {"granularity": "group", "group_size": 256, "scale_dtype": "f16"}
     for scheme, types in (("ternary", ["tq1_0", "tq2_0"]), ("half_levels", ["trained"]),
-                          ("mxfp4", ["trained"]), ("mxfp4_up", ["trained"])):
+                          ("mxfp4", ["trained"]), ("mxfp4_up", ["trained"]),
+                          ("mxfp4_near", ["trained"])):
         for kind in types:
             files = exported({"scheme": scheme, **({} if "mx" in scheme else keys)}, ["f32", kind])
             pairs = [(files["f32"][n].data, gguf.quants.dequantize(x.data, x.tensor_type))
@@ -357,6 +492,8 @@ if __name__ == "__main__":
     mx()
     mx8()
     nvfp4()
+    activations()
+    logits()
     models()
     folders()
     sys.exit(failed > 0)

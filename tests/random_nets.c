@@ -125,7 +125,9 @@ static void draw_weight(dt__stream *s, int preset, dt_quant_patch *w)
     } else if (chance(s, 0.06)) {
         patch_blocks(w, (int)pick(s, 0, DT__SCHEMES));
     }
-    if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) *w = (dt_quant_patch){ 0 };
+    const bool values = preset == DT_MXFP8_MXFP8 || preset == DT_MXFP8_MXFP4;
+    if (TEST_OF_BLOCKS(preset) && !values) *w = (dt_quant_patch){ 0 };
+    if (values && chance(s, 0.5)) *w = (dt_quant_patch){ 0 }; /* else any, times values of x */
 }
 
 static void draw_input(dt__stream *s, int preset, dt_quant_patch *a)
@@ -141,6 +143,16 @@ static void draw_input(dt__stream *s, int preset, dt_quant_patch *a)
     } else if (preset == DT_INT8_STATIC_INT8_WEIGHT) {
         a->quant.observer = (int)pick(s, DT_OBSERVER_MINMAX, DT_OBSERVER_MSE);
         a->has_observer = chance(s, 0.7);
+    } else if (preset == DT_NVFP4_NVFP4) {
+        a->quant.observer = (int)pick(s, DT_OBSERVER_MINMAX, DT_OBSERVER_PERCENTILE);
+        a->has_observer = chance(s, 0.5);
+        a->quant.range = DT_RANGE_DYNAMIC;
+        a->has_range = chance(s, 0.3);
+    } else if (TEST_OF_BLOCKS(preset) && chance(s, 0.3)) {
+        const int other = (int)pick(s, DT_SCHEME_MXFP4, DT_SCHEME_MXFP6);
+        a->quant.scheme =
+            preset == DT_MXFP4_MXFP4 ? other : other - DT_SCHEME_MXFP4 + DT_SCHEME_MXFP8;
+        a->has_scheme = preset != DT_INT8_BLOCK_Q4_0_WEIGHT;
     }
 }
 

@@ -37,12 +37,15 @@ static float power_of(int scheme, float most)
     if (most == 0) return 0;
     if (scheme == DT_SCHEME_MXFP4_UP) return ldexpf(1, (int)ceil(log2((double)(most / 6))) - 1);
     if (scheme == DT_SCHEME_MXFP8_UP) return ldexpf(1, (int)ceil(log2((double)(most / 448))));
-    const int down = scheme == DT_SCHEME_MXFP4        ? 3
-                     : scheme == DT_SCHEME_MXFP6      ? 5
-                     : scheme == DT_SCHEME_MXFP8      ? 8
-                     : scheme == DT_SCHEME_MXFP8_E5M2 ? 15
-                                                      : 4;
-    return ldexpf(1, (int)floor(log2((double)most)) - down);
+    const bool fp4 = scheme == DT_SCHEME_MXFP4 || scheme == DT_SCHEME_MXFP4_NEAR;
+    const bool near = scheme == DT_SCHEME_MXFP4_NEAR || scheme == DT_SCHEME_MXFP8_NEAR;
+    const int down = fp4                                 ? 3
+                     : scheme == DT_SCHEME_MXFP6         ? 5
+                     : scheme == DT_SCHEME_MXFP8 || near ? 8
+                     : scheme == DT_SCHEME_MXFP8_E5M2    ? 15
+                                                         : 4;
+    const int e = (int)floor(log2((double)most));
+    return ldexpf(1, e - down + (near && (double)most >= 1.75 * ldexp(1, e)));
 }
 
 /* Scale, inverse and zero point of a block (numerics §1); e is its extremum, or of ternary and
@@ -74,6 +77,8 @@ static void observe(const dt_quant_spec *q, float lo, float hi, float e, float *
     case DT_SCHEME_MXFP8:
     case DT_SCHEME_MXFP8_UP:
     case DT_SCHEME_MXFP8_E5M2:
+    case DT_SCHEME_MXFP4_NEAR:
+    case DT_SCHEME_MXFP8_NEAR:
     case DT_SCHEME_MXFP6_E3M2:
     case DT_SCHEME_MXFP6: *scale = power_of(q->scheme, most); break;
     case DT_SCHEME_NVFP4: *scale = most; break; /* until all blocks are known */
@@ -335,7 +340,8 @@ static small_levels levels_of(int scheme)
     switch (scheme) {
     case DT_SCHEME_MXFP6: return (small_levels){ 8, 4, 0 };
     case DT_SCHEME_MXFP8:
-    case DT_SCHEME_MXFP8_UP: return (small_levels){ 8, 16, -9 };
+    case DT_SCHEME_MXFP8_UP:
+    case DT_SCHEME_MXFP8_NEAR: return (small_levels){ 8, 16, -9 };
     case DT_SCHEME_MXFP8_E5M2: return (small_levels){ 4, 31, -16 };
     case DT_SCHEME_MXFP6_E3M2: return (small_levels){ 4, 8, -4 };
     default: return (small_levels){ 2, 4, 0 };
@@ -358,7 +364,7 @@ static double nearest_level(int scheme, double t, double *margin, int *place)
             list[n++] = ldexp(e == 0 ? m : of.mantissas + m, of.unit + (e > 0 ? e - 1 : 0));
         }
     }
-    n -= scheme == DT_SCHEME_MXFP8 || scheme == DT_SCHEME_MXFP8_UP; /* which is NaN */
+    n -= of.unit == -9; /* E4M3's last is NaN */
     for (int i = 0; i < n; i++) {
         const double d = fabs(fabs(t) - list[i]);
         const bool wins = scheme == DT_SCHEME_POWER_OF_TWO || i % 2 == 0;

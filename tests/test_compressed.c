@@ -6,6 +6,7 @@
 
 #include "io/model/model.h"
 #include "qat/quantized.h"
+#include "qat/quantizer.h"
 
 #include <detent/experimental/export.h>
 #include <detent/experimental/text.h>
@@ -49,9 +50,24 @@ static const struct scheme {
     { "nvfp4", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_NVFP4, 4, 16, false },
     { "mxfp8", DT_INT8_DYNAMIC_INT4_WEIGHT, DT_SCHEME_MXFP8, 8, 32, false },
     { "mxfp8_up", DT_INT4_WEIGHT, DT_SCHEME_MXFP8_UP, 8, 32, false },
+    { "nvfp4 both", DT_NVFP4_NVFP4, DT_SCHEME_NVFP4, 4, 16, false },
+    { "mxfp4 both", DT_MXFP4_MXFP4, DT_SCHEME_MXFP4_NEAR, 4, 32, false },
+    { "mxfp8 both", DT_MXFP8_MXFP8, DT_SCHEME_MXFP8_NEAR, 8, 32, false },
+    { "mxfp8 by mxfp4", DT_MXFP8_MXFP4, DT_SCHEME_MXFP4_NEAR, 4, 32, false },
+    { "mxfp6", DT_INT4_WEIGHT, DT_SCHEME_MXFP6, 6, 32, false },
+    { "mxfp8 by mxfp6", DT_MXFP8_MXFP4, DT_SCHEME_MXFP6, 6, 32, false },
 };
 
-enum { MXFP4 = 8, MXFP4_UP, NVFP4, MXFP8 }; /* of schemes */
+enum {
+    ZEROS = 5,
+    MXFP4 = 8,
+    MXFP4_UP,
+    NVFP4,
+    MXFP8,
+    MXFP8_UP,
+    NVFP4_BOTH,
+    MXFP4_BOTH
+}; /* of schemes */
 
 #define SCHEMES ((int)(sizeof schemes / sizeof schemes[0]))
 
@@ -96,11 +112,38 @@ static void make_float(made *t)
     TEST_OK(t->ctx, dt_llama_create(t->ctx, &t->o, &t->m));
 }
 
+static dt_tensor *ids_of(dt_ctx *ctx)
+{
+    dt_tensor *ids;
+    int32_t id[2 * CONTEXT];
+    for (int i = 0; i < 2 * CONTEXT; i++) id[i] = i * 7 % VOCAB;
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 2, CONTEXT }, id, &ids));
+    return ids;
+}
+
+/* Static ranges of inputs, where there are any, see a batch. */
+static void observe(dt_module *m)
+{
+    dt_ctx *ctx = dt_module_ctx(m);
+    dt_tape *tape;
+    if (!dt_is_observed(m)) return;
+    dt_tensor *ids = ids_of(ctx);
+    TEST_OK(ctx, dt_tape_create(ctx, &tape));
+    TEST_OK(ctx, dt_observe(m, true));
+    dt_train(m, false);
+    dt_forward(tape, m, ids);
+    TEST_OK(ctx, dt_tape_status(tape));
+    TEST_OK(ctx, dt_observe(m, false));
+    dt_tape_free(tape);
+    dt_tensor_free(ids);
+}
+
 static void make(made *t, const struct scheme *s)
 {
     make_float(t);
     const dt_qat_options q = qat_of(s);
     TEST_OK(t->ctx, dt_prepare(t->m, &q));
+    observe(t->m);
     TEST_OK(t->ctx, dt_convert(t->m, NULL, NULL));
 }
 
@@ -121,10 +164,7 @@ static float *logits_of(dt_module *m, int64_t *n)
 {
     dt_ctx *ctx = dt_module_ctx(m);
     dt_tape *tape;
-    dt_tensor *ids, *y;
-    int32_t id[2 * CONTEXT];
-    for (int i = 0; i < 2 * CONTEXT; i++) id[i] = i * 7 % VOCAB;
-    TEST_OK(ctx, dt_tensor_from(ctx, DT_I32, 2, (const int64_t[]){ 2, CONTEXT }, id, &ids));
+    dt_tensor *ids = ids_of(ctx), *y;
     TEST_OK(ctx, dt_tape_create(ctx, &tape));
     dt_train(m, false);
     y = dt_forward(tape, m, ids);
@@ -205,6 +245,14 @@ static float real_value(const decoded *d, int64_t i, int64_t g)
 {
     static const float size[] = { 0, 0.5f, 1, 1.5f, 2, 3, 4, 6 };
     const bool bytes = strcmp(d->codes->dtype, "F8_E4M3") == 0;
+    if (d->bits == 6) { /* four codes in three bytes */
+        const uint8_t *at = (const uint8_t *)d->codes->data + i / 4 * 3;
+        const int x = (at[0] | at[1] << 8 | at[2] << 16) >> (int)(i % 4) * 6 & 63;
+        const int of = (x >> 3 & 3) == 0 ? x & 7 : 8 + (x & 7),
+                  up = (x >> 3 & 3) == 0 ? 1 : x >> 3 & 3;
+        const int exponent_of = ((const uint8_t *)d->scale->data)[g] - 127;
+        return (float)ldexp(x < 32 ? of : -of, up - 4 + exponent_of);
+    }
     const uint8_t byte = ((const uint8_t *)d->codes->data)[bytes ? i : i / 2];
     const int code = byte >> (i % 2 * 4) & 15;
     const int e = ((const uint8_t *)d->scale->data)[g], exponent = e >> 3, m = e & 7;
@@ -291,6 +339,21 @@ static void config_says(made *t, const char *text, bool wanted)
     free(config);
 }
 
+/* The scale of the tensor of inputs in NVFP4 is that of the layer. */
+static void check_input(made *t, const dt_file *f, const char *layer, int preset)
+{
+    char name[128];
+    float global;
+    snprintf(name, sizeof name, "%s.input_global_scale", layer);
+    const dt_file_entry *e = dt_file_find(f, name);
+    ck_assert((e != NULL) == (preset == DT_NVFP4_NVFP4));
+    if (e == NULL) return;
+    ck_assert(e->count == 1 && strcmp(e->dtype, "F32") == 0);
+    memcpy(&global, e->data, sizeof global);
+    const dt__quantizer *q = dt__quantizer_of(dt__quantizer_at(dt_module_at(t->m, layer), "input"));
+    ck_assert(global == *(const float *)dt_data(q->scale));
+}
+
 START_TEST(compressed_tensors_hold_the_weights)
 {
     made t;
@@ -303,11 +366,13 @@ START_TEST(compressed_tensors_hold_the_weights)
         decoded d = { .bits = bits_of(s, i), .packed = packed, .real = is_real(s, i) };
         if (d.real) {
             const bool tensor = s->scheme == DT_SCHEME_NVFP4, bytes = s->bits == 8;
+            if (s->bits == 6) d.bits = 6;
             d.codes = bytes ? entry(f, layers[i], ".weight", "F8_E4M3")
                             : entry(f, layers[i], ".weight_packed", "U8");
             d.scale = entry(f, layers[i], ".weight_scale", tensor ? "F8_E4M3" : "U8");
             if (tensor) d.global = entry(f, layers[i], ".weight_global_scale", "F32");
             check_weight(&t, layers[i], &d);
+            check_input(&t, f, layers[i], s->preset);
             continue;
         }
         d.codes = packed ? entry(f, layers[i], ".weight_packed", "I32")
@@ -323,11 +388,12 @@ START_TEST(compressed_tensors_hold_the_weights)
         check_weight(&t, layers[i], &d);
     }
     config_says(&t,
-                s->scheme == DT_SCHEME_NVFP4 ? "\"nvfp4-pack-quantized\""
-                : s >= &schemes[MXFP8]       ? "\"mxfp8-quantized\""
-                : is_real(s, 1)              ? "\"mxfp4-pack-quantized\""
-                : packed                     ? "\"pack-quantized\""
-                                             : "\"int-quantized\"",
+                s->scheme == DT_SCHEME_NVFP4    ? "\"nvfp4-pack-quantized\""
+                : s->bits == 6                  ? "\"mxfp6-pack-quantized\""
+                : is_real(s, 1) && s->bits == 8 ? "\"mxfp8-quantized\""
+                : is_real(s, 1)                 ? "\"mxfp4-pack-quantized\""
+                : packed                        ? "\"pack-quantized\""
+                                                : "\"int-quantized\"",
                 true);
     config_says(&t, "\"tie_word_embeddings\": false", true);
     config_says(&t, "\"group_1\"", s->head_apart);
@@ -438,16 +504,13 @@ static void same_values(dt_module *a, dt_module *b, const char *path)
 /* Experts are integers in the folder, and values when it is read; other layers stay integers. */
 START_TEST(experts_are_integers)
 {
-    static const int at[] = {
-        0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12
-    }; /* those without zero points */
     static const char *const names[] = { "moe.w_gate.weight", "moe.w_up.weight",
                                          "moe.w_down.weight" };
     made t;
     dt_file *f;
     dt_module *m;
     dt_model_info info;
-    const struct scheme *s = &schemes[at[_i]];
+    const struct scheme *s = &schemes[_i < ZEROS ? _i : _i + 1]; /* those without zero points */
     const dt_qat_options q = qat_of(s);
     make_float(&t);
     dt_module_free(t.m);
@@ -455,12 +518,13 @@ START_TEST(experts_are_integers)
     TEST_OK(t.ctx, dt_llama_create(t.ctx, &t.o, &t.m));
     TEST_OK(t.ctx, dt_prepare(t.m, &q));
     TEST_OK(t.ctx, dt_export_check(t.m, &t.info, "compressed-tensors"));
+    observe(t.m);
     TEST_OK(t.ctx, dt_convert(t.m, NULL, NULL));
     TEST_OK(t.ctx, export_as(&t, "compressed-tensors"));
     char path[TEST_PATH];
     test_join(path, t.path, "model.safetensors");
     TEST_OK(t.ctx, dt_file_open(t.ctx, path, &f));
-    const bool bytes = s >= &schemes[MXFP8];
+    const bool bytes = is_real(s, 1) && s->bits == 8;
     snprintf(path, sizeof path, "model.layers.0.block_sparse_moe.experts.2.w1.weight%s",
              bytes ? "" : "_packed");
     const dt_file_entry *e = dt_file_find(f, path);
@@ -506,6 +570,7 @@ START_TEST(training_begins_with_the_folder)
     if (q4_0) q.weight.has_range = false;
     TEST_OK(t.ctx, dt_prepare(m, &q));
     TEST_OK(t.ctx, dt__ranges_take(m, t.path, &taken, &all));
+    observe(m);
     ck_assert_int_eq(all, LAYERS);
     ck_assert_int_eq(taken, q4_0 ? 0 : LAYERS);
     if (s->scheme != DT_SCHEME_NVFP4) same_logits(t.m, m); /* its scale of the tensor is new */
@@ -568,19 +633,29 @@ static const struct {
     { "\"strategy\": \"token\"", "\"strategy\": \"tensor\"", "strategy token", DT_ERR_UNSUPPORTED,
       0 },
     { "\"type\": \"int\"", "\"type\": \"float\"", "weight_packed in U8", DT_ERR_FORMAT, 0 },
-    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, 3 },
-    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED,
+    { "\"type\": \"int\"", "\"type\": \"float\"", "NVFP4, MXFP4, MXFP6 and MXFP8",
+      DT_ERR_UNSUPPORTED, 3 },
+    { "\"group_size\": 16", "\"group_size\": 8", "NVFP4, MXFP4, MXFP6 and MXFP8",
+      DT_ERR_UNSUPPORTED, NVFP4 },
+    { "tensor_group", "group", "NVFP4, MXFP4, MXFP6 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
+    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4, MXFP4, MXFP6 and MXFP8", DT_ERR_UNSUPPORTED,
       NVFP4 },
-    { "tensor_group", "group", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
-    { "torch.float8_e4m3fn", "torch.uint8", "NVFP4, MXFP4 and MXFP8", DT_ERR_UNSUPPORTED, NVFP4 },
     { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", NULL, DT_OK, MXFP4 },
-    { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", "NVFP4, MXFP4 and MXFP8",
+    { "\"scale_dtype\": \"torch.uint8\"", "\"scale_dtype\": null", "NVFP4, MXFP4, MXFP6 and MXFP8",
       DT_ERR_UNSUPPORTED, MXFP8 },
     { "\"num_bits\": 8", "\"num_bits\": 4", "weight_packed in U8", DT_ERR_FORMAT, MXFP8 },
     { "\"symmetric\": true", "\"symmetric\": false", "must be symmetric", DT_ERR_UNSUPPORTED,
       MXFP4 },
     { "\"type\": \"float\"", "\"type\": \"int\"", "strategy group", DT_ERR_UNSUPPORTED, NVFP4 },
     { "\"type\": \"float\"", "\"type\": \"int\"", "weight_packed in I32", DT_ERR_FORMAT, MXFP4 },
+    { "\"local\"", "\"global\"", "its dynamic", DT_ERR_UNSUPPORTED, NVFP4_BOTH },
+    { "\"local\"", "true", "that are local", DT_ERR_UNSUPPORTED, NVFP4_BOTH },
+    { "\"dynamic\": false", "\"dynamic\": \"local\"", "weights that are local", DT_ERR_UNSUPPORTED,
+      NVFP4_BOTH },
+    { "\"dynamic\": true", "\"dynamic\": \"local\"", "of NVFP4 alone", DT_ERR_UNSUPPORTED,
+      MXFP4_BOTH },
+    { "\"dynamic\": true", "\"dynamic\": false", "strategy token that are dynamic",
+      DT_ERR_UNSUPPORTED, MXFP4_BOTH },
     { "\"compressed-tensors\"", "\"gptq\"", "another method", DT_ERR_UNSUPPORTED, 0 },
     { "\"config_groups\": {", "\"other\": {", "it has none", DT_ERR_UNSUPPORTED, 0 },
     { "\"symmetric\": true", "\"symmetric\": false", "weight_zero_point is missing", DT_ERR_FORMAT,
@@ -773,6 +848,8 @@ START_TEST(scales_of_blocks)
         { NVFP4, ".weight_scale", { 0 }, 1, true, NULL },
         { NVFP4, ".weight_global_scale", { 0, 0, 0, 0 }, 4, false, "row 0, group 0: scale inf" },
         { NVFP4, ".weight_global_scale", { 0, 0, 0xc0, 0x7f }, 4, false, "group 0: scale nan" },
+        { NVFP4_BOTH, ".input_global_scale", { 0, 0, 0, 0 }, 4, false, "input_global_scale must" },
+        { NVFP4_BOTH, ".input_global_scale", { 0, 0, 0x80, 0xff }, 4, false, "a positive normal" },
         { MXFP4, ".weight_scale", { 255 }, 1, false, "row 0, group 0: scale nan" },
         { MXFP4, ".weight_scale", { 254 }, 1, false, "row 0, group 0: scale 1.7" },
         { MXFP4, ".weight_scale", { 1 }, 1, false, "row 0, group 0: scale 1.1" },

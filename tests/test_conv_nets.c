@@ -70,9 +70,7 @@ static void check_gradients(const random_net *d, dt_module *m)
 
 static bool quantizes_inputs(const random_net *d)
 {
-    const bool blocks = d->qat.preset == DT_INT8_BLOCK_INT4_WEIGHT ||
-                        d->qat.preset == DT_INT8_BLOCK_Q4_0_WEIGHT; /* not of convolutions */
-    return d->qat.preset != DT_INT4_WEIGHT && !blocks && d->n > (int)d->qat.n_rules;
+    return !TEST_FLOAT_IMAGES(d->qat.preset) && d->n > (int)d->qat.n_rules;
 }
 
 static void train_once(const random_net *d, dt_module *m, dt_tensor *x, bool prepared)

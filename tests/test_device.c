@@ -228,12 +228,12 @@ static void set_range(net *n, int i)
     const float *low = device_data(&n->g, "low", DT_F32, NULL),
                 *high = device_data(&n->g, "high", DT_F32, NULL);
     if (q == NULL) return; /* it shares another one's */
-    float *lo = dt_data_mut(q->lo), *hi = dt_data_mut(q->hi), inverse;
+    float *lo = dt_data_mut(q->lo), *hi = dt_data_mut(q->hi);
     ck_assert_msg(low != NULL && high != NULL, "%s", n->layer[i]);
     *lo = low[0];
     *hi = high[0];
-    const dt__blocks b = { 1, lo, hi, dt_data_mut(q->scale), &inverse, dt_data_mut(q->zero_point) };
-    ck_assert(dt__choose_scales(&q->quant, &b));
+    ck_assert(
+        dt__range_scale(&q->quant, *lo, *hi, dt_data_mut(q->scale), dt_data_mut(q->zero_point)));
     *(int64_t *)dt_data_mut(q->count) = 1;
     ck_assert(*(const float *)dt_data(q->scale) ==
               *(const float *)device_data(&n->g, "scale", DT_F32, NULL));

@@ -45,9 +45,9 @@ static void check_ranges(device_golden *g)
     const int32_t *zero = device_data(g, "zero_point", DT_I32, NULL);
     for (int64_t i = 0; i < n; i++) {
         const float lo = low[i] < 0 ? low[i] : 0, hi = high[i] > 0 ? high[i] : 0;
-        float s, inverse;
+        float s;
         int8_t z;
-        ck_assert(dt__choose_scales(&spec, &(dt__blocks){ 1, &lo, &hi, &s, &inverse, &z }));
+        ck_assert(dt__range_scale(&spec, lo, hi, &s, &z));
         ck_assert_msg(s == scale[i] && z == zero[i], "%.9g ... %.9g: %.9g and %d, not %.9g and %d",
                       (double)low[i], (double)high[i], (double)s, z, (double)scale[i], zero[i]);
     }

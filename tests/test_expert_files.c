@@ -565,10 +565,8 @@ START_TEST(quantized_models_in_either_form)
     for (int preset = 0; preset < TEST_PRESETS; preset++) {
         dt_module *m;
         dt_qat_options qat = dt_qat_defaults();
-        const bool blocks =
-            preset == DT_INT8_BLOCK_INT4_WEIGHT || preset == DT_INT8_BLOCK_Q4_0_WEIGHT;
-        if (blocks && granularity != DT_PER_GROUP) continue;
-        if (preset == DT_INT8_BLOCK_Q4_0_WEIGHT) continue; /* it has one form, of groups of 32 */
+        if (preset == DT_INT8_BLOCK_INT4_WEIGHT && granularity != DT_PER_GROUP) continue;
+        if (TEST_OF_BLOCKS(preset)) continue; /* it has one form, of groups of its own */
         qat.preset = preset;
         qat.weight.quant.granularity = granularity;
         qat.weight.has_granularity = true;

@@ -79,7 +79,7 @@ static void prepare(dt_module *m, int preset)
 {
     dt_qat_options o = dt_qat_defaults();
     o.preset = preset;
-    if (preset != DT_INT4_INT4 && preset != DT_INT8_BLOCK_Q4_0_WEIGHT) {
+    if (preset != DT_INT4_INT4 && !TEST_OF_BLOCKS(preset)) {
         o.weight.quant.group_size = 8;
         o.weight.has_group_size = true;
     }

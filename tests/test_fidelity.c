@@ -66,6 +66,20 @@ static void draw_weight(dt__stream *s, dt_quant_patch *w)
     }
 }
 
+/* Inputs in blocks of small floats, with whose codes those of the weights are multiplied, or the
+ * values where either are floats. */
+static void draw_blocks(dt__stream *s, dt_qat_options *o)
+{
+    if (chance(s, 0.5)) {
+        o->preset = (int)pick(s, DT_NVFP4_NVFP4, DT_MXFP8_MXFP4);
+        o->weight = (dt_quant_patch){ 0 };
+    } else {
+        patch_blocks(&o->activation, (int)pick(s, 0, DT__SCHEMES));
+        o->weight = o->activation;
+    }
+    o->rules[0].activation = (dt_quant_patch){ .has_quantize = true }; /* its groups differ */
+}
+
 static drawn draw(uint64_t seed)
 {
     dt__stream s = dt__stream_of(seed, DT__FOR_USER);
@@ -92,6 +106,7 @@ static drawn draw(uint64_t seed)
         draw_weight(&s, &d.qat.rules[0].weight);
         d.qat.n_rules = 1;
     }
+    if (chance(&s, 0.15)) draw_blocks(&s, &d.qat);
     d.step = d.batch > 1 && chance(&s, 0.3);
     return d;
 }
@@ -117,6 +132,16 @@ static void train_once(dt_tape *t, dt_module *m, dt_tensor *x)
     dt_zero_grad(m);
     dt_tape_reset(t);
     dt_optimizer_free(o);
+}
+
+static void observe(dt_tape *t, dt_module *m, dt_tensor *x)
+{
+    ck_assert_int_eq(dt_observe(m, true), DT_OK);
+    dt_train(m, false);
+    dt_no_grad(t, true);
+    ck_assert_msg(dt_forward(t, m, x) != NULL, "%s", dt_error(dt_tape_ctx(t)));
+    ck_assert_int_eq(dt_observe(m, false), DT_OK);
+    dt_tape_reset(t);
 }
 
 /* The output in evaluation mode, a copy. */
@@ -192,6 +217,7 @@ static double check_network(uint64_t seed)
                   dt_error(ctx));
     dt_tensor *x = new_input(ctx, &d);
     if (d.step) train_once(t, m, x);
+    if (dt_is_observed(m)) observe(t, m, x);
     int64_t n;
     float *prepared = outputs(ctx, m, x, &n);
     ck_assert_msg(dt_convert(m, NULL, NULL) == DT_OK, "%s", dt_error(ctx));

@@ -110,6 +110,21 @@ static const struct spec_case {
     { "activation: {granularity: group, scheme: q8_0}", NULL },
     { "activation: {scheme: q8_0}", "scheme" },
     { "activation: {granularity: group, scheme: q8_0, group_size: 12}", "group_size" },
+    { "activation: {scheme: mxfp8, bits: 8, granularity: group, group_size: 32}", NULL },
+    { "activation: {scheme: mxfp8, bits: 4, granularity: group, group_size: 32}", "bits" },
+    { "activation: {scheme: mxfp8, granularity: token}", "scheme" },
+    { "activation: {scheme: mxfp8, granularity: group, group_size: 16}", "granularity" },
+    { "activation: {scheme: mxfp4, bits: 4, granularity: group, range: static}", "range" },
+    { "weight: {scheme: nvfp4}, activation: {scheme: nvfp4}", NULL },
+    { "weight: {scheme: nvfp4}, activation: {scheme: nvfp4, range: static}", NULL },
+    { "activation: {scheme: nvfp4, bits: 4, granularity: group, group_size: 16, range: static, "
+      "observer: mse}",
+      "observer" },
+    { "activation: {scheme: nvfp4, bits: 4, granularity: group, group_size: 16, range: learned}",
+      "scheme" },
+    { "activation: {scheme: nvfp4, bits: 4, granularity: group, group_size: 16, scale_dtype: f16}",
+      "scale_dtype" },
+    { "activation: {scheme: ternary, bits: 2}", "scheme" },
     { "activation: {granularity: token}", NULL },
     { "activation: {granularity: sample}", NULL },
     { "weight: {group_size: 12}", "group_size" },
@@ -220,7 +235,7 @@ START_TEST(mistakes_are_named_and_change_nothing)
     check_refused(&o, DT_ERR_ARG, "rules");
     o = dt_qat_defaults();
     o.preset = DT_DEVICE_INT4 + 1;
-    check_refused(&o, DT_ERR_ARG, "9 is not a preset");
+    check_refused(&o, DT_ERR_ARG, "13 is not a preset");
     o = dt_qat_defaults();
     o.preset = DT_INT8_BLOCK_INT4_WEIGHT;
     o.rules[0] =

@@ -684,15 +684,16 @@ static void check_stored(const dt__scheme *scheme, const dt_quant_spec *q, float
     int8_t zero = 0;
     dt__scheme asked = *scheme;
     asked.scale = ask;
+    asked.rule = (dt__mx_rule){ 0 };
     asked.zero = NULL;
     const int dtype = scheme->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
     int8_t *const zeros = scheme->has_zero ? &zero : NULL;
-    if (!dt__scheme_scales(scheme, q, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse, zeros })) {
+    if (!dt__scheme_scales(scheme, q, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse, zeros, 0 })) {
         return; /* not finite: the block is refused */
     }
     TEST_EACH(stored(scale, dtype) == scale, "%s: %a is not a number of dtype %d", scheme->name,
               (double)scale, dtype);
-    dt__scheme_scales(&asked, q, &(dt__blocks){ 1, &lo, &scale, &again, &inverse, NULL });
+    dt__scheme_scales(&asked, q, &(dt__blocks){ 1, &lo, &scale, &again, &inverse, NULL, 0 });
     TEST_EACH(again == scale, "%s: %a becomes %a", scheme->name, (double)scale, (double)again);
     int exponent;
     if (scheme != &power_of_two) return;

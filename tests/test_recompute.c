@@ -213,8 +213,7 @@ static void run_language(int preset, bool llama, bool adapters)
     qat.preset = preset;
     qat.weight.quant.group_size = 8;
     qat.weight.has_group_size = preset != DT_INT4_INT4 && preset != DT_INT8_DYNAMIC_INT8_WEIGHT &&
-                                preset != DT_INT8_STATIC_INT8_WEIGHT &&
-                                preset != DT_INT8_BLOCK_Q4_0_WEIGHT;
+                                preset != DT_INT8_STATIC_INT8_WEIGHT && !TEST_OF_BLOCKS(preset);
     for (int i = 0; i < 2; i++) {
         open_side(both[i], 5);
         if (llama) create_llama(both[i]);

@@ -495,15 +495,14 @@ static void check_block(const dt__quantizer *r, const float *w, int64_t columns,
                       : i % groups == groups - 1      ? columns - 8 * (groups - 1)
                                                       : 8;
     const float *x = granularity == DT_PER_TENSOR ? w : w + i / groups * columns + i % groups * 8;
-    float lo = 0, hi = 0, scale, inverse;
+    float lo = 0, hi = 0, scale;
     int8_t zero;
     for (int64_t k = 0; k < n; k++) {
         lo = x[k] < lo ? x[k] : lo;
         hi = x[k] > hi ? x[k] : hi;
     }
     dt__least_error(&r->quant, n, x, &lo, &hi);
-    dt__choose_scales(&r->quant, &(dt__blocks){ 1, &lo, &hi, &scale, &inverse,
-                                                r->zero_point != NULL ? &zero : NULL });
+    dt__range_scale(&r->quant, lo, hi, &scale, r->zero_point != NULL ? &zero : NULL);
     TEST_EACH(scale == ((const float *)dt_data(r->scale))[i], "scale %lld", (long long)i);
     if (r->zero_point == NULL) return;
     TEST_EACH(zero == ((const int8_t *)dt_data(r->zero_point))[i], "zero %lld", (long long)i);

@@ -68,7 +68,13 @@ void test_share_process(void);
 
 #define TEST_PATH 1024
 /* Presets that tests of all layers go through, from 0 on. */
-#define TEST_PRESETS (DT_INT8_BLOCK_Q4_0_WEIGHT + 1)
+#define TEST_PRESETS (DT_MXFP8_MXFP4 + 1)
+
+/* Whether weights have groups of a size of the scheme's own, and whether inputs of convolutions
+ * stay float. */
+#define TEST_OF_BLOCKS(preset) ((preset) >= DT_INT8_BLOCK_Q4_0_WEIGHT && (preset) < TEST_PRESETS)
+#define TEST_FLOAT_IMAGES(preset)                                                                  \
+    ((preset) == DT_INT4_WEIGHT || (preset) == DT_INT8_BLOCK_INT4_WEIGHT || TEST_OF_BLOCKS(preset))
 
 /* Finds `name` ("ops/tanh.json", "quant") among the reference values: $DETENT_SHARED/golden,
  * ../shared/golden next to the sources, then the subset in tests/golden. Returns false, after

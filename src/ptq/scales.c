@@ -15,7 +15,7 @@ bool dt__observe_block(dt_ctx *ctx, const dt_quant_spec *q, int64_t n, const flo
     const dt__coding coding = dt__coding_of(q);
     if (q->range == DT_RANGE_STATIC) dt__least_error(q, n, x, &lo, &hi);
     else dt__refine_range(&coding, n, n, x, &lo, &hi);
-    return dt__choose_scales(q, &(dt__blocks){ 1, &lo, &hi, to->scale, to->inverse, to->zero });
+    return dt__choose_scales(q, &(dt__blocks){ 1, &lo, &hi, to->scale, to->inverse, to->zero, 0 });
 }
 
 static dt__block_scale scale_at(const dt__layer *l, int64_t i)

@@ -27,9 +27,9 @@ bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
  * shift. */
 static dt_ints codes_of(const dt_quant_spec *input)
 {
-    const int64_t half = (int64_t)1 << (input->bits - 1);
-    if (input->is_unsigned) return (dt_ints){ 2, { 0, 2 * half - 1 } };
-    return (dt_ints){ 2, { -half, half - 1 } };
+    const int64_t least = dt__qmin(input), most = dt__qmax(input);
+    if (input->is_unsigned) return (dt_ints){ 2, { 0, most - least } };
+    return (dt_ints){ 2, { least, most } };
 }
 
 dt_status dt__layer_options(const dt_module *layer, const dt_quant_spec *quant,
@@ -39,8 +39,9 @@ dt_status dt__layer_options(const dt_module *layer, const dt_quant_spec *quant,
     const dt__method *method = dt__method_of(options->rounder);
     *out = *options;
     const bool given = options->accumulator.input.n != 0;
-    if (!given && hook != NULL) out->accumulator.input = codes_of(&hook->quant);
-    if (!given && hook == NULL && method != NULL && method->bounded) {
+    const bool integers = hook != NULL && dt__real_of(&hook->quant) == NULL;
+    if (!given && integers) out->accumulator.input = codes_of(&hook->quant);
+    if (!given && !integers && method != NULL && method->bounded) {
         return dt_fail(layer->ctx, DT_ERR_CONFIG,
                        "ptq: the inputs of %s stay float, so nothing bounds its accumulators; %s "
                        "requires integers, or accumulator.input",

@@ -48,7 +48,10 @@ static dt_status take_range(making *m)
 
 static dt_status quantize(making *m, const dt_tensor *x)
 {
-    if (m->like->scale != NULL) {
+    const bool settles = dt__scheme_of(m->quant->scheme)->settle != NULL;
+    if (m->like->scale != NULL && settles) {
+        m->q.global = *(const float *)dt__values(m->like->scale); /* blocks have scales of theirs */
+    } else if (m->like->scale != NULL) {
         DT__TRY(take_range(m));
         return dt__quantize_given(m->ctx, m->quant, &m->cut, dt__values(x), &m->q, m->name);
     }
@@ -123,7 +126,7 @@ DT__EACH(take_rows, r, dt__codes *codes; const uint8_t *from; const dt__kernels 
 static dt_status take_rows(making *m, dt__codes *codes)
 {
     const uint8_t *from = (const uint8_t *)m->q.codes;
-    if (m->quant->bits > 4) {
+    if (dt__code_bits(m->quant) > 4) {
         codes->u = (uint8_t *)m->q.codes;
         m->q.codes = NULL;
         return DT_OK;

@@ -1,9 +1,10 @@
 /* Static and learned ranges of weights behind a folded norm. They belong to the layer's own weight
  * W. With the fold factor f (nn/fold.c) those of the folded weight W' = W f are
  *     s' = max(s phi, 2^-126)      z' = z, where f < 0 qmin + qmax - z
- * with phi = |f| of the row, or max |f| where all rows share one scale. So codes stay as they are
- * when statistics or γ of the norm change, and backward gives ds = phi ds'. (A scale of W' itself
- * was left behind: f halves within a few hundred updates at 2 bits.) */
+ * s' rounded to the scale dtype, with phi = |f| of the row, or max |f| where all rows share one
+ * scale. So codes stay as they are when statistics or γ of the norm change, and backward gives
+ * ds = phi ds'. (A scale of W' itself was left behind: f halves within a few hundred updates at 2
+ * bits.) */
 #include "qat/folded_range.h"
 
 #include "autograd/tape.h"
@@ -45,6 +46,21 @@ static dt_tensor *folded_zeros(dt_tape *t, const dt_module *layer, const dt__fq 
     return NULL;
 }
 
+/* Static scales in their dtype, as files hold them; nothing learns them. */
+static dt_tensor *stored(dt_tape *t, const dt__fq *fq, const dt_tensor *s)
+{
+    dt_tensor *y;
+    if (s == NULL || dt_tape_status(t) != DT_OK) return NULL;
+    dt_status status = dt_tensor_from(t->ctx, DT_F32, s->rank, s->dims, dt__values(s), &y);
+    if (status == DT_OK) {
+        dt__store_scales(&fq->quant, y->count, dt__values_mut(y));
+        status = dt__tape_lend(t, y);
+    }
+    if (status == DT_OK) return y;
+    dt__tape_adopt(t, status);
+    return NULL;
+}
+
 static dt_tensor *folded_scales(dt_tape *t, const dt_module *layer, const dt__fq *fq)
 {
     dt_tensor *phi = dt__fold_size(t, layer, has_one_scale(fq)), *s = fq->scale;
@@ -52,7 +68,8 @@ static dt_tensor *folded_scales(dt_tape *t, const dt_module *layer, const dt__fq
     const int64_t count = s->count, rows = phi->count, each = count / rows;
     s = dt_mul(t, dt_reshape(t, s, 2, (const int64_t[]){ rows, each }),
                dt_reshape(t, phi, 2, (const int64_t[]){ rows, 1 }));
-    return dt_clamp(t, dt_reshape(t, s, 1, &count), LEAST_SCALE, INFINITY);
+    s = dt_clamp(t, dt_reshape(t, s, 1, &count), LEAST_SCALE, INFINITY);
+    return fq->quant.scale_dtype == DT_SCALE_F32 ? s : stored(t, fq, s);
 }
 
 dt__fq dt__range_folded(dt_tape *t, const dt_module *layer, const dt__fq *fq)

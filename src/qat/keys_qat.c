@@ -22,6 +22,10 @@ const char *const dt__preset_names[] = { "int8-dynamic-int4-weight",
                                          "int4-int4",
                                          "int8-block-int4-weight",
                                          "int8-block-q4_0-weight",
+                                         "nvfp4-nvfp4",
+                                         "mxfp4-mxfp4",
+                                         "mxfp8-mxfp8",
+                                         "mxfp8-mxfp4",
                                          "device-int8",
                                          "device-int4",
                                          NULL };
@@ -105,7 +109,8 @@ const dt_key dt_activation_quant_keys[] = {
                 "or of a sample, or groups of a token's values"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
-      .text = "with granularity group: values of a group, as many as the weight's groups have" },
+      .text = "with granularity group: values of a group, as many as the weight's groups have; "
+              "schemes nvfp4 and mxfp... have sizes of their own" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
@@ -220,6 +225,35 @@ bool dt_is_device_preset(int preset)
     return preset == DT_DEVICE_INT8 || preset == DT_DEVICE_INT4;
 }
 
+/* Sets the scheme, and what it requires. */
+static void take_scheme(dt_quant_spec *base, int scheme)
+{
+    const dt__scheme *s = dt__scheme_of(scheme);
+    base->scheme = scheme;
+    if (s->bits != 0) base->bits = s->bits;
+    if (s->group == 0) return;
+    base->granularity = DT_PER_GROUP;
+    base->group_size = s->group;
+}
+
+/* Presets of blocks of small floats. */
+static const struct {
+    int preset, activation, weight;
+} block_presets[] = { { DT_NVFP4_NVFP4, DT_SCHEME_NVFP4, DT_SCHEME_NVFP4 },
+                      { DT_MXFP4_MXFP4, DT_SCHEME_MXFP4_NEAR, DT_SCHEME_MXFP4_NEAR },
+                      { DT_MXFP8_MXFP8, DT_SCHEME_MXFP8_NEAR, DT_SCHEME_MXFP8_NEAR },
+                      { DT_MXFP8_MXFP4, DT_SCHEME_MXFP8_NEAR, DT_SCHEME_MXFP4_NEAR } };
+
+static void take_blocks(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
+{
+    for (int i = 0; i < DT__COUNT_OF(block_presets); i++) {
+        if (block_presets[i].preset != preset) continue;
+        take_scheme(weight, block_presets[i].weight);
+        take_scheme(activation, block_presets[i].activation);
+    }
+    if (preset == DT_NVFP4_NVFP4) activation->range = DT_RANGE_STATIC;
+}
+
 bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
 {
     if (weight == NULL) return false;
@@ -249,6 +283,7 @@ bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
         weight->scheme = DT_SCHEME_Q4_0;
         activation->scale_dtype = DT_SCALE_F16;
     }
+    take_blocks(preset, weight, activation);
     if (dt_is_device_preset(preset)) {
         weight->scheme = DT_SCHEME_NARROW;
         weight->bits = preset == DT_DEVICE_INT8 ? 8 : 4;
@@ -267,7 +302,8 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
     const dt_quant_spec *q = &patch->quant;
     if (patch->has_range) {
         base->range = q->range;
-        if (base->activation && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
+        const bool whole = base->activation && !dt__has_blocks(base->scheme);
+        if (whole && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
         if (q->range == DT_RANGE_LEARNED) learn(base);
         else base->shift = false;
         if (q->range == DT_RANGE_STATIC && !base->activation) base->observer = DT_OBSERVER_MSE;
@@ -280,17 +316,6 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
     if (patch->has_save) base->save = q->save;
     if (patch->has_low) base->low = q->low;
     if (patch->has_high) base->high = q->high;
-}
-
-/* Sets the scheme, and what it requires. */
-static void take_scheme(dt_quant_spec *base, int scheme)
-{
-    const dt__scheme *s = dt__scheme_of(scheme);
-    base->scheme = scheme;
-    if (s->bits != 0) base->bits = s->bits;
-    if (s->group == 0) return;
-    base->granularity = DT_PER_GROUP;
-    base->group_size = s->group;
 }
 
 void dt_quant_apply(dt_quant_spec *base, const dt_quant_patch *patch)

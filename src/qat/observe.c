@@ -181,13 +181,12 @@ static dt_status refuse_value(const dt_call *c, int64_t element)
 /* Any range that follows from batches lies within +-their largest magnitude. */
 static dt_status check_scale(const dt_call *c, range r)
 {
-    const float most = -r.lo > r.hi ? -r.lo : r.hi, least = -most;
-    float scale, inverse;
+    const float most = -r.lo > r.hi ? -r.lo : r.hi;
+    float scale;
     int8_t zero;
-    const dt__blocks b = {
-        1, &least, &most, &scale, &inverse, c->arg[ZERO] == NULL ? NULL : &zero
-    };
-    if (dt__choose_scales(c->options, &b)) return DT_OK;
+    if (dt__range_scale(c->options, -most, most, &scale, c->arg[ZERO] == NULL ? NULL : &zero)) {
+        return DT_OK;
+    }
     return dt_refuse(c, DT_ERR_NUMERIC, "a value of magnitude %g is too large for a finite scale",
                      (double)most);
 }
@@ -214,7 +213,7 @@ static dt_status shape(dt_call *c)
 
 static void forward(const dt_call *c)
 {
-    float *lo = dt__values_mut(c->arg[LO]), *hi = dt__values_mut(c->arg[HI]), inverse;
+    float *lo = dt__values_mut(c->arg[LO]), *hi = dt__values_mut(c->arg[HI]);
     int64_t *count = dt__values_mut(c->arg[COUNT]);
     batch b = { .call = c, .quant = c->options, .x = dt__values(c->arg[X]), .n = c->arg[X]->count };
     if (b.n == 0) return;
@@ -226,8 +225,7 @@ static void forward(const dt_call *c)
     *hi = r.hi;
     *count += b.n;
     int8_t *zero = c->arg[ZERO] == NULL ? NULL : dt__values_mut(c->arg[ZERO]);
-    dt__choose_scales(b.quant,
-                      &(dt__blocks){ 1, lo, hi, dt__values_mut(c->arg[SCALE]), &inverse, zero });
+    dt__range_scale(b.quant, *lo, *hi, dt__values_mut(c->arg[SCALE]), zero);
 }
 
 static const dt_op observe = {

@@ -67,11 +67,13 @@ static dt_status check_weight(dt__plan *p, dt__plan_line *l)
     return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
 }
 
-/* Blocks of an input are multiplied by the same groups of the weight. */
+/* Blocks of an input are multiplied by the same groups of the weight, but where either side's codes
+ * are floats, of which products take values. */
 static dt_status check_blocks(dt__plan *p, const dt__plan_line *l)
 {
     const dt_quant_spec *x = &l->input_quant, *w = &l->weight_quant;
     if (!l->quantize_input || !l->quantize_weight || x->granularity != DT_PER_GROUP) return DT_OK;
+    if (dt__real_of(x) != NULL || dt__real_of(w) != NULL) return DT_OK;
     const int64_t columns = dt__input_channels(l->module, l->weight);
     if (w->granularity == DT_PER_GROUP && w->group_size == x->group_size &&
         !dt__scheme_of(w->scheme)->has_zero && dt__min_i64(x->group_size, columns) <= DT__PIECE) {

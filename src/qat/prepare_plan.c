@@ -32,15 +32,15 @@ static void take_litert(dt__plan_line *l, const given *weight, const given *inpu
 }
 
 /* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
- * them in blocks, so under presets of blocks they stay float. */
+ * them in blocks, so under presets of blocks they stay float, of 8 bits if a key asks for them. */
 static void take_samples(dt__plan_line *l)
 {
     const int granularity = l->input_quant.granularity;
     if (!dt_module_type_of(l->module)->samples) return;
     if (granularity == DT_PER_GROUP) l->quantize_input = false;
-    if (granularity == DT_PER_TOKEN || granularity == DT_PER_GROUP) {
-        l->input_quant.granularity = DT_PER_SAMPLE;
-    }
+    if (granularity != DT_PER_TOKEN && granularity != DT_PER_GROUP) return;
+    if (dt__levels_of(&l->input_quant) != NULL) l->input_quant = dt_activation_quant_defaults();
+    l->input_quant.granularity = DT_PER_SAMPLE;
 }
 
 /* The preset, then the patches for all modules, then every rule that matches, in order: the last
@@ -70,7 +70,8 @@ static void decide(dt__plan *p, dt__plan_line *l)
         l->sizes_blocks = l->sizes_blocks || rule->activation.has_group_size;
     }
     if (o->litert) take_litert(l, &weight, &input);
-    if (l->input_quant.granularity == DT_PER_GROUP && !l->sizes_blocks) {
+    const bool sized = dt__scheme_of(l->input_quant.scheme)->group != 0 || l->sizes_blocks;
+    if (l->input_quant.granularity == DT_PER_GROUP && !sized) {
         l->input_quant.group_size = l->weight_quant.group_size;
     }
     if (l->skipped) l->selected = false;

@@ -95,7 +95,8 @@ static int64_t refused(const job *j, const dt__blocks *b)
                                  b->hi + i,
                                  b->scale + i,
                                  b->inverse + i,
-                                 b->zero == NULL ? NULL : b->zero + i };
+                                 b->zero == NULL ? NULL : b->zero + i,
+                                 b->global };
         if (!j->coding.choose(j->coding.spec, &one)) return i;
     }
     return NONE;
@@ -110,7 +111,8 @@ static void choose(const job *j, int64_t first, int64_t n, const float *range, f
                            range + GROUPS,
                            j->out->scale + first,
                            inverse,
-                           j->out->zero == NULL ? NULL : j->out->zero + first };
+                           j->out->zero == NULL ? NULL : j->out->zero + first,
+                           j->coding.global };
     const int64_t block = refused(j, &b);
     if (block != NONE) o->bad_block = dt__min_i64(o->bad_block, first + block);
 }
@@ -302,7 +304,9 @@ int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo,
 static job job_of(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const float *x,
                   dt__quantized *out)
 {
-    return (job){ dt__kernels_of(ctx, DT_F32), dt__coding_of(q), cut, x, out };
+    job j = { dt__kernels_of(ctx, DT_F32), dt__coding_of(q), cut, x, out };
+    if (out->global > 0) j.coding.global = out->global;
+    return j;
 }
 
 /* One scale for the tensor: first the range of all rows, then codes. */
@@ -314,7 +318,7 @@ static outcome quantize_whole(const job *j)
     if (o.bad_element != NONE) return o;
     const int64_t n = j->cut->rows * j->cut->columns;
     dt__refine_range(&j->coding, n, dt__max_i64(1, n), j->x, &lo, &hi);
-    const dt__blocks b = { 1, &lo, &hi, j->out->scale, &inverse, j->out->zero };
+    const dt__blocks b = { 1, &lo, &hi, j->out->scale, &inverse, j->out->zero, 0 };
     if (refused(j, &b) != NONE) {
         o.bad_block = 0;
         return o;
@@ -346,9 +350,10 @@ dt_status dt__quantize(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, 
     const job j = job_of(ctx, q, cut, x, out);
     const dt__scheme *scheme = dt__scheme_of(q->scheme);
     dt__team *const threads = dt__threads_enter(ctx);
-    const outcome o = cut->whole               ? quantize_whole(&j)
-                      : scheme->settle != NULL ? quantize_settled(&j, scheme)
-                                               : quantize_blocks(&j);
+    const bool settles = scheme->settle != NULL && j.coding.global == 0;
+    const outcome o = cut->whole ? quantize_whole(&j)
+                      : settles  ? quantize_settled(&j, scheme)
+                                 : quantize_blocks(&j);
     dt__threads_leave(threads);
     return report(ctx, &j, &o, name);
 }

@@ -39,11 +39,8 @@ static dt_status add_observed(dt_module *m, dt__quantizer *q)
 static dt_status give_ends(const dt__quantizer *q)
 {
     const float lo = (float)q->quant.low, hi = (float)q->quant.high;
-    float inverse;
-    const dt__blocks b = { 1,        &lo,
-                           &hi,      dt__values_mut(q->scale),
-                           &inverse, dt__values_mut(q->zero_point) };
-    if (dt__choose_scales(&q->quant, &b)) return DT_OK;
+    int8_t *zero = dt__values_mut(q->zero_point);
+    if (dt__range_scale(&q->quant, lo, hi, dt__values_mut(q->scale), zero)) return DT_OK;
     return dt_fail(q->scale->ctx, DT_ERR_NUMERIC, "a range of %g ... %g has no finite scale",
                    (double)lo, (double)hi);
 }

@@ -55,7 +55,7 @@ static bool check_choices(const dt_quant_spec *q, dt__quant_fault *f)
         }
         return fail(f, KEYS("bits"), "bits must be from 2 to 8, not 1, which scheme binary has");
     }
-    if (scheme->levels != NULL && q->activation) {
+    if (scheme->levels != NULL && q->activation && !dt__has_blocks(q->scheme)) {
         return fail(f, KEYS("scheme"), "scheme %s is for weights", scheme->name);
     }
     if (q->granularity < DT_PER_TENSOR || q->granularity > DT_PER_SAMPLE) {
@@ -81,11 +81,15 @@ static bool check_granularity(const dt_quant_spec *q, unsigned use, dt__quant_fa
         return fail(f, KEYS("granularity"),
                     "activations are quantized by tensor, token, sample or group");
     }
-    const bool blocks = dt__scheme_of(q->scheme)->in_groups;
-    if (q->activation && in_model && (g == DT_PER_GROUP) != blocks) {
+    const bool blocks = dt__has_blocks(q->scheme);
+    if (q->activation && in_model && blocks && g != DT_PER_GROUP) {
         return fail(f, KEYS("scheme", "granularity"),
-                    blocks ? "activations of scheme q8_0 require granularity group"
-                           : "activations in groups require scheme q8_0");
+                    "activations of scheme %s require granularity group",
+                    dt__scheme_of(q->scheme)->name);
+    }
+    if (q->activation && in_model && !blocks && g == DT_PER_GROUP) {
+        return fail(f, KEYS("scheme", "granularity"),
+                    "activations in groups require scheme q8_0, nvfp4 or one of mxfp...");
     }
     if (!q->activation && (g == DT_PER_TOKEN || g == DT_PER_SAMPLE)) {
         return fail(f, KEYS("granularity"), "weights are quantized by tensor, channel or group");
@@ -176,7 +180,8 @@ static bool check_range(const dt_quant_spec *q, dt__quant_fault *f)
     if (q->shift && (q->range != DT_RANGE_LEARNED || !q->activation)) {
         return fail(f, KEYS("shift", "range"), DT__SHIFT_IS_LEARNED);
     }
-    if (q->range != DT_RANGE_DYNAMIC && q->activation && q->granularity != DT_PER_TENSOR) {
+    if (q->range != DT_RANGE_DYNAMIC && q->activation && q->granularity != DT_PER_TENSOR &&
+        !dt__has_blocks(q->scheme)) {
         return fail(f, KEYS("granularity", "range"),
                     "a %s range of activations requires granularity tensor",
                     q->range == DT_RANGE_STATIC    ? "static"
@@ -209,8 +214,17 @@ static bool check_settled(const dt_quant_spec *q, dt__quant_fault *f)
                     "scheme %s has scales of f32, which are E4M3 times a scale of the tensor",
                     scheme->name);
     }
-    const bool own = scheme->settle != NULL || scheme->in_groups || dt__real_of(q) != NULL;
+    const bool settles = scheme->settle != NULL;
+    const bool own = settles || scheme->in_groups || dt__real_of(q) != NULL ||
+                     (q->activation && dt__has_blocks(q->scheme));
     if (!own || q->range == DT_RANGE_DYNAMIC) return true;
+    if (settles && q->activation && q->range == DT_RANGE_STATIC) {
+        if (q->observer != DT_OBSERVER_MSE) return true;
+        return fail(f, KEYS("observer", "scheme"),
+                    "scheme %s observes the largest magnitude: observer minmax, moving_average or "
+                    "percentile",
+                    scheme->name);
+    }
     return fail(f, KEYS("range", "scheme"), "scheme %s requires range dynamic", scheme->name);
 }
 

@@ -17,7 +17,7 @@ typedef struct dt__small_float {
 } dt__small_float;
 
 /* Of E3M2 the sign is the highest bit of a byte, behind two that are 0. */
-extern const dt__small_float dt__e2m1, dt__e3m2, dt__e4m3, dt__e5m2;
+extern const dt__small_float dt__e2m1, dt__e2m3, dt__e3m2, dt__e4m3, dt__e5m2;
 
 static inline uint32_t dt__bits_of_f32(float x)
 {

@@ -23,6 +23,7 @@ static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
     dt__c_name name;
     for (int64_t i = 0; i < p->n_fixed; i++) {
         const dt__c_static *f = &p->fixed[i];
+        if (f->blocks != NULL) continue;
         if (f->scale == o->scale && f->zero_point == o->zero_point) return f->name;
     }
     const float scale = *(const float *)dt__values(o->scale);
@@ -33,7 +34,37 @@ static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
                    qmax - zero, zero + 128);
     dt__c_fail(p, DT__RESERVE(p->ctx, p->fixed, p->n_fixed, p->room_fixed));
     if (p->status != DT_OK) return name;
-    p->fixed[p->n_fixed++] = (dt__c_static){ o->scale, o->zero_point, name };
+    p->fixed[p->n_fixed++] = (dt__c_static){ o->scale, o->zero_point, NULL, 0, name };
+    return name;
+}
+
+/* The constant that describes blocks of small floats. */
+static dt__c_name small_format(dt__c_program *p, const dt_trace_operand *o)
+{
+    dt__c_name name;
+    const dt__scheme *s = dt__scheme_of(o->quant->scheme);
+    const int dtype = o->quant->scale_dtype;
+    for (int64_t i = 0; i < p->n_fixed; i++) {
+        const dt__c_static *f = &p->fixed[i];
+        if (f->blocks == s && f->scale == o->scale && f->scale_dtype == dtype) return f->name;
+    }
+    const bool real = s->levels->real != NULL, half = dtype == DT_SCALE_F16;
+    const dt__small_float *of = real ? s->levels->real : s->levels->grid;
+    const float global = s->global == NULL  ? 0
+                         : o->scale == NULL ? 1
+                                            : *(const float *)dt__values(o->scale);
+    snprintf(name.text, sizeof name.text, "&g%lld", (long long)p->n_fixed);
+    dt__c_constant(p,
+                   "static const small_format %s = { %d, %d, %s, %s, %s,\n    0x%x, %d, %s, %s, "
+                   "%s };\n",
+                   name.text + 1, of->mantissa, of->bias, dt__c_float(of->most).text,
+                   dt__c_float(real ? 1 : s->levels->unit).text, dt__c_float(s->rule.most).text,
+                   (unsigned)s->rule.carry, s->rule.bits,
+                   dt__c_float(half ? 0x1p-14f : 0x1p-126f).text,
+                   dt__c_float(half ? 0x1p15f : 0x1p127f).text, dt__c_float(global).text);
+    dt__c_fail(p, DT__RESERVE(p->ctx, p->fixed, p->n_fixed, p->room_fixed));
+    if (p->status != DT_OK) return name;
+    p->fixed[p->n_fixed++] = (dt__c_static){ o->scale, NULL, s, dtype, name };
     return name;
 }
 
@@ -43,8 +74,18 @@ static dt__c_coding coding_of_blocks(dt__c_program *p, const dt_trace_call *c,
 {
     const int64_t n = dt__c_dim(p, o->value, -1);
     dt__c_coding k = { .dynamic = true, .by_row = true, .blocks = true };
+    if (dt__levels_of(o->quant) != NULL) {
+        dt__c_want(p, "codes_small_format");
+        k.format = small_format(p, o);
+    }
+    if (dt__real_of(o->quant) != NULL) return k; /* values in place of codes */
     k.scales = dt__c_scratch(p, c, "float", dt__ceil_div(n, o->quant->group_size), sizeof(float));
     return k;
+}
+
+bool dt__c_reads_values(const dt_trace_operand *o)
+{
+    return o->quant == NULL || dt__real_of(o->quant) != NULL;
 }
 
 dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_call *c, const dt_trace_operand *o)
@@ -78,6 +119,12 @@ void dt__c_quantize(dt__c_program *p, const dt__c_coding *k, const dt_trace_oper
 {
     if (!k->blocks) {
         dt__c_line(p, "quantize(%s, %lld, %s, %s);", x, (long long)n, k->grid.text, u);
+        return;
+    }
+    if (dt__levels_of(o->quant) != NULL) {
+        dt__c_want(p, "codes_small_blocks");
+        dt__c_line(p, "bad |= quantize_small(%s, %lld, %lld, %s, %s, %s);", x, (long long)n,
+                   (long long)o->quant->group_size, k->format.text, u, k->scales.text);
         return;
     }
     char stored[64];
@@ -162,7 +209,8 @@ static dt__c_name dequantized(dt__c_program *p, const dt_trace_call *c, int i)
     const int64_t n = dt__c_count(p, o->value);
     const int64_t row = k.by_row ? dt__c_dim(p, o->value, -1) : n;
     const dt__c_name x = dt__c_value(p, o->value);
-    const dt__c_name u = dt__c_codes_room(p, c, &k, row);
+    const bool real = dt__real_of(o->quant) != NULL;
+    const dt__c_name u = real ? (dt__c_name){ "" } : dt__c_codes_room(p, c, &k, row);
     const dt__c_name y = dt__c_scratch(p, c, "float", n, sizeof(float));
     char from[96], to[96];
     const char *at = row < n ? " + i" : "";
@@ -171,10 +219,16 @@ static dt__c_name dequantized(dt__c_program *p, const dt_trace_call *c, int i)
     if (row < n) {
         dt__c_line(p, "for (int32_t i = 0; i < %lld; i += %lld) {", (long long)n, (long long)row);
     } else dt__c_line(p, "{");
-    dt__c_declare_grid(p, &k);
-    dt__c_find_grid(p, &k, o, from, row);
-    dt__c_quantize(p, &k, o, from, row, u.text);
-    put_values(p, &k, o, u.text, row, to);
+    if (real) {
+        dt__c_want(p, "codes_small_values");
+        dt__c_line(p, "bad |= round_small(%s, %lld, %lld, %s, %s);", from, (long long)row,
+                   (long long)o->quant->group_size, k.format.text, to);
+    } else {
+        dt__c_declare_grid(p, &k);
+        dt__c_find_grid(p, &k, o, from, row);
+        dt__c_quantize(p, &k, o, from, row, u.text);
+        put_values(p, &k, o, u.text, row, to);
+    }
     dt__c_line(p, "}");
     return y;
 }

@@ -11,9 +11,13 @@ typedef struct dt__c_coding {
     bool by_row;       /* and each row of the last dimension has its own */
     bool blocks;       /* and blocks of a row: there is no grid */
     dt__c_name scales; /* of a row's blocks */
+    dt__c_name format; /* of blocks of small floats: expression, pointer to the small_format */
 } dt__c_coding;
 
 dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_call *c, const dt_trace_operand *o);
+/* Whether products read values of the operand where its weight has codes: it is not quantized, or
+ * its codes are floats. */
+bool dt__c_reads_values(const dt_trace_operand *o);
 /* Room for n codes. */
 dt__c_name dt__c_codes_room(dt__c_program *p, const dt_trace_call *c, const dt__c_coding *k,
                             int64_t n);

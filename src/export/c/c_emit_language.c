@@ -486,7 +486,7 @@ static void emit_grouped(dt__c_program *p, const dt_trace_call *c)
     g.each = dt__c_count(p, c->in[EXPERT].value) / dt__max_i64(1, g.rows);
     g.x = g.w.integer ? dt__c_value(p, x->value) : dt__c_in(p, c, X);
     g.index = dt__c_value(p, c->in[EXPERT].value);
-    g.few = g.w.coded && x->quant == NULL && strcmp(g.w.zeros.text, "0") == 0;
+    g.few = g.w.coded && dt__c_reads_values(x) && strcmp(g.w.zeros.text, "0") == 0;
     g.scatters = g.few && strcmp(g.w.places.text, "0") != 0;
     if (g.w.integer) {
         p->integer_products++;

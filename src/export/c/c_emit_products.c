@@ -104,7 +104,7 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     l.rows = dt__c_count(p, x->value) / dt__max_i64(1, l.w.columns);
     l.x = l.w.integer ? dt__c_value(p, x->value) : dt__c_in(p, c, X);
     const bool zeros = strcmp(l.w.zeros.text, "0") != 0;
-    const bool by_codes = l.w.coded && x->quant == NULL && !zeros;
+    const bool by_codes = l.w.coded && dt__c_reads_values(x) && !zeros;
     if (l.w.integer) {
         p->integer_products++;
         l.k = dt__c_coding_of(p, c, x);

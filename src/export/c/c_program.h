@@ -51,9 +51,11 @@ typedef struct dt__c_matrix {
     dt__c_weight weight;
 } dt__c_matrix;
 
-/* The grid of a static range. */
+/* The grid of a static range, or the format of blocks of small floats. */
 typedef struct dt__c_static {
     const dt_tensor *scale, *zero_point;
+    const struct dt__scheme *blocks; /* of the format, NULL: a grid; with the type of its scales */
+    int scale_dtype;
     dt__c_name name;
 } dt__c_static;
 

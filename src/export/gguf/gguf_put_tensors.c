@@ -8,6 +8,7 @@
 #include "export/gguf/gguf_put.h"
 #include "nn/module.h"
 #include "qat/quantized.h"
+#include "qat/schemes/mx.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -73,7 +74,7 @@ static const struct few *few_of(int wanted)
 /* Blocks of FP4 with an exponent; --type f32 or f16 holds their values, too. */
 static bool is_mxfp4(const dt_quant_spec *q)
 {
-    return q->scheme == DT_SCHEME_MXFP4 || q->scheme == DT_SCHEME_MXFP4_UP;
+    return dt__levels_of(q) == &dt__mx_fp4;
 }
 
 /* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */

@@ -11,6 +11,10 @@
  *                     NAME.weight_packed  U8 [out, in / 2]: codes of E2M1, the first low
  *                     NAME.weight_scale   F8_E4M3 [out, in / 16], U8 (E8M0) [out, in / 32]
  *                     NAME.weight_global_scale  F32 [1], of nvfp4: a scale is E4M3 / global
+ *     mxfp6-pack-quantized
+ *                     NAME.weight_packed  U8 [out, in * 3 / 4]: codes of E2M3 as a row of bits, the
+ *                                         first low; NAME.weight_scale as above
+ *     all of them     NAME.input_global_scale   F32 [1], of inputs in nvfp4
  *     mxfp8-quantized NAME.weight         F8_E4M3 [out, in]
  *                     NAME.weight_scale   U8 (E8M0) [out, in / 32]
  *
@@ -38,27 +42,43 @@ static const form integers[] = { { .name = "pack-quantized", .type = "int" },
 static const form nvfp4 = { "nvfp4-pack-quantized", "float", "tensor_group", "torch.float8_e4m3fn",
                             4 };
 static const form mxfp4 = { "mxfp4-pack-quantized", "float", "group", "torch.uint8", 4 };
+static const form mxfp6 = { "mxfp6-pack-quantized", "float", "group", "torch.uint8", 6 };
 static const form mxfp8 = { "mxfp8-quantized", "float", "group", "torch.uint8", 8 };
 
-static const form input = { NULL, "int", "token", NULL, 8 };
+/* Of inputs. */
+static const form tokens = { NULL, "int", "token", NULL, 8 };
 
 static const form *form_of(const dt__hf_quant *q)
 {
     switch (q->weight.scheme) {
     case DT_SCHEME_NVFP4: return &nvfp4;
     case DT_SCHEME_MXFP4:
-    case DT_SCHEME_MXFP4_UP: return &mxfp4;
+    case DT_SCHEME_MXFP4_UP:
+    case DT_SCHEME_MXFP4_NEAR: return &mxfp4;
+    case DT_SCHEME_MXFP6: return &mxfp6;
     case DT_SCHEME_MXFP8:
-    case DT_SCHEME_MXFP8_UP: return &mxfp8;
+    case DT_SCHEME_MXFP8_UP:
+    case DT_SCHEME_MXFP8_NEAR: return &mxfp8;
     default: return &integers[dt__has_zero(&q->weight)];
+    }
+}
+
+static const form *input_form_of(const dt__hf_quant *q)
+{
+    switch (q->input.scheme) {
+    case DT_SCHEME_NVFP4: return &nvfp4;
+    case DT_SCHEME_MXFP4_NEAR: return &mxfp4;
+    case DT_SCHEME_MXFP8_NEAR: return &mxfp8;
+    default: return &tokens;
     }
 }
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-static void put_arguments(dt__chars *t, bool symmetric, const form *f, int64_t group)
+/* `dynamic`: true, false, or of inputs "local", whose scales of blocks alone are. */
+static void put_arguments(dt__chars *t, bool symmetric, const form *f, int64_t group,
+                          const char *dynamic)
 {
-    const bool token = strcmp(f->strategy, "token") == 0;
     dt__put_text(t, "{\"num_bits\": ");
     DT__PUT_ALL(t, f->bits, ", \"type\": ", DT__QUOTED(f->type),
                 ", \"symmetric\": ", symmetric ? "true" : "false",
@@ -66,7 +86,7 @@ static void put_arguments(dt__chars *t, bool symmetric, const form *f, int64_t g
     if (group > 0) dt__put_integer(t, group);
     else dt__put_text(t, "null");
     if (f->scale_dtype != NULL) DT__PUT_ALL(t, ", \"scale_dtype\": ", DT__QUOTED(f->scale_dtype));
-    dt__put_text(t, token ? ", \"dynamic\": true" : ", \"dynamic\": false");
+    DT__PUT_ALL(t, ", \"dynamic\": ", dynamic);
     dt__put_text(t, ", \"actorder\": null, \"block_structure\": null, \"observer\": null, "
                     "\"observer_kwargs\": {}}");
 }
@@ -108,10 +128,13 @@ static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
     form weight = *form_of(first);
     if (weight.strategy == NULL) weight.strategy = strategy_of(first);
     if (weight.bits == 0) weight.bits = first->weight.bits;
-    put_arguments(t, !dt__has_zero(&first->weight), &weight, first->group);
+    put_arguments(t, !dt__has_zero(&first->weight), &weight, first->group, "false");
     dt__put_text(t, ", \"input_activations\": ");
-    if (first->has_input) put_arguments(t, false, &input, 0);
-    else dt__put_text(t, "null");
+    const form *input = input_form_of(first);
+    const int64_t blocks = input == &tokens ? 0 : first->input.group_size;
+    if (first->has_input) {
+        put_arguments(t, blocks > 0, input, blocks, input == &nvfp4 ? "\"local\"" : "true");
+    } else dt__put_text(t, "null");
     DT__PUT_ALL(t, ", \"output_activations\": null, \"format\": ", DT__QUOTED(weight.name));
     dt__put_text(t, "}");
 }
@@ -214,13 +237,28 @@ static void put_scales(int64_t n, const float *scale, int shift, float global, u
     }
 }
 
-static dt_status add_fp4(dt__saving *keep, const matrix *m)
+/* A row of codes, which are values of E2M3 times 8: four of 6 bits in three bytes. */
+static void pack_sixes(int64_t n, const int8_t *code, uint8_t *to)
 {
-    const int64_t rows = m->dims[0], columns = m->dims[1], bytes[] = { rows, columns / 2 };
+    for (int64_t k = 0; k < n; k += 4, to += 3) {
+        uint32_t word = 0;
+        for (int i = 0; i < 4; i++) {
+            word |= (uint32_t)dt__small_code(&dt__e2m3, (float)code[k + i] / 8) << 6 * i;
+        }
+        for (int i = 0; i < 3; i++) to[i] = (uint8_t)(word >> 8 * i);
+    }
+}
+
+static dt_status add_bits(dt__saving *keep, const matrix *m)
+{
+    const bool sixes = form_of(m->q) == &mxfp6;
+    const int64_t rows = m->dims[0], columns = m->dims[1];
+    const int64_t bytes[] = { rows, sixes ? columns / 4 * 3 : columns / 2 };
     uint8_t *packed = dt__saving_keep(keep, (size_t)(rows * bytes[1]));
     if (packed == NULL) return DT_ERR_NOMEM;
     for (int64_t r = 0; r < rows; r++) {
-        pack_halves(columns, m->rows.codes + r * columns, packed + r * bytes[1]);
+        (sixes ? pack_sixes : pack_halves)(columns, m->rows.codes + r * columns,
+                                           packed + r * bytes[1]);
     }
     return add_part(keep, m->name, "_packed",
                     &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed });
@@ -239,9 +277,10 @@ static dt_status add_blocks(dt__saving *keep, const matrix *m)
         return dt_fail(keep->ctx, DT_ERR_UNSUPPORTED,
                        "export: %s: its scales are no E4M3 under one scale of the tensor", m->name);
     }
-    put_scales(rows * blocks[1], m->rows.scale, bytes ? 0 : 1, *global, scale);
+    const int shift = bytes ? 0 : form_of(m->q) == &mxfp6 ? 3 : 1;
+    put_scales(rows * blocks[1], m->rows.scale, shift, *global, scale);
     dt_file_entry e = { .dtype = "F8_E4M3", .rank = 2, .dims = m->dims, .data = m->rows.codes };
-    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_fp4(keep, m));
+    DT__TRY(bytes ? add_part(keep, m->name, "", &e) : add_bits(keep, m));
     e = (dt_file_entry){
         .dtype = tensor ? "F8_E4M3" : "U8", .rank = 2, .dims = blocks, .data = scale
     };
@@ -251,9 +290,22 @@ static dt_status add_blocks(dt__saving *keep, const matrix *m)
                     &(dt_file_entry){ .dtype = "F32", .rank = 1, .dims = &one, .data = global });
 }
 
+static dt_status add_input(dt__saving *keep, const matrix *m)
+{
+    char name[sizeof m->name];
+    const int64_t one = 1;
+    const size_t n = strlen(m->name) - strlen("weight");
+    if (m->q->input_global == 0) return DT_OK;
+    snprintf(name, sizeof name, "%.*s", (int)n, m->name);
+    return add_part(
+        keep, name, "input_global_scale",
+        &(dt_file_entry){ .dtype = "F32", .rank = 1, .dims = &one, .data = &m->q->input_global });
+}
+
 static dt_status add_matrix(dt__saving *keep, const matrix *m)
 {
     const dt__hf_quant *q = m->q;
+    DT__TRY(add_input(keep, m));
     if (form_of(q)->scale_dtype != NULL) return add_blocks(keep, m);
     const int64_t one = 1, dims[] = { m->dims[0], q->group > 0 ? m->dims[1] / q->group : 1 };
     const dt_file_entry blocks = { .rank = q->whole ? 1 : 2, .dims = q->whole ? &one : dims };

@@ -17,9 +17,17 @@ typedef struct collecting {
     dt__refusals refused;
 } collecting;
 
-/* NULL: int8 asymmetric a token, recomputed each time. */
-static const char *refused_input(const dt_quant_spec *q)
+/* NULL: int8 asymmetric a token, recomputed each time, or blocks as compressed-tensors makes
+ * them. */
+static const char *refused_input(const collecting *c, const dt_quant_spec *q)
 {
+    const bool same = q->scheme == DT_SCHEME_NVFP4 || q->scheme == DT_SCHEME_MXFP4_NEAR ||
+                      q->scheme == DT_SCHEME_MXFP8_NEAR;
+    if (c->to->floats && dt__levels_of(q) != NULL) {
+        return same ? NULL
+                    : "its input is in blocks whose scales transformers would round as "
+                      "mxfp4_near and mxfp8_near do";
+    }
     if (q->range != DT_RANGE_DYNAMIC || q->granularity != DT_PER_TOKEN) {
         return "its input has a static or learned range, or blocks; those of tokens are held";
     }
@@ -61,7 +69,8 @@ static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q
 static bool same_kind(const dt__hf_quant *a, const dt__hf_quant *b)
 {
     return a->weight.bits == b->weight.bits && a->group == b->group && a->whole == b->whole &&
-           a->has_input == b->has_input && dt__has_zero(&a->weight) == dt__has_zero(&b->weight) &&
+           a->has_input == b->has_input && (!a->has_input || a->input.scheme == b->input.scheme) &&
+           dt__has_zero(&a->weight) == dt__has_zero(&b->weight) &&
            dt__levels_of(&a->weight) == dt__levels_of(&b->weight);
 }
 
@@ -74,7 +83,11 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
     };
     q.weight.bits = dt__code_bits(&q.weight); /* codes of levels are integers, too */
     const char *why = refused_weight(c, &q.weight, x);
-    if (why == NULL && hook != NULL) why = refused_input(&hook->quant);
+    if (why == NULL && hook != NULL) why = refused_input(c, &hook->quant);
+    if (hook != NULL) q.input = hook->quant;
+    if (hook != NULL && q.input.scheme == DT_SCHEME_NVFP4) {
+        q.input_global = hook->range == NULL ? 1 : *(const float *)dt__values(hook->range->scale);
+    }
     if (why != NULL) dt__refusals_add_place(&c->refused, path, why);
     if (q.weight.granularity == DT_PER_GROUP) q.group = q.weight.group_size;
     q.whole = q.weight.granularity == DT_PER_TENSOR;

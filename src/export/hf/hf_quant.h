@@ -13,16 +13,18 @@ typedef struct dt__hf_quant {
     const char *path;   /* of the layer, lent by it */
     const dt_tensor *x; /* its weight */
     dt_quant_spec weight;
-    bool has_input; /* its input is quantized, to int8 a token */
-    int64_t group;  /* columns that share a scale; 0: a row */
-    bool whole;     /* the weight has one scale */
-    int kind;       /* layers with equal settings have one kind */
+    bool has_input;      /* its input is quantized: */
+    dt_quant_spec input; /* to int8 a token, or in blocks of small floats */
+    float input_global;  /* of nvfp4: the scale of the tensor; else 0 */
+    int64_t group;       /* columns that share a scale; 0: a row */
+    bool whole;          /* the weight has one scale */
+    int kind;            /* layers with equal settings have one kind */
 } dt__hf_quant;
 
 typedef struct dt__hf_quants {
     dt_ctx *ctx;
     bool experts; /* they are held, too: all with one setting */
-    bool floats;  /* codes that are E4M3 are held, too */
+    bool floats;  /* codes that are E4M3 are held, too, and inputs in blocks of small floats */
     dt__hf_quant *at;
     int64_t n, room;
     int kinds;

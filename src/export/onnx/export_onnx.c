@@ -69,6 +69,11 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
         snprintf(why, size, "--ops qdq requires static ranges, and its input has a dynamic one");
         return false;
     }
+    if (options->onnx_ops != DT_ONNX_PLAIN && a != NULL && a->activation &&
+        dt__levels_of(a) != NULL) {
+        snprintf(why, size, "its input is in blocks of small floats, which --ops plain computes");
+        return false;
+    }
     for (int i = 0; i < c->n_in && options->onnx_ops == DT_ONNX_NBITS; i++) {
         const dt_quant_spec *x = c->in[i].quant;
         if (x == NULL || !x->activation || x->range == DT_RANGE_DYNAMIC) continue;

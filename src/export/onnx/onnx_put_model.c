@@ -270,7 +270,10 @@ dt__put_blocks dt__put_activation_blocks(dt__put_model *m, const dt_trace_call *
 {
     const dt_trace_value *v = dt__put_operand(m, c, i);
     const int64_t columns = v->rank == 0 ? 1 : v->extent[v->rank - 1].size;
-    return dt__put_quantize_blocks(&m->p, value_of(m, c->in[i].value), c->in[i].quant, columns);
+    const dt_trace_operand *o = &c->in[i];
+    const float global = o->scale == NULL ? 1 : *(const float *)dt__values(o->scale);
+    return dt__put_quantize_blocks(&m->p, value_of(m, o->value),
+                                   &(dt__block_quant){ o->quant, global }, columns);
 }
 
 dt__value dt__put_in(dt__put_model *m, const dt_trace_call *c, int i)

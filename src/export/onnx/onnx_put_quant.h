@@ -37,7 +37,13 @@ typedef struct dt__put_blocks {
     dt__value *v, *scale;
 } dt__put_blocks;
 
-dt__put_blocks dt__put_quantize_blocks(dt__put *p, dt__value x, const dt_quant_spec *q,
+/* A spec of blocks, and the scale of the tensor that it has. */
+typedef struct dt__block_quant {
+    const dt_quant_spec *quant;
+    float global;
+} dt__block_quant;
+
+dt__put_blocks dt__put_quantize_blocks(dt__put *p, dt__value x, const dt__block_quant *of,
                                        int64_t columns);
 dt__value dt__put_dequantize_blocks(dt__put *p, const dt__put_blocks *b);
 

@@ -10,7 +10,9 @@
  *     NAME.weight_packed  U8 [out, in / 2], codes of E2M1, the first in the low half
  *     NAME.weight_scale   F8_E4M3 [out, in / 16], or U8 (E8M0: 2^(E - 127)) [out, in / 32]
  *     NAME.weight_global_scale  F32 [1], of NVFP4: a scale is E4M3 / global
+ *     NAME.weight_packed  U8 [out, in * 3 / 4], of E2M3, four in three bytes (mxfp6-pack-quantized)
  *     NAME.weight  F8_E4M3 [out, in], and weight_scale in E8M0 (mxfp8-quantized)
+ *     NAME.input_global_scale  F32 [1], of inputs in NVFP4; 1 where there is none
  *
  * become NAME.weight.codes, .scale and .zero_point, and an entry of detent.quant. An expert
  * becomes its values, NAME.weight, as transformers has them, too. */
@@ -29,7 +31,8 @@
 #include <string.h>
 
 static const char *const parts[] = { ".weight_packed",       ".weight_scale", ".weight_zero_point",
-                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx" };
+                                     ".weight_global_scale", ".weight_shape", ".weight_g_idx",
+                                     ".input_global_scale" };
 
 /* A layer that is being read. */
 typedef struct layer {
@@ -37,7 +40,7 @@ typedef struct layer {
     const dt_file *part;
     const dt__hf_group *group;
     const char *path; /* of the module, kept */
-    const dt_file_entry *codes, *scale, *zero, *shape, *global;
+    const dt_file_entry *codes, *scale, *zero, *shape, *global, *input;
     int64_t rows, columns, groups;
     int real; /* the scheme of floats in blocks, or -1 */
     dt__module_quant quant;
@@ -165,7 +168,11 @@ static dt_status read_shape(layer *l)
     if (!l->packed) return DT_OK;
     if (l->real >= 0) {
         if (l->columns > INT64_MAX / 64) return refuse(l, "too many columns");
-        l->columns *= 2;
+        if (l->real == DT_SCHEME_MXFP6 && l->columns % 3 != 0) {
+            return refuse(l, "weight_packed has %lld columns; four codes have three",
+                          (long long)l->columns);
+        }
+        l->columns = l->real == DT_SCHEME_MXFP6 ? l->columns / 3 * 4 : l->columns * 2;
         return DT_OK;
     }
     const dt_file_entry *e = l->shape;
@@ -184,6 +191,12 @@ static dt_status read_shape(layer *l)
     return DT_OK;
 }
 
+/* Codes of floats in blocks are their values times 2^this. */
+static int unit_of(const layer *l)
+{
+    return l->real == DT_SCHEME_MXFP8 ? 0 : l->real == DT_SCHEME_MXFP6 ? 3 : 1;
+}
+
 static float scale_at(const layer *l, int64_t i)
 {
     const dt_file_entry *e = l->scale;
@@ -191,7 +204,7 @@ static float scale_at(const layer *l, int64_t i)
     uint16_t half;
     float x;
     if (l->real >= 0 && l->real != DT_SCHEME_NVFP4) {
-        return from[i] == 255 ? NAN : ldexpf(1, from[i] - (l->real == DT_SCHEME_MXFP8 ? 127 : 128));
+        return from[i] == 255 ? NAN : ldexpf(1, from[i] - 127 - unit_of(l));
     }
     if (l->real == DT_SCHEME_NVFP4) {
         memcpy(&x, l->global->data, sizeof x);
@@ -219,15 +232,59 @@ static float held_scale(const layer *l, int64_t i)
     return fmaxf(0.125f / global / 2, 0x1p-126f);
 }
 
-/* Whether all codes of block i are zeros. */
+/* Code k of a stream of `bits` a code, in words of 32 that lie `stride` apart. */
+static int code_at(const unsigned char *words, int64_t stride, int64_t bits, int64_t k)
+{
+    const int64_t at = k * bits;
+    uint32_t low, high = 0;
+    memcpy(&low, words + at / 32 * stride * 4, sizeof low);
+    if (at % 32 + bits > 32) memcpy(&high, words + (at / 32 + 1) * stride * 4, sizeof high);
+    const uint64_t both = (uint64_t)high << 32 | low;
+    return (int)(both >> (at % 32) & ((1U << bits) - 1)) - (1 << (bits - 1));
+}
+
+static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
+{
+    const int64_t bits = l->group->weight.bits;
+    const unsigned char *data = l->codes->data;
+    if (l->real == DT_SCHEME_MXFP8) {
+        const unsigned char byte = data[row * l->columns + column];
+        *out = (int8_t)byte;
+        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
+        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
+    }
+    if (l->real == DT_SCHEME_MXFP6) {
+        const int64_t at = (row * l->columns + column) * 6, part = at % 8;
+        const unsigned next = part > 2 ? data[at / 8 + 1] : 0; /* only where the code goes on */
+        const unsigned both = data[at / 8] | next << 8;
+        *out = (int)(8 * dt__small_value(&dt__e2m3, both >> part & 63));
+        return DT_OK;
+    }
+    if (l->real >= 0) {
+        const int64_t at = row * l->columns + column;
+        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
+        return DT_OK;
+    }
+    if (l->packed) {
+        *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
+        return DT_OK;
+    }
+    *out = (int8_t)data[row * l->columns + column];
+    if (*out >= -(1 << (bits - 1)) && *out < 1 << (bits - 1)) return DT_OK;
+    return refuse(l, "row %lld, column %lld: code %d is none of %d bits", (long long)row,
+                  (long long)column, *out, (int)bits);
+}
+
+/* Whether all codes of block i are zeros, of either sign. */
 static bool is_zero(const layer *l, int64_t i)
 {
-    const bool bytes = l->real == DT_SCHEME_MXFP8;
-    const int64_t n = l->group->weight.group / (bytes ? 1 : 2);
-    const unsigned char *code = (const unsigned char *)l->codes->data + i * n;
-    unsigned any = 0;
-    for (int64_t k = 0; k < n; k++) any |= code[k] & (bytes ? 0x7fU : 0x77U);
-    return any == 0;
+    const int64_t n = l->group->weight.group, row = i / l->groups, column = i % l->groups * n;
+    const int sign = l->real == DT_SCHEME_MXFP8 ? 0x7f : ~0;
+    for (int64_t k = 0; k < n; k++) {
+        int code;
+        if (code_of(l, row, column + k, &code) != DT_OK || (code & sign) != 0) return false;
+    }
+    return true;
 }
 
 /* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
@@ -249,7 +306,7 @@ static dt_status check_block_scales(const layer *l)
                       "row %lld, group %lld: scale %g, with which values are not finite, or "
                       "below those of models",
                       (long long)(i / l->groups), (long long)(i % l->groups),
-                      l->real == DT_SCHEME_MXFP8 ? (double)s : 2 * (double)s);
+                      ldexp((double)s, unit_of(l)));
     }
     return DT_OK;
 }
@@ -310,42 +367,6 @@ static dt_status measure(layer *l)
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* Code k of a stream of `bits` a code, in words of 32 that lie `stride` apart. */
-static int code_at(const unsigned char *words, int64_t stride, int64_t bits, int64_t k)
-{
-    const int64_t at = k * bits;
-    uint32_t low, high = 0;
-    memcpy(&low, words + at / 32 * stride * 4, sizeof low);
-    if (at % 32 + bits > 32) memcpy(&high, words + (at / 32 + 1) * stride * 4, sizeof high);
-    const uint64_t both = (uint64_t)high << 32 | low;
-    return (int)(both >> (at % 32) & ((1U << bits) - 1)) - (1 << (bits - 1));
-}
-
-static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
-{
-    const int64_t bits = l->group->weight.bits;
-    const unsigned char *data = l->codes->data;
-    if (l->real == DT_SCHEME_MXFP8) {
-        const unsigned char byte = data[row * l->columns + column];
-        *out = (int8_t)byte;
-        if (dt__small_has(&dt__e4m3, byte)) return DT_OK;
-        return refuse(l, "row %lld, column %lld: NaN", (long long)row, (long long)column);
-    }
-    if (l->real >= 0) {
-        const int64_t at = row * l->columns + column;
-        *out = (int)(2 * dt__small_value(&dt__e2m1, data[at / 2] >> (at % 2 * 4) & 15));
-        return DT_OK;
-    }
-    if (l->packed) {
-        *out = code_at(data + row * l->codes->dims[1] * 4, 1, bits, column);
-        return DT_OK;
-    }
-    *out = (int8_t)data[row * l->columns + column];
-    if (*out >= -(1 << (bits - 1)) && *out < 1 << (bits - 1)) return DT_OK;
-    return refuse(l, "row %lld, column %lld: code %d is none of %d bits", (long long)row,
-                  (long long)column, *out, (int)bits);
-}
-
 /* Codes as a model's file has them. */
 static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes)
 {
@@ -391,6 +412,19 @@ static bool is_q4_0(const layer *l)
 
 /* ---- what becomes of it --------------------------------------------------------------------- */
 
+static void describe_input(layer *l)
+{
+    const dt__hf_arguments *x = &l->group->input;
+    const int scheme = dt__hf_input_scheme(x);
+    dt_quant_spec *q = &l->quant.input.scheme;
+    const dt_quant_patch blocks = { .quant = { .scheme = scheme, .range = DT_RANGE_STATIC },
+                                    .has_scheme = true,
+                                    .has_range = l->input != NULL };
+    if (x->given && x->symmetric) q->scheme = DT_SCHEME_SYMMETRIC;
+    if (scheme >= 0) dt_quant_apply(q, &blocks);
+    l->quant.input.range_state = DT__FIXED;
+}
+
 static void describe(layer *l)
 {
     const dt__hf_arguments *w = &l->group->weight, *x = &l->group->input;
@@ -413,29 +447,36 @@ static void describe(layer *l)
     l->quant.weight.shape = (dt_ints){ .n = 2, .v = { l->rows, l->columns } };
     l->quant.has_input = x->given;
     l->quant.input.enabled = true;
-    if (x->given && x->symmetric) l->quant.input.scheme.scheme = DT_SCHEME_SYMMETRIC;
+    describe_input(l);
 }
 
-static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64_t columns,
-                          void **data)
+/* Adds a tensor of the rank and extents of `like` to the folder. */
+static dt_status add_tensor(layer *l, const char *suffix, const char *dtype,
+                            const dt_file_entry *like, void **data)
 {
     dt_file *to = l->folder;
     const dt__file_dtype *d = dt__file_dtype_of(dtype);
     const size_t n = strlen(l->path) + strlen(suffix) + 1;
     char *name = dt__block_list_add(to->ctx, &to->arena, n);
     int64_t *dims = dt__block_list_add(to->ctx, &to->arena, 2 * sizeof *dims);
-    dt_file_entry e = { .dtype = d->name, .rank = 2, .count = l->rows * columns };
+    dt_file_entry e = { .dtype = d->name, .rank = like->rank, .count = 1 };
+    for (int i = 0; i < like->rank && dims != NULL; i++) e.count *= dims[i] = like->dims[i];
     if (name == NULL || dims == NULL || !dt__file_bytes(d, e.count, &e.bytes)) return DT_ERR_NOMEM;
     *data = dt__block_list_add(to->ctx, &to->arena, e.bytes);
     if (*data == NULL) return DT_ERR_NOMEM;
     snprintf(name, n, "%s%s", l->path, suffix);
-    dims[0] = l->rows;
-    dims[1] = columns;
     e.name = name;
     e.dims = dims;
     e.data = *data;
     to->entry[to->count++] = e;
     return DT_OK;
+}
+
+static dt_status add_part(layer *l, const char *suffix, const char *dtype, int64_t columns,
+                          void **data)
+{
+    const int64_t dims[] = { l->rows, columns };
+    return add_tensor(l, suffix, dtype, &(dt_file_entry){ .rank = 2, .dims = dims }, data);
 }
 
 static dt_status add_scales(layer *l)
@@ -459,10 +500,31 @@ static dt_status add_scales(layer *l)
     return DT_OK;
 }
 
+/* The scale of the tensor of an input in NVFP4. */
+static dt_status add_input(layer *l)
+{
+    void *data;
+    float global;
+    if (l->input == NULL) return DT_OK;
+    const dt_file_entry *e = l->input;
+    if (e->count == 1 && strcmp(e->dtype, "F32") == 0) {
+        memcpy(&global, e->data, sizeof global);
+        if (global >= 0x1p-126f && global <= 0x1p124f) {
+            const int64_t one = 1;
+            const dt_file_entry like = { .rank = 1, .dims = &one };
+            DT__TRY(add_tensor(l, ".input.scale", "F32", &like, &data));
+            memcpy(data, &global, sizeof global);
+            return DT_OK;
+        }
+    }
+    return refuse(l, "input_global_scale must be a positive normal number, F32 [1]");
+}
+
 static dt_status add_layer(layer *l, dt__chars *quant)
 {
     void *data;
     describe(l);
+    DT__TRY(add_input(l));
     const dt__rows_form form = { .quant = &l->quant.weight.scheme,
                                  .rows = l->rows,
                                  .columns = l->columns };
@@ -507,6 +569,7 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     l->zero = find(l, ".weight_zero_point");
     l->shape = find(l, ".weight_shape");
     l->global = find(l, ".weight_global_scale");
+    l->input = find(l, ".input_global_scale");
     if (find(l, ".weight_g_idx") != NULL) {
         return dt_fail(l->folder->ctx, DT_ERR_UNSUPPORTED,
                        "%s: weight of '%.*s': ordered columns (weight_g_idx) are not supported",
@@ -514,6 +577,7 @@ static dt_status open_layer(layer *l, const dt__hf_groups *g)
     }
     DT__TRY(find_group(l, g));
     l->real = dt__hf_float_scheme(&l->group->weight);
+    if (dt__hf_input_scheme(&l->group->input) != DT_SCHEME_NVFP4) l->input = NULL;
     const bool bytes = l->real == DT_SCHEME_MXFP8, halves = l->real >= 0 && !bytes;
     const char *dtype = bytes ? "F8_E4M3" : halves ? "U8" : l->packed ? "I32" : "I8";
     const bool there = l->codes != NULL && strcmp(l->codes->dtype, dtype) == 0;

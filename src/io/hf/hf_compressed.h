@@ -7,8 +7,8 @@
 /* How tensors are quantized: num_bits, strategy, ... */
 typedef struct dt__hf_arguments {
     bool given;
-    int64_t bits, group; /* group 0: none */
-    bool symmetric, dynamic;
+    int64_t bits, group;                       /* group 0: none */
+    bool symmetric, dynamic, local;            /* local: of blocks dynamic, of the tensor static */
     const char *type, *strategy, *scale_dtype; /* NULL: absent */
 } dt__hf_arguments;
 
@@ -34,9 +34,11 @@ typedef struct dt__hf_groups {
  * Errors: FORMAT, UNSUPPORTED (a setting that detent has not: which), NOMEM. */
 dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_groups *out);
 void dt__hf_groups_free(dt__hf_groups *g);
-/* The scheme of weights of type float: FP4 in blocks of 16 or 32, FP8 in blocks of 32; -1: they
- * are integers. */
+/* The scheme of weights of type float: FP4 in blocks of 16 or 32, FP6 and FP8 in blocks of 32; -1:
+ * they are integers. */
 int dt__hf_float_scheme(const dt__hf_arguments *weight);
+/* Likewise of inputs, whose scales the package rounds to near. */
+int dt__hf_input_scheme(const dt__hf_arguments *input);
 
 /* Adds codes, scales and zero points of a layer to the folder, if `e` is its first tensor; *taken:
  * `e` is one of such a layer's, and needs nothing else. Appends to `quant` (detent.quant). */

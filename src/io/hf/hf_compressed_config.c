@@ -54,7 +54,11 @@ static dt_status read_argument(reading *r, const char *key, void *to)
     if (strcmp(key, "group_size") == 0) return dt__json_signed(j, &a->group);
     if (strcmp(key, "dynamic") == 0) {
         if (dt__json_peek(j) != '"') return dt__json_bool(j, &a->dynamic);
-        if (r->refused == NULL) r->refused = "dynamic";
+        const char *word;
+        DT__TRY(dt__json_string(j, &word));
+        a->local = strcmp(word, "local") == 0;
+        if (!a->local && r->refused == NULL) r->refused = "dynamic";
+        return DT_OK;
     }
     if (strcmp(key, "actorder") == 0 || strcmp(key, "block_structure") == 0) {
         return want_nothing(r, key);
@@ -109,6 +113,7 @@ static const struct {
     int scheme;
 } floats[] = { { 4, 16, "tensor_group", "torch.float8_e4m3fn", DT_SCHEME_NVFP4 },
                { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 },
+               { 6, 32, "group", "torch.uint8", DT_SCHEME_MXFP6 },
                { 8, 32, "group", "torch.uint8", DT_SCHEME_MXFP8 } };
 
 int dt__hf_float_scheme(const dt__hf_arguments *w)
@@ -123,14 +128,40 @@ int dt__hf_float_scheme(const dt__hf_arguments *w)
     return -1;
 }
 
+int dt__hf_input_scheme(const dt__hf_arguments *x)
+{
+    const int scheme = dt__hf_float_scheme(x);
+    return scheme == DT_SCHEME_MXFP4   ? DT_SCHEME_MXFP4_NEAR
+           : scheme == DT_SCHEME_MXFP8 ? DT_SCHEME_MXFP8_NEAR
+                                       : scheme;
+}
+
+static const char *fault_of_input(const dt__hf_arguments *x)
+{
+    const int scheme = dt__hf_input_scheme(x);
+    if (!x->given) return NULL;
+    if (scheme >= 0 && !x->symmetric) return "input_activations of type float must be symmetric";
+    if (scheme == DT_SCHEME_NVFP4 && x->local) return NULL;
+    if (scheme == DT_SCHEME_NVFP4) return "input_activations of NVFP4 that are local are supported";
+    if (x->local) return "input_activations that are local are supported of NVFP4 alone";
+    if (scheme == DT_SCHEME_MXFP6) return "input_activations of MXFP6 are not supported";
+    if (scheme >= 0 && x->dynamic) return NULL;
+    if (scheme < 0 && ((x->type != NULL && !is(x->type, "int")) || x->bits != 8)) {
+        return "input_activations of type int with 8 bits, and of type float those of NVFP4, MXFP4 "
+               "and MXFP8, are supported";
+    }
+    if (x->dynamic && is(x->strategy, "token")) return NULL;
+    return "input_activations of strategy token that are dynamic are supported";
+}
+
 static const char *fault_of(const dt__hf_group *g)
 {
-    const dt__hf_arguments *w = &g->weight, *x = &g->input;
+    const dt__hf_arguments *w = &g->weight;
     const bool real = dt__hf_float_scheme(w) >= 0, grouped = real || is(w->strategy, "group");
     if (!w->given) return "it has no weights";
     if (w->type != NULL && !is(w->type, "int") && !real) {
-        return "weights of type int, and of type float those of NVFP4, MXFP4 and MXFP8, are "
-               "supported";
+        return "weights of type int, and of type float those of NVFP4, MXFP4, MXFP6 and MXFP8, "
+               "are supported";
     }
     if (real && !w->symmetric) return "weights of type float must be symmetric";
     if (w->bits < 2 || w->bits > 8) return "weights of 2 to 8 bits are supported";
@@ -138,12 +169,8 @@ static const char *fault_of(const dt__hf_group *g)
         return "weights of strategy group, channel and tensor are supported";
     }
     if (grouped != (w->group > 0)) return "group_size is for strategy group, which requires one";
-    if (!x->given) return NULL;
-    if ((x->type != NULL && !is(x->type, "int")) || x->bits != 8) {
-        return "input_activations of type int with 8 bits are supported";
-    }
-    if (is(x->strategy, "token") && x->dynamic) return NULL;
-    return "input_activations of strategy token that are dynamic are supported";
+    if (w->local) return "weights that are local are not supported";
+    return fault_of_input(&g->input);
 }
 
 static dt_status read_group(reading *r, const char *key, void *to)

@@ -36,7 +36,7 @@ static bool choose(const lane *l, span *s, const float *x)
     float lo[GROUPS], hi[GROUPS];
     if (l->range(n, group, x + s->k0, lo, hi) >= 0) return false;
     dt__refine_range(coding, n, group, x + s->k0, lo, hi);
-    const dt__blocks blocks = { dt__ceil_div(n, group), lo, hi, s->scale, s->inverse, NULL };
+    const dt__blocks blocks = { dt__ceil_div(n, group), lo, hi, s->scale, s->inverse, NULL, 0 };
     return coding->choose(coding->spec, &blocks);
 }
 

@@ -8,6 +8,7 @@
  * or, of a scheme with levels, the code of the last edge below v. */
 #include "kernels/products/quantize_rows.h"
 #include "kernels/kernels.h"
+#include "kernels/products/small_rows.inc"
 
 #include <string.h>
 
@@ -150,44 +151,36 @@ static void in_scales(const dt__levels *l, const block *b, int64_t n, const floa
     for (int64_t k = 0; k < n && l->divides; k++) v[k] = x[k] / b->scale;
 }
 
-/* Codes among the levels: edge by edge, so that every loop is one of vectors. */
+/* Places among the levels: edge by edge, so that every loop is one of vectors. */
+static void by_edges(const dt__levels *l, int64_t n, const float *v, int32_t *q)
+{
+    for (int64_t k = 0; k < n; k++) q[k] = l->code[0];
+    for (int i = 1; i < l->n; i++) {
+        const float edge = l->edge[i];
+        const int32_t step = l->code[i] - l->code[i - 1];
+        for (int64_t k = 0; k < n; k++) q[k] += v[k] > edge ? step : 0;
+    }
+}
+
+/* Codes among the levels. */
 static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
                              int8_t *codes)
 {
+    const float least = l->edge[0], most = l->edge[l->n];
     int64_t clipped = 0;
     for (int64_t start = 0; start < n; start += SPAN) {
         const int64_t count = dt__min_i64(SPAN, n - start);
         float v[SPAN];
         int32_t q[SPAN], outside = 0;
         in_scales(l, b, count, x + start, v);
-        for (int64_t k = 0; k < count; k++) q[k] = l->code[0] + b->to_code;
-        for (int i = 1; i < l->n; i++) {
-            const float edge = l->edge[i];
-            const int32_t step = l->code[i] - l->code[i - 1];
-            for (int64_t k = 0; k < count; k++) q[k] += v[k] > edge ? step : 0;
-        }
+        by_edges(l, count, v, q);
         for (int64_t k = 0; k < count; k++) {
-            outside += !(v[k] > l->edge[0]) | (v[k] > l->edge[l->n]);
-            codes[start + k] = (int8_t)q[k];
+            outside += !(v[k] > least) | (v[k] > most);
+            codes[start + k] = (int8_t)(q[k] + b->to_code);
         }
         clipped += outside;
     }
     return clipped;
-}
-
-/* Codes that are bytes of floats. */
-static int64_t encode_real(const dt__small_float *f, const block *b, int64_t n, const float *x,
-                           int8_t *codes)
-{
-    const dt__small_float of = *f;
-    int64_t outside = 0;
-    for (int64_t k = 0; k < n; k++) {
-        const float v = x[k] * b->inverse;
-        outside += !(fabsf(v) < of.edge);
-        const float q = dt__small_round(&of, v) + 0.0f; /* -0 becomes 0 */
-        codes[k] = (int8_t)(dt__small_code(&of, q) + b->to_code);
-    }
-    return outside;
 }
 
 /* Whether the code of x is not clipped. */
@@ -212,11 +205,12 @@ int64_t dt__encode__ref(const dt__code_row *r, const float *x, int8_t *codes, ui
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t n = dt__min_i64(r->group, r->n - start);
         const block b = block_of(r, g);
-        const dt__small_float *real = r->levels != NULL ? r->levels->real : NULL;
-        const int64_t outside = real != NULL ? encode_real(real, &b, n, x + start, codes + start)
-                                : r->levels != NULL
-                                    ? encode_levels(r->levels, &b, n, x + start, codes + start)
-                                    : encode_block(&b, n, x + start, codes + start);
+        const dt__levels *l = r->levels;
+        const small_group small = { b.scale, b.inverse, b.to_code, n, x + start, codes + start };
+        const int64_t outside = l == NULL ? encode_block(&b, n, x + start, codes + start)
+                                : dt__is_small(l)
+                                    ? encode_small(l, &small)
+                                    : encode_levels(l, &b, n, x + start, codes + start);
         clipped += outside;
         if (mask == NULL || outside == 0) continue;
         for (int64_t k = start; k < start + n; k++) {
@@ -233,10 +227,11 @@ void dt__decode__ref(const dt__code_row *r, const int8_t *codes, float *y)
         const int64_t end = dt__min_i64(start + r->group, r->n);
         const float s = r->scale[g];
         const int zero = r->zero == NULL ? 0 : r->zero[g];
-        for (int64_t k = start; k < end && r->real != NULL; k++) {
-            y[k] = dt__small_value(r->real, (uint8_t)(codes[k] - r->bias)) * s;
+        if (r->real != NULL) {
+            decode_reals(r->real, s, r->bias, end - start, codes + start, y + start);
+            continue;
         }
-        for (int64_t k = start; k < end && r->real == NULL; k++) {
+        for (int64_t k = start; k < end; k++) {
             const int q = (int8_t)(codes[k] - r->bias);
             y[k] = (float)(q - zero) * s;
         }

@@ -19,6 +19,7 @@ typedef struct dt__blocks {
     float *scale;
     float *inverse; /* multiplies values: 1 / scale, or as the scheme says */
     int8_t *zero;   /* NULL: the scheme has none */
+    float global;   /* of the tensor, by which scales of blocks are rounded; 0: there is none */
 } dt__blocks;
 
 struct dt_quant_spec;
@@ -33,10 +34,16 @@ typedef struct dt__levels {
     int8_t code[DT__MAX_LEVELS];
     float edge[DT__MAX_LEVELS + 1];
     bool divides;
+    /* Codes are the values of this float times `unit`, a power of two; NULL: as the edges say. */
+    const dt__small_float *grid;
+    float unit;
     /* The codes are bytes of such a float in place of all above, and v is its value; NULL: they
      * are integers. */
     const dt__small_float *real;
 } dt__levels;
+
+/* Whether codes are values of a small float, or bytes of it. */
+static inline bool dt__is_small(const dt__levels *l) { return l->real != NULL || l->grid != NULL; }
 
 /* The parts of a scheme that kernels use. */
 typedef struct dt__coding {
@@ -44,6 +51,7 @@ typedef struct dt__coding {
      * is not finite. */
     bool (*choose)(const struct dt_quant_spec *q, const dt__blocks *b);
     const struct dt_quant_spec *spec; /* the scheme's; kernels do not look into it */
+    float global;                     /* of the blocks; 0: none */
     int qmin, qmax;
     bool half_up;  /* round as in dt__code_row */
     bool extremum; /* the range is the element of largest magnitude, the first of equals */

@@ -15,12 +15,11 @@ static void ends_of(const dt__quantizer *q, float *lo, float *hi)
 
 dt_status dt__ends_settle(const dt__quantizer *q)
 {
-    float lo, hi, scale, inverse;
+    float lo, hi, scale;
     int8_t zero;
     if (q->ends == NULL || q->count == NULL) return DT_OK;
     ends_of(q, &lo, &hi);
-    const dt__blocks b = { 1, &lo, &hi, &scale, &inverse, &zero };
-    if (!isfinite(lo) || !isfinite(hi) || !dt__choose_scales(&q->quant, &b)) {
+    if (!isfinite(lo) || !isfinite(hi) || !dt__range_scale(&q->quant, lo, hi, &scale, &zero)) {
         return dt_fail(q->ends->ctx, DT_ERR_NUMERIC, "%s: %g ... %g is not a range",
                        q->ends->name != NULL ? q->ends->name : "ends", (double)lo, (double)hi);
     }

@@ -302,10 +302,10 @@ static void begin_at_least_error(const blocks *cut, const dt_quant_spec *q, cons
     for (int64_t b = 0; b < scale->count; b++) {
         const float *from = values + b / groups * cut->columns + b % groups * cut->n;
         const int64_t n = length_of(cut, b);
-        float lo = 0, hi = 0, inverse;
+        float lo = 0, hi = 0;
         kernels->range(n, dt__max_i64(1, n), from, &lo, &hi);
         dt__least_error(q, n, from, &lo, &hi);
-        dt__choose_scales(q, &(dt__blocks){ 1, &lo, &hi, s + b, &inverse, NULL });
+        dt__range_scale(q, lo, hi, s + b, NULL);
     }
 }
 

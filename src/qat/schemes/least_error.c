@@ -82,11 +82,10 @@ int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo
     const dt__levels *levels = dt__levels_of(q);
     for (int i = 0; i < (levels != NULL ? LEVEL_STEPS : STEPS); i++) {
         const float p = (float)(1 - i / 100.0), low = *lo * p, high = *hi * p;
-        float scale, inverse;
+        float scale;
         int8_t zero = 0;
         const bool has_zero = dt__scheme_of(q->scheme)->has_zero;
-        dt__choose_scales(
-            q, &(dt__blocks){ 1, &low, &high, &scale, &inverse, has_zero ? &zero : NULL });
+        dt__range_scale(q, low, high, &scale, has_zero ? &zero : NULL);
         const trial t = { scale, (float)zero, (float)dt__qmin(q), (float)dt__qmax(q), levels };
         const double error = whole_error(&t, n, x);
         if (i > 0 && !(error < least)) continue;
@@ -108,13 +107,12 @@ static bool set_block(const dt__quantizer *range, const dt__cut *c, const float 
     const int64_t row = i / c->groups, column = i % c->groups * c->group;
     const int64_t n = c->whole ? c->rows * c->columns : dt__min_i64(c->group, c->columns - column);
     const float *from = c->whole ? x : x + row * c->columns + column;
-    float lo = 0, hi = 0, inverse;
+    float lo = 0, hi = 0;
     kernels->range(n, n, from, &lo, &hi);
     dt__least_error(&range->quant, n, from, &lo, &hi);
     int8_t *zero = range->zero_point == NULL ? NULL : dt__values_mut(range->zero_point);
     float *scale = dt__values_mut(range->scale);
-    return dt__choose_scales(&range->quant, &(dt__blocks){ 1, &lo, &hi, scale + i, &inverse,
-                                                           zero == NULL ? NULL : zero + i });
+    return dt__range_scale(&range->quant, lo, hi, scale + i, zero == NULL ? NULL : zero + i);
 }
 
 typedef struct set_args {

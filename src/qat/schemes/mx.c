@@ -1,34 +1,25 @@
 /* Scales of OCP Microscaling formats, and the levels of FP4. */
 #include "qat/schemes/mx.h"
 
-#include <math.h>
-
-void dt__mx_scales(const dt__blocks *b, int bits)
+/* Adding `carry` below the exponent of an f32 raises it where the fraction is large enough: so no
+ * logarithm is taken, and compilers make vectors of the loops. */
+void dt__mx_scales(const dt__blocks *b, const dt__mx_rule *rule)
 {
+    const dt__mx_rule of = *rule;
     for (int64_t i = 0; i < b->n; i++) {
         const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
-        int exponent;
-        (void)frexpf(a, &exponent); /* a = m 2^exponent, 1/2 <= m < 1 */
-        b->scale[i] = a > 0 ? ldexpf(1, exponent - 1 - bits) : 0;
-    }
-}
-
-void dt__mx_scales_up(const dt__blocks *b, float most, int bits)
-{
-    for (int64_t i = 0; i < b->n; i++) {
-        const float a = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
-        int exponent;
-        const float part = frexpf(a / most, &exponent);
-        exponent -= part == 0.5f ? 1 : 0; /* a power of two is not rounded up */
-        b->scale[i] = a > 0 ? ldexpf(1, exponent - bits) : 0;
+        const uint32_t bits = dt__bits_of_f32(a / of.most) + of.carry;
+        const int32_t exponent = (int32_t)(bits >> 23) - of.bits;
+        b->scale[i] = dt__f32_of_bits((uint32_t)(exponent > 0 ? exponent : 0) << 23);
     }
 }
 
 void dt__mx_round(const dt__scale_limits *limits, const dt__blocks *b)
 {
+    const float least = limits->least, most = limits->dtype == DT_SCALE_F16 ? 0x1p15f : 0x1p127f;
     for (int64_t i = 0; i < b->n; i++) {
-        if (!(b->scale[i] >= limits->least)) b->scale[i] = limits->least;
-        while (b->scale[i] > limits->most) b->scale[i] /= 2;
+        const float above = b->scale[i] < least ? least : b->scale[i];
+        b->scale[i] = above > most ? most : above;
         b->inverse[i] = 1 / b->scale[i];
     }
 }

@@ -3,6 +3,7 @@
 #include "qat/schemes/scheme.h"
 
 #include "kernels/products/panels.h"
+#include "qat/schemes/mx.h"
 
 #include <float.h>
 #include <math.h>
@@ -82,6 +83,12 @@ bool dt__is_learnable(int scheme)
     return scheme == DT_SCHEME_SYMMETRIC || (s->levels != NULL && s->group == 0);
 }
 
+bool dt__has_blocks(int scheme)
+{
+    const dt__scheme *s = dt__scheme_of(scheme);
+    return s->in_groups || (s->levels != NULL && s->group != 0);
+}
+
 bool dt__ste_clipped(const dt_quant_spec *q)
 {
     return q->ste == DT_STE_DEFAULT ? q->range != DT_RANGE_DYNAMIC : q->ste == DT_STE_CLIPPED;
@@ -130,7 +137,8 @@ static dt__scale_limits limits_of(const dt__scheme *scheme, const dt_quant_spec 
 {
     const int dtype = scheme->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
     if (dtype == DT_SCALE_F16) return (dt__scale_limits){ dtype, 0x1p-14f, 65504 };
-    return (dt__scale_limits){ dtype, q->activation ? 0x1p-23f : 0x1p-126f,
+    const bool rounds = q->activation && scheme->group == 0; /* as torchao's integers */
+    return (dt__scale_limits){ dtype, rounds ? 0x1p-23f : 0x1p-126f,
                                dtype == DT_SCALE_BF16 ? 0x1.fep127f : FLT_MAX };
 }
 
@@ -150,6 +158,15 @@ static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
         b->scale[i] = shortened(b->scale[i], 16);
     }
     for (int64_t i = 0; i < b->n; i++) b->inverse[i] = 1.0f / b->scale[i];
+}
+
+void dt__store_scales(const dt_quant_spec *q, int64_t n, float *scale)
+{
+    const dt__scale_limits limits = limits_of(dt__scheme_of(q->scheme), q);
+    for (int64_t i = 0; i < n; i++) {
+        float inverse;
+        round_scales(&limits, &(dt__blocks){ 1, NULL, NULL, scale + i, &inverse, NULL, 0 });
+    }
 }
 
 /* Whether the largest dequantized value of every block is finite. */
@@ -172,7 +189,8 @@ bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const d
 {
     const dt__scale_limits limits = limits_of(scheme, q);
     const int qmin = dt__qmin(q), qmax = dt__qmax(q);
-    if (scheme->scale != NULL) scheme->scale(qmin, qmax, b);
+    if (scheme->rule.most > 0) dt__mx_scales(b, &scheme->rule);
+    else if (scheme->scale != NULL) scheme->scale(qmin, qmax, b);
     else q->of->scale(b->n, b->lo, b->hi, qmin, qmax, b->scale);
     int bad = 0;
     for (int64_t i = 0; i < b->n; i++) bad |= !(fabsf(b->scale[i]) <= FLT_MAX);
@@ -191,11 +209,24 @@ bool dt__choose_scales(const dt_quant_spec *q, const dt__blocks *b)
     return dt__scheme_scales(dt__scheme_of(q->scheme), q, b);
 }
 
+bool dt__range_scale(const dt_quant_spec *q, float lo, float hi, float *scale, int8_t *zero)
+{
+    const dt__scheme *scheme = dt__scheme_of(q->scheme);
+    float inverse;
+    dt__blocks b = { 1, &lo, &hi, scale, &inverse, zero, 0 };
+    if (scheme->global == NULL) return dt__choose_scales(q, &b);
+    b.global = scheme->global(-lo > hi ? -lo : hi);
+    const bool finite = dt__choose_scales(q, &b);
+    *scale = b.global;
+    return finite;
+}
+
 dt__coding dt__coding_of(const dt_quant_spec *q)
 {
     const dt__scheme *scheme = dt__scheme_of(q->scheme);
     return (dt__coding){ .choose = dt__choose_scales,
                          .spec = q,
+                         .global = scheme->settle != NULL && q->activation ? 1 : 0,
                          .qmin = dt__qmin(q),
                          .qmax = dt__qmax(q),
                          .half_up = scheme->half_up,

@@ -32,6 +32,19 @@ typedef struct dt__scale_limits {
     float least, most;
 } dt__scale_limits;
 
+/* Scales of blocks that are powers of two: how the exponent follows from a = max |x|. */
+typedef struct dt__mx_rule {
+    float most;     /* a is divided by it; 0: there is no such rule */
+    uint32_t carry; /* added to the bits of the quotient's fraction: DT__MX_... */
+    int bits;       /* taken off the exponent */
+} dt__mx_rule;
+
+enum {
+    DT__MX_DOWN = 0,      /* E = floor(log2 v) of the quotient v */
+    DT__MX_UP = 0x7fffff, /* E = ceil(log2 v) */
+    DT__MX_NEAR = 1 << 21 /* E = floor(log2 v), one more from 1.75 * 2^E on */
+};
+
 typedef struct dt__scheme {
     const char *name;
     const char *text; /* one line for people */
@@ -44,9 +57,10 @@ typedef struct dt__scheme {
     bool mean;        /* likewise */
     int bits;         /* the only number of bits; 0: 2 to 8 */
     int group;        /* the only size of groups, and no other granularity; 0: any */
-    /* The codes, where they are not all integers of `bits` bits; of weights without a zero point.
-     * Files hold their places. */
+    /* The codes, where they are not all integers of `bits` bits; without a zero point, and of
+     * weights alone unless `group` is given. Files hold their places. */
     const dt__levels *levels;
+    dt__mx_rule rule; /* scale = 2^(E - bits), in place of `scale` */
     /* The scale of every block, before limits and rounding. NULL: that of dt_quant_spec.of. */
     void (*scale)(int qmin, int qmax, const dt__blocks *b);
     /* The zero points that go with the scales. NULL: 0. */
@@ -58,6 +72,8 @@ typedef struct dt__scheme {
     /* Makes the scales of a tensor's blocks from those that `scale` gave each block alone; then
      * neither limits nor a dtype other than f32 apply. NULL: they are the same. */
     void (*settle)(int64_t n, float *scale);
+    /* With `settle`: the scale of a tensor (dt__blocks.global) whose largest magnitude is a. */
+    float (*global)(float a);
     const dt__scheme_case *cases; /* ended by a case without a name */
 } dt__scheme;
 
@@ -81,8 +97,8 @@ const dt__scheme *dt__scheme_of(int scheme);
 /* ---- settings ------------------------------------------------------------------------------- */
 
 /* What a spec is for, as flags. In a model the panels of weights want groups of multiples of 8, and
- * activations have groups with scheme q8_0, and only with it. In a file only granularity group has
- * a group size. */
+ * activations have groups with schemes of blocks, and only with them. In a file only granularity
+ * group has a group size. */
 enum { DT__QUANT_TENSOR = 0, DT__QUANT_MODEL = 1, DT__QUANT_FILE = 2 };
 
 #define DT__FAULT_KEYS 3
@@ -117,6 +133,12 @@ int dt__qmax(const dt_quant_spec *q);
 int dt__code_bits(const dt_quant_spec *q);
 /* Whether 0 is a code. */
 bool dt__has_code_zero(const dt_quant_spec *q);
+
+/* Whether the scheme cuts activations into blocks along their last dimension, granularity group. */
+bool dt__has_blocks(int scheme);
+/* The scale and zero point (NULL: none) of an observed range: of a scheme with a scale of the
+ * tensor that scale. False where one would not be finite. */
+bool dt__range_scale(const dt_quant_spec *q, float lo, float hi, float *scale, int8_t *zero);
 
 /* Whether the straight-through gradient is masked: as q->ste says; by default where the range is
  * static or learned, not where it is recomputed each step. */
@@ -165,6 +187,7 @@ typedef struct dt__quantized {
     uint8_t *mask;   /* [rows][dt__mask_bytes]: bit k % 8 of byte k / 8 is 0 where element k of the
                       * row was clipped, bits past the row are 1; NULL: not wanted */
     int64_t clipped; /* out: elements whose code was clipped; 0: the mask is full */
+    float global;    /* as of dt__blocks: the static range of an activation; else 0 */
     const dt__small_float *real; /* out: what codes are; NULL: integers */
 } dt__quantized;
 
@@ -173,6 +196,8 @@ typedef struct dt__quantized {
 bool dt__choose_scales(const dt_quant_spec *q, const dt__blocks *b);
 /* The same by a scheme that need not be in the list; q->scheme is not read. */
 bool dt__scheme_scales(const dt__scheme *scheme, const dt_quant_spec *q, const dt__blocks *b);
+/* Rounds scales that were computed from stored ones to q's scale dtype, within its limits. */
+void dt__store_scales(const dt_quant_spec *q, int64_t n, float *scale);
 /* The spec in the form that kernels take; refers to *q. */
 dt__coding dt__coding_of(const dt_quant_spec *q);
 /* Whether a code can be clipped. */

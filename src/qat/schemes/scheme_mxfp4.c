@@ -1,4 +1,4 @@
-/* mxfp4: weights of 4 bits, FP4 E2M1, with a power of two for 32.
+/* mxfp4: weights and activations of 4 bits, FP4 E2M1, with a power of two for 32.
  *
  *     scale = 2^E / 2        E = floor(log2 a) - 2
  *
@@ -6,13 +6,6 @@
  * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
  * Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
-
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales(b, 3);
-}
 
 static const dt__scheme_case cases[] = {
     { "values of E2M1",
@@ -33,7 +26,7 @@ const dt__scheme dt__scheme_mxfp4 = {
     .bits = 4,
     .group = 32,
     .levels = &dt__mx_fp4,
-    .scale = scale,
+    .rule = { 1, DT__MX_DOWN, 3 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

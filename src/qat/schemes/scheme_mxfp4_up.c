@@ -7,13 +7,6 @@
  * Microscaling Formats (MX) Specification 1.0; E as torchao and NVIDIA round it] */
 #include "qat/schemes/mx.h"
 
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales_up(b, 6, 1);
-}
-
 static const dt__scheme_case cases[] = {
     { "a power of two stays", 4, 4, { 6, -3, 1.5f, 0.25f }, 0.5f, 0, { 12, -6, 3, 0 } },
     { "rounded up", 4, 4, { 7.9f, -7.9f, 1, 0 }, 1, 0, { 8, -8, 1, 0 } },
@@ -27,7 +20,7 @@ const dt__scheme dt__scheme_mxfp4_up = {
     .bits = 4,
     .group = 32,
     .levels = &dt__mx_fp4,
-    .scale = scale,
+    .rule = { 6, DT__MX_UP, 1 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -1,4 +1,4 @@
-/* mxfp6: weights of 6 bits, FP6 E2M3, with a power of two for 32.
+/* mxfp6: weights and activations of 6 bits, FP6 E2M3, with a power of two for 32.
  *
  *     scale = 2^E / 8        E = floor(log2 a) - 2
  *
@@ -7,14 +7,9 @@
  * Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales(b, 5);
-}
-
 static const dt__levels levels = {
+    .grid = &dt__e2m3,
+    .unit = 8,
     .n = 63,
     .code = { -60, -56, -52, -48, -44, -40, -36, -32, -30, -28, -26, -24, -22, -20, -18, -16,
               -15, -14, -13, -12, -11, -10, -9,  -8,  -7,  -6,  -5,  -4,  -3,  -2,  -1,  0,
@@ -52,7 +47,7 @@ const dt__scheme dt__scheme_mxfp6 = {
     .bits = 6,
     .group = 32,
     .levels = &levels,
-    .scale = scale,
+    .rule = { 1, DT__MX_DOWN, 5 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -1,4 +1,4 @@
-/* mxfp6_e3m2: weights of 6 bits, FP6 E3M2, with a power of two for 32.
+/* mxfp6_e3m2: weights and activations of 6 bits, FP6 E3M2, with a power of two for 32.
  *
  *     scale = 2^E        E = floor(log2 a) - 4
  *
@@ -6,13 +6,6 @@
  * exponent and mantissa in the lowest 5; v = x / scale goes to the nearest value, ties to even
  * mantissas, and is cut to +-28.   [OCP Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
-
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales(b, 4);
-}
 
 static const dt__levels levels = { .real = &dt__e3m2 };
 
@@ -29,7 +22,7 @@ const dt__scheme dt__scheme_mxfp6_e3m2 = {
     .bits = 6,
     .group = 32,
     .levels = &levels,
-    .scale = scale,
+    .rule = { 1, DT__MX_DOWN, 4 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -1,4 +1,4 @@
-/* mxfp8_e5m2: weights of 8 bits, FP8 E5M2, with a power of two for 32.
+/* mxfp8_e5m2: weights and activations of 8 bits, FP8 E5M2, with a power of two for 32.
  *
  *     scale = 2^E        E = floor(log2 a) - 15
  *
@@ -6,13 +6,6 @@
  * value, ties to even mantissas, and is cut to +-57344.   [OCP Microscaling Formats (MX)
  * Specification 1.0] */
 #include "qat/schemes/mx.h"
-
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales(b, 15);
-}
 
 static const dt__levels levels = { .real = &dt__e5m2 };
 
@@ -35,7 +28,7 @@ const dt__scheme dt__scheme_mxfp8_e5m2 = {
     .bits = 8,
     .group = 32,
     .levels = &levels,
-    .scale = scale,
+    .rule = { 1, DT__MX_DOWN, 15 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -7,13 +7,6 @@
  * and NVIDIA round it] */
 #include "qat/schemes/mx.h"
 
-static void scale(int qmin, int qmax, const dt__blocks *b)
-{
-    (void)qmin;
-    (void)qmax;
-    dt__mx_scales_up(b, 448, 0);
-}
-
 static const dt__levels levels = { .real = &dt__e4m3 };
 
 static const dt__scheme_case cases[] = {
@@ -29,7 +22,7 @@ const dt__scheme dt__scheme_mxfp8_up = {
     .bits = 8,
     .group = 32,
     .levels = &levels,
-    .scale = scale,
+    .rule = { 448, DT__MX_UP, 0 },
     .round_scales = dt__mx_round,
     .cases = cases,
 };

@@ -1,18 +1,33 @@
-/* nvfp4: weights of 4 bits, FP4 E2M1, with an E4M3 scale for 16 and a scale of the tensor.
+/* nvfp4: weights and activations of 4 bits, FP4 E2M1, with an E4M3 scale for 16 and a scale of the
+ * tensor.
  *
  *     global = min(448 * 6 * (1 / a), 2^116)    a = max |x| of the tensor
- *     e      = E4M3(global * (b / 6))           b = max |x| of a block of 16, at least 2^-123
+ *     e      = E4M3(global * (b / 6))           b = max |x| of a block of 16, of weights at least
+ *                                               2^-123
  *     scale  = (e / global) / 2
  *
  * each operation rounded to f32, E4M3 to nearest even and cut to 448, and an e of 0 becomes 1/8.
  * Codes are the values of E2M1 times 2; v = x / scale, by division, goes to the nearest, of two
- * equally near ones to that with an even mantissa, and is cut to +-6.   [NVIDIA's NVFP4; the
- * formulas are compressed-tensors'] */
+ * equally near ones to that with an even mantissa, and is cut to +-6. Of activations a is that of
+ * the observed range, or global is 1 where the range is dynamic.   [NVIDIA's NVFP4; the formulas
+ * are compressed-tensors'] */
 #include "core/text/small_float.h"
 #include "qat/schemes/mx.h"
 
 #include <float.h>
 #include <math.h>
+
+static float global_of(float a)
+{
+    const float wanted = 448 * 6 * (1 / a);
+    return wanted < 0x1p116f ? wanted : 0x1p116f;
+}
+
+static inline float scale_of(float global, float most)
+{
+    const float e = dt__small_round(&dt__e4m3, global * (most / 6));
+    return (e > 0 ? e : 0.125f) / global / 2;
+}
 
 /* Of a block alone: b / 8, exact. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
@@ -20,7 +35,8 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     (void)qmin;
     (void)qmax;
     for (int64_t i = 0; i < b->n; i++) {
-        b->scale[i] = (-b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i]) / 8;
+        const float most = -b->lo[i] > b->hi[i] ? -b->lo[i] : b->hi[i];
+        b->scale[i] = b->global > 0 ? scale_of(b->global, most) : most / 8;
     }
 }
 
@@ -28,11 +44,8 @@ static void settle(int64_t n, float *scale_)
 {
     float most = 0;
     for (int64_t i = 0; i < n; i++) most = scale_[i] > most ? scale_[i] : most;
-    const float wanted = 448 * 6 * (1 / (8 * most)), global = wanted < 0x1p116f ? wanted : 0x1p116f;
-    for (int64_t i = 0; i < n; i++) {
-        const float e = dt__small_round(&dt__e4m3, global * (8 * scale_[i] / 6));
-        scale_[i] = (e > 0 ? e : 0.125f) / global / 2;
-    }
+    const float global = global_of(8 * most);
+    for (int64_t i = 0; i < n; i++) scale_[i] = scale_of(global, 8 * scale_[i]);
 }
 
 /* Whether all scales are those of some E4M3 under this scale of the tensor. */
@@ -86,5 +99,6 @@ const dt__scheme dt__scheme_nvfp4 = {
     .levels = &levels,
     .scale = scale,
     .settle = settle,
+    .global = global_of,
     .cases = cases,
 };

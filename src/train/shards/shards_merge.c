@@ -201,20 +201,15 @@ static bool has_changed(const dt__shards *s, const dt__quantizer *q)
 static dt_status scale(const dt__shards *s, dt_module *m)
 {
     const dt__quantizer *q = dt__quantizer_of(m);
-    float inverse;
     if (q == NULL || q->lo == NULL || !has_changed(s, q)) return DT_OK;
     if (q->values != NULL) {
         const int64_t n = *(const int64_t *)dt_data(q->count);
         dt__percentile_range(&q->quant, dt_data(q->values), dt__min_i64(n, q->values->count),
                              dt_data_mut(q->lo), dt_data_mut(q->hi));
     }
-    const dt__blocks b = { 1,
-                           dt_data(q->lo),
-                           dt_data(q->hi),
-                           dt_data_mut(q->scale),
-                           &inverse,
-                           q->zero_point == NULL ? NULL : dt_data_mut(q->zero_point) };
-    if (dt__choose_scales(&q->quant, &b)) return DT_OK;
+    const float lo = *(const float *)dt_data(q->lo), hi = *(const float *)dt_data(q->hi);
+    int8_t *zero = q->zero_point == NULL ? NULL : dt_data_mut(q->zero_point);
+    if (dt__range_scale(&q->quant, lo, hi, dt_data_mut(q->scale), zero)) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_NUMERIC, "%s: a range is too large for a finite scale", m->path);
 }
 

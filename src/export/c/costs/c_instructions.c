@@ -66,7 +66,7 @@ static int bits_of(const work *w, int operand)
     if (operand == X && v->coded) return 8;
     const dt_quant_spec *quant = o->quant;
     if (quant == NULL && v->tensor != NULL) quant = dt__quant_of(v->tensor);
-    return quant == NULL ? 0 : quant->bits > 4 ? 8 : 4;
+    return quant == NULL || dt__real_of(quant) != NULL ? 0 : dt__code_bits(quant) > 4 ? 8 : 4;
 }
 
 /* The geometry of a product: outputs of `columns` products each, gathered at `positions`. */

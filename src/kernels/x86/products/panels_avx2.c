@@ -63,7 +63,9 @@ static bool choose(const eight *e, unit *u)
             dt__refine_range(coding, n, n, e->x[j] + k, &lo[g][j], &hi[g][j]);
         }
     }
-    const dt__blocks blocks = { u->groups * EIGHT, lo[0], hi[0], u->scale[0], u->inverse[0], NULL };
+    const dt__blocks blocks = {
+        u->groups * EIGHT, lo[0], hi[0], u->scale[0], u->inverse[0], NULL, 0
+    };
     if (!coding->choose(coding->spec, &blocks)) return false;
     for (int64_t g = 0; g < u->groups; g++) {
         for (int j = e->lanes; j < EIGHT; j++) u->scale[g][j] = u->inverse[g][j] = 0;

@@ -5,6 +5,7 @@
  * the signed maximum from 0 on is hi, and the unsigned maximum, if its sign bit is set, is lo; NaN
  * and infinities are the largest in both. */
 #if defined DETENT_SIMD && defined __x86_64__
+#include "kernels/products/small_rows.inc"
 #include "kernels/x86/products/quantize_rows_ymm.inc"
 
 #include <string.h>
@@ -134,9 +135,26 @@ static void begin_group(const dt__code_row *row, int64_t g, encoding *e)
     e->target.to_byte = _mm256_set1_epi16((short)(row->zero[g] + 128));
 }
 
+/* Rows of small floats. */
+static int64_t encode_smalls(const dt__code_row *row, const float *x, int8_t *codes)
+{
+    int64_t clipped = 0;
+    for (int64_t start = 0, i = 0; start < row->n; start += row->group, i++) {
+        const float s = row->scale[i], own = s == 0 ? 0 : 1.0f / s;
+        const small_group g = { s,         row->inverse != NULL ? row->inverse[i] : own,
+                                row->bias, dt__min_i64(row->group, row->n - start),
+                                x + start, codes + start };
+        clipped += encode_small(row->levels, &g);
+    }
+    return clipped;
+}
+
 int64_t dt__encode__avx2(const dt__code_row *row, const float *x, int8_t *codes, uint8_t *mask)
 {
     const bool split = mask != NULL && row->group < row->n && row->group % 8 != 0;
+    if (row->levels != NULL && dt__is_small(row->levels) && mask == NULL) {
+        return encode_smalls(row, x, codes);
+    }
     if (row->levels != NULL || split) {
         return dt__encode__ref(row, x, codes, mask);
     }
@@ -169,10 +187,11 @@ DT__INLINE __m256 dequantized(__m128i bytes, __m256i zero, __m256 scale)
 void dt__decode__avx2(const dt__code_row *r, const int8_t *codes, float *y)
 {
     const __m128i flip = _mm_set1_epi8(r->bias == 0 ? 0 : INT8_MIN);
-    if (r->real != NULL) {
-        dt__decode__ref(r, codes, y);
-        return;
+    for (int64_t start = 0, g = 0; r->real != NULL && start < r->n; start += r->group, g++) {
+        const int64_t n = dt__min_i64(r->group, r->n - start);
+        decode_reals(r->real, r->scale[g], r->bias, n, codes + start, y + start);
     }
+    if (r->real != NULL) return;
     for (int64_t start = 0, g = 0; start < r->n; start += r->group, g++) {
         const int64_t end = dt__min_i64(start + r->group, r->n);
         const int steps = r->zero == NULL ? 0 : r->zero[g];
