@@ -3,7 +3,7 @@
  *     a = max(-lo, hi)      s = a / 127      v = round(x * min(127 / a, largest float))
  *     acc = 0       for each block   acc = fmaf(sum of v * q, s_w * s, acc)
  *
- * Where 127 / a is no float, s is 0, so that any v will do. */
+ * Where 127 / a is not a float, s is 0, so that any v will do. */
 #include "export/onnx/onnx_put_quant.h"
 
 #include "qat/schemes/scheme.h"
