@@ -51,7 +51,7 @@ dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* Whether other contexts may read the tensor: nobody writes it. */
+/* Whether other contexts may read the tensor: no context writes it. */
 static bool is_shared(dt_tensor *x)
 {
     char why[DT__WHY_SIZE];

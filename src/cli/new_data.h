@@ -85,7 +85,7 @@ void new_series_find(const dt_table_look *look, new_data *d);
 
 /* Decides from the texts of all rows. Errors of dt_table_look_at. */
 dt_status new_columns_decide(dt_ctx *ctx, new_data *d, new_columns *c);
-/* Says in the table that a column is no input. */
+/* Says in the table that a column is not an input. */
 void new_columns_drop(new_columns *c, const char *name);
 
 /* Divides a table by the values of a column; from NEW_GROUPS on, some are held back to test. Sets

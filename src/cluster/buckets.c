@@ -1,7 +1,7 @@
-/* How tensors are cut into buckets. A bucket is no range of a flat buffer: gradients and parameters
- * stay where they are, and messages are lists of their pieces. A tensor is cut by ranks first, so
- * that a rank has one range of each; large tensors are then cut into several buckets, with a part
- * of each rank's range in each, so that every bucket gives every rank the same work. */
+/* How tensors are cut into buckets. A bucket is not a range of a flat buffer: gradients and
+ * parameters stay in place, and messages are lists of their pieces. A tensor is cut by ranks first,
+ * so that a rank has one range of each; large tensors are then cut into several buckets, with a
+ * part of each rank's range in each, so that every bucket gives every rank the same work. */
 #include "cluster/cluster.h"
 
 #define APART 16 /* elements between which a range may be cut into buckets: 64 bytes */

@@ -25,7 +25,7 @@ typedef struct dt__transport {
      * `receive`; ENDED: `why` is what rank *missing said by `end`. */
     dt__tested (*test)(void *state, const dt__message *receive, int ranks, int *left, int *missing,
                        char why[DT__TRANSPORT_WHY]);
-    /* Sleeps until `test` may find something new, for 20 ms at most. NULL: nobody can say when. */
+    /* Sleeps until `test` may find something new, for 20 ms at most. NULL: it is unknown when. */
     void (*wait)(void *state);
     /* Before this rank ends, while others may wait for it: says why, to all of them. `why` stays
      * until the process ends. */

@@ -82,7 +82,7 @@ dt__team *dt__team_enter(dt__team *t);
 /* For benchmarks: waits in a fixed way. */
 void dt__team_wait(dt__team *t, dt__waiting waiting);
 
-/* Number of threads that a context has if nobody says otherwise: OMP_NUM_THREADS of the
+/* Number of threads that a context has unless it is set: OMP_NUM_THREADS of the
  * environment, else one for each processor that the process may use. */
 int dt__threads_usual(void);
 

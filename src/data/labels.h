@@ -56,7 +56,7 @@ dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l);
  * that it is its class. */
 typedef enum dt__label_fault {
     DT__LABEL_GOOD,
-    DT__LABEL_UNKNOWN, /* is no class: dt__labels_unknown says which there are */
+    DT__LABEL_UNKNOWN, /* is not a class: dt__labels_unknown says which there are */
     DT__LABEL_EXCESS,  /* is one word more than DT__MOST_WORDS */
     DT__LABEL_NOMEM
 } dt__label_fault;

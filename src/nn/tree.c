@@ -245,7 +245,7 @@ dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x)
 
 /* ---- tying ----------------------------------------------------------------------------------- */
 
-/* The entry at `path`; NULL, with ARG, if it is no parameter. */
+/* The entry at `path`; NULL, with ARG, if it is not a parameter. */
 static dt__entry *param_at(dt_module *m, const char *path, dt_module **holder)
 {
     if (dt_param(m, path) == NULL) return NULL;

@@ -33,7 +33,7 @@ struct dt_statistics {
 
 /* Sums are made tile by tile, [side][side]; of H and C those below the diagonal and on it. */
 enum { DT__OF_H, DT__OF_G, DT__OF_C };
-/* The rank that sums tile (i, j); -1: nobody. */
+/* The rank that sums tile (i, j); -1: none. */
 int dt__tile_owner(const dt_statistics *s, int which, int64_t i, int64_t j);
 /* Adds the samples that wait. */
 void dt__statistics_flush(dt_statistics *s);

@@ -12,7 +12,7 @@
 #define RENEWING UINT64_MAX /* the version of codes between begin and end */
 
 /* Codes can be renewed in place if one pass over rows in memory order makes their panels, and if
- * nobody else holds a reference on them. */
+ * nothing else holds a reference on them. */
 static bool is_renewable(const dt__cached_codes *c)
 {
     return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&

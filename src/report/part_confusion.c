@@ -43,7 +43,7 @@ static void put_name(dt__chars *t, const matrix *m, int64_t k)
     else dt__page(t, "%g", dt__number_of(v));
 }
 
-/* 0 of a class without examples, or that was never found: its share is no number, and a dash. */
+/* 0 of a class without examples, or that was never found: its share is not a number, and a dash. */
 static double row_sum(const matrix *m, int64_t i)
 {
     double sum = 0;

@@ -25,8 +25,7 @@ typedef struct dt__cells {
     int64_t n_keys, room_keys;
     bool lacks;     /* a recipe does not have one of them */
     int64_t copies; /* runs with recipe and seed of another, which are not counted */
-    int64_t
-        best; /* the cell with the best final result; -1: none, or nobody knows what is better */
+    int64_t best; /* the cell with the best final result; -1: none, or what is better is unknown */
     const dt__run_list *list;
 } dt__cells;
 

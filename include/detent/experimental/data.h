@@ -278,7 +278,7 @@ typedef enum dt_cifar {
 
 /* Reads binary files of CIFAR-10 or CIFAR-100, plain or gzip, and concatenates them to one dataset
  * of 3 x 32 x 32 images. Errors, naming the file and what would be right: ARG (no file), IO, FORMAT
- * (a size that is no multiple of a record's, no images, labels out of range, damaged gzip, more
+ * (a size that is not a multiple of a record's, no images, labels out of range, damaged gzip, more
  * than 2^22 images), NOMEM. */
 DT_API dt_status dt_cifar_read(dt_ctx *ctx, dt_cifar kind, const dt_strings *paths,
                                dt_dataset **out);

@@ -107,7 +107,7 @@ typedef struct dt_trace_options {
  * are left out. The module runs with two batch sizes, and two lengths where an input has tokens:
  * extents that differ are symbolic. `m` may be of any type, with ops of the program's own; it is
  * left in evaluation mode and must outlive the trace. Errors: UNSUPPORTED, naming op and module (an
- * extent that is no multiple of batch and length; a call that writes, or draws random numbers),
+ * extent that is not a multiple of batch and length; a call that writes, or draws random numbers),
  * ARG, those of the forward pass, NOMEM. */
 DT_API dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trace **out);
 /* The same of a model of a family, whose inputs `info` describes. */

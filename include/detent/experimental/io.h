@@ -186,7 +186,7 @@ typedef struct dt_onnx_options {
      * is made reads and gives batches of them. */
     bool no_batch;
     /* For dt_onnx_verify: the file of expected results (NULL: that of the inputs), and what is
-     * called with each of them that is no output of the model but the result of a layer, in the
+     * called with each of them that is not an output of the model but the result of a layer, in the
      * order of the nodes (NULL: those are not compared). */
     const char *expected;
     void (*layer)(void *user, const dt_onnx_difference *d);

@@ -72,7 +72,7 @@ typedef struct dt_module_type {
     const dt_language *language; /* NULL: no language model */
     const dt_fusion *fusion;     /* NULL: such layers are never fused */
     /* For an activation layer: its DT_ACT_... number, so that an epilogue can replace it; negative
-     * where no number has its function. NULL: the type is no activation. */
+     * where no number has its function. NULL: the type is not an activation. */
     int (*activation)(const dt_module *m);
 } dt_module_type;
 

@@ -82,7 +82,7 @@ typedef struct dt_encoding {
 /* Appends the ids of a text; `o` NULL means the defaults. Any bytes are allowed, and decode to
  * themselves, but for what a normalizer changes (of sentencepiece U+2581, which becomes a space);
  * characters of a corpus take no others. Where it fails, the list is as before.
- * Errors: FORMAT (chars: a character that is no token, with its place), NOMEM. */
+ * Errors: FORMAT (chars: a character that is not a token, with its place), NOMEM. */
 DT_API dt_status dt_tokenizer_encode(const dt_tokenizer *k, const char *text, size_t bytes,
                                      const dt_encoding *o, dt_ids *ids);
 
@@ -191,7 +191,7 @@ DT_API dt_status dt_tokens_write(dt_ctx *ctx, const char *path, const int32_t *i
                                  int bytes_each);
 
 /* Maps a file, `bytes_each` as above. The file must stay as it is until dt_tokens_free. Errors:
- * ARG, IO, FORMAT (a size that is no multiple), NOMEM. */
+ * ARG, IO, FORMAT (a size that is not a multiple), NOMEM. */
 DT_API dt_status dt_tokens_open(dt_ctx *ctx, const char *path, int bytes_each, dt_tokens **out);
 
 DT_API int64_t dt_tokens_count(const dt_tokens *t); /* ids in the file */

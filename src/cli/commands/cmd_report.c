@@ -75,7 +75,7 @@ static dt_status write_live(const cli_args *args, dt_ctx *ctx, dt_report_options
     }
 }
 
-/* Refuses to replace what is no page, such as a file of the run. */
+/* Refuses to replace what is not a page, such as a file of the run. */
 static int check_output(const cli_args *args, const char *path)
 {
     static const char begins[] = "<!doctype html>";

@@ -28,7 +28,7 @@ static struct {
     int64_t done, all;
     double share;      /* of the work that is done */
     double began;      /* when it began */
-    double left, when; /* seconds left, as was told at that time; when 0: nobody told */
+    double left, when; /* seconds left, as was told at that time; when 0: never told */
     bool guessed;      /* as of dt_work_state */
     double next;       /* seconds until the next line, where none can move */
     int turn;          /* of the sign that shows that time goes on */

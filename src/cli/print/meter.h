@@ -1,6 +1,6 @@
 /* The line at the bottom of the terminal that moves while a command works. It is written to stderr.
- * Where that is no terminal, work that takes long has lines: after 5 seconds, then each time that
- * it has taken twice as long. The program has one. */
+ * Where that is not a terminal, work that takes long has lines: after 5 seconds, then each time it
+ * has taken twice as long. The program has one. */
 #ifndef METER_H
 #define METER_H
 

@@ -132,7 +132,7 @@ static double since(const sampling *a, const piece *p, int64_t place)
     return a->row[place].time - p->begin;
 }
 
-/* Whether a step is no gap, but for rounding. */
+/* Whether a step is not a gap, but for rounding. */
 static bool is_within(const sampling *a, double step)
 {
     return step <= a->s->gap + SAME / a->s->o->rate;

@@ -1,7 +1,7 @@
 /* The discrete Fourier transform of n real f32, n a power of two:
  *     X[i] = sum over k of x[k] exp(-2 pi j i k / n),   i = 0 ... n/2
  * by n/2 complex numbers z[k] = x[2k] + j x[2k+1] (Cooley and Tukey 1965, in fours, and once in
- * twos where n/2 is no power of 4). Each operation is rounded to f32, in one order on every
+ * twos where n/2 is not a power of 4). Each operation is rounded to f32, in one order on every
  * processor; C exports have the same text (src/export/c/texts/signals). */
 #ifndef DT__DATA_FOURIER_H
 #define DT__DATA_FOURIER_H

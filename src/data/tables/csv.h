@@ -35,7 +35,7 @@ typedef struct dt__csv {
     dt__cache_folder cache;
     const dt_series_options *series; /* of which rows are moments; NULL: none */
     bool names_given;                /* `inputs` are those of a model */
-    bool finds_header;               /* a first row of numbers is no header */
+    bool finds_header;               /* a first row of numbers is not a header */
     /* Of several readings of the same files: another one with the same inputs or targets, whose
      * numbers (and classes) this one shares; NULL: it has its own. */
     const struct dt__csv *x_of, *y_of;

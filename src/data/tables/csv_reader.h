@@ -68,7 +68,7 @@ dt_status dt__csv_take_field(dt__csv_reader *r, dt__csv_field *f);
 dt_status dt__csv_open(dt__csv_reader *r);
 /* Reads more of the file behind the window, which grows; r->text and r->at may move. */
 dt_status dt__csv_window_widen(dt__csv_reader *r);
-/* FORMAT if what was read from byte `from` of the window on is no text. */
+/* FORMAT if what was read from byte `from` of the window on is not a text. */
 dt_status dt__csv_window_check(const dt__csv_reader *r, size_t from);
 /* Sets r->end behind the last whole row from r->at on; the window grows until it has one. */
 dt_status dt__csv_window_end(dt__csv_reader *r);

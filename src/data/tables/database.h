@@ -19,7 +19,7 @@ void dt__database_close(dt__database *d); /* NULL is allowed */
 
 /* Writes the next bytes of the text: a line of names in quotes, then a line for each row. Numbers
  * have their exact values, NULL is an empty field, text is in quotes. *got is less than `wanted`
- * only at the end. Errors: FORMAT, naming row and column of what is no number or text; IO. */
+ * only at the end. Errors: FORMAT, naming row and column of what is not a number or text; IO. */
 dt_status dt__database_read(dt__database *d, uint8_t *to, size_t wanted, size_t *got);
 
 #endif

@@ -24,7 +24,7 @@ static dt_status add(dt__documents *c, size_t begin)
     return DT_OK;
 }
 
-/* A byte order mark at the beginning says how the text is stored, and is no character of it. */
+/* A byte order mark at the beginning says how the text is stored, and is not a character of it. */
 static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
 {
     size_t got, mark;

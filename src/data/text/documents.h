@@ -64,7 +64,7 @@ enum {
 };
 
 /* Appends the chat of a line that has messages, conversations, or instruction and output
- * (chat_lines.c). FORMAT: what it holds is no chat. */
+ * (chat_lines.c). FORMAT: what it holds is not a chat. */
 dt_status dt__documents_add_chat(dt__documents *c, dt__json *j, const unsigned char *const *where);
 
 /* The offset of the first byte that is not valid UTF-8 in a document, or -1; *number is its line,

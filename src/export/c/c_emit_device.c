@@ -11,7 +11,7 @@
 
 enum { X, WEIGHT };
 
-/* Channels, rows and columns; of what is no image, elements and 1. */
+/* Channels, rows and columns; of what is not an image, elements and 1. */
 static void extents(const dt__c_program *p, int64_t v, int64_t out[3])
 {
     const bool image = dt__c_is_image(p->trace, v), line = image && dt__c_rank(p, v) == 3;
@@ -180,7 +180,7 @@ static dt__coding_range range_of(const dt_trace_value *v)
 }
 
 /* Codes of a constant as a table in the order of the arena, and its channels, rows and columns;
- * beside a result that is no image it is repeated to all of the result's elements. */
+ * beside a result that is not an image it is repeated to all of the result's elements. */
 static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, int64_t in[3])
 {
     const dt_trace_value *v = dt__c_value_at(p, c->in[i].value), *y = dt__c_value_at(p, c->out[0]);

@@ -1,7 +1,7 @@
 /* Format c: where values lie. A result has a block of its own, unless
  *     it is a view: it lies where its operand lies (reshape, flatten, a slice or a permutation that
  *         leaves elements side by side and in order);
- *     the call may write over an operand that nobody reads afterwards;
+ *     the call may write over an operand that no later call reads;
  *     it is a part of a concatenation whose parts follow each other in memory: it is then written
  *         to its place there. So the steps of a recurrent layer write rows of one block.
  * A block with one output of the model that fills it is the output itself. */

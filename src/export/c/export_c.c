@@ -285,7 +285,7 @@ static dt_status write_constants(const dt__c_about *a, dt__new_file *to)
     const dt__c_program *p = a->p;
     dt_status s = DT_OK;
     size_t at = 0;
-    dt__pass_work(a->call->ctx); /* what came before is no number */
+    dt__pass_work(a->call->ctx); /* what came before is not a number */
     for (int64_t i = 0; i <= p->n_tables && s == DT_OK; i++) {
         const size_t end = i < p->n_tables ? p->table[i].at : p->constants.used;
         if (end > at) {

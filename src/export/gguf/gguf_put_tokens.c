@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The text of an id that is no token: bytes that no text has, and the id. */
+/* The text of an id that is not a token: bytes that no text has, and the id. */
 static void put_unused(dt__chars *t, int32_t id, bool escaped)
 {
     char text[64];

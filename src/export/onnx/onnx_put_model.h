@@ -22,7 +22,7 @@ typedef struct dt__put_model {
     dt__value *value; /* of each value of the trace; NULL: not in the graph yet */
     dt__value batch, length,
         past;         /* i64 [1], or NULL: not asked for yet; past: of earlier tokens */
-    dt_status status; /* of what is no failure of the builder */
+    dt_status status; /* of what is not a failure of the builder */
     int64_t layers;   /* attention calls so far */
     int64_t integer_products, float_products;
     dt__value powers[2], wide_powers; /* tables of 2^n, or NULL */

@@ -35,7 +35,7 @@ typedef struct dt__lite_model {
     int64_t *uses;         /* likewise: how many operands of calls, and outputs, it is */
     bool *spatial;         /* likewise: an image's op reads it */
     bool *folded;          /* of each call: an earlier one has written it */
-    dt_status status;      /* of what is no failure of the builder */
+    dt_status status;      /* of what is not a failure of the builder */
     int64_t integer_products, float_products;
     int64_t pointwise;    /* convolutions of 1 x 1, int8, with dynamic ranges */
     int64_t weights_only; /* products of floats whose weights are codes in the model */

@@ -116,12 +116,14 @@ static bool same_ints(const pair *p, const dt_ints *a, const dt_ints *b)
     return true;
 }
 
-/* Options may differ in lists of integers, which are then multiples. */
+/* Options may differ in lists of integers, which are then multiples; between their fields are bytes
+ * that hold anything. */
 static bool same_options(const pair *p, const dt_trace_call *a, const dt_trace_call *b)
 {
     const char *x = a->options, *y = b->options;
-    if (x == NULL || memcmp(x, y, a->op->options_size) == 0) return true;
-    for (const dt_key *k = a->op->keys; k != NULL && k->name != NULL; k++) {
+    if (x == NULL) return true;
+    if (a->op->keys == NULL) return memcmp(x, y, a->op->options_size) == 0;
+    for (const dt_key *k = a->op->keys; k->name != NULL; k++) {
         if (k->type == DT_KEY_INTS) {
             if (!same_ints(p, (const dt_ints *)(x + k->offset), (const dt_ints *)(y + k->offset))) {
                 return false;
@@ -130,7 +132,7 @@ static bool same_options(const pair *p, const dt_trace_call *a, const dt_trace_c
             return false;
         }
     }
-    return a->op->keys != NULL;
+    return true;
 }
 
 static bool same_call(const dt_trace_call *a, const dt_trace_call *b)

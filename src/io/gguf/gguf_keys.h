@@ -71,7 +71,7 @@ typedef struct dt__gguf_pieces {
     const dt__gguf_key *tokens, *types, *scores;
 } dt__gguf_pieces;
 /* Writes a vocabulary of sentencepiece as "vocab" and "merges" of a tokenizer.json (gguf_pieces.c).
- * *fits false, with nothing written: a token is too long, or a score is no number. NOMEM. */
+ * *fits false, with nothing written: a token is too long, or a score is not a number. NOMEM. */
 dt_status dt__gguf_put_pieces(dt_ctx *ctx, const dt__gguf_pieces *from, dt__chars *t, bool *fits);
 
 /* The tokens that begin, end and pad texts, of a vocabulary of `vocab`. Errors: FORMAT. */

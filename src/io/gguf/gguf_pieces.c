@@ -79,7 +79,7 @@ static bool put_all(pieces *all, dt__chars *t)
     return all->merges <= most;
 }
 
-/* *fits false: a token is too long, or a score is no number. */
+/* *fits false: a token is too long, or a score is not a number. */
 static void collect(const dt__gguf_pieces *from, pieces *all, bool *fits)
 {
     const unsigned char *at = from->tokens->data;

@@ -230,7 +230,7 @@ static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
     return DT_OK;
 }
 
-/* Dropout is no part of what config.json says of a GPT-2. */
+/* Dropout is not a part of what config.json says of a GPT-2. */
 static dt_status is_same(saving *s, const dt__hf_model *said, bool *same)
 {
     *same = false;

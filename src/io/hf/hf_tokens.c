@@ -31,7 +31,7 @@ static bool is_known(const dt_text_tokens *t, int kind)
     return kind == END ? t->n_end > 0 : (kind == BEGIN ? t->begin : t->pad) >= 0;
 }
 
-/* A value that is no token: the next file decides. */
+/* A value that is not a token: the next file decides. */
 static dt_status say_nothing(finding *f, int kind, const char *what)
 {
     if (kind == PAD || f->silent) return DT_OK; /* -1 is a usual word for no padding */

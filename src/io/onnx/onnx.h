@@ -280,7 +280,7 @@ dt_status dt__onnx_transposed(dt__onnx *g, const dt__onnx_value *v, const int *o
 
 /* Input i of the node that is read; NULL: absent. */
 const dt__onnx_value *dt__onnx_in(dt__onnx *g, int i);
-/* Its result i; NULL: nobody wants it. */
+/* Its result i; NULL: it is not used. */
 dt__onnx_value *dt__onnx_out(dt__onnx *g, int i);
 /* Makes result i another name of a value. */
 void dt__onnx_same(dt__onnx *g, int i, const dt__onnx_value *v);

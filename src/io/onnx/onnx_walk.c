@@ -182,7 +182,7 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
 }
 
 /* Which dimension of an input is the batch: the first, or the second of [time, batch, width] where
- * that one alone is no number. */
+ * that one alone is not a number. */
 static size_t batch_of(const dt__onnx *g, const DtOnnx__Shape *from)
 {
     const bool sequence = from->n_dim == 3 && !g->options->no_batch &&
@@ -359,7 +359,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
         g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (!has_result(g)) {
-            return DT_OK; /* nobody can read it */
+            return DT_OK; /* no node can read it */
         }
         if (read == NULL) {
             s = dt__onnx_refuse(

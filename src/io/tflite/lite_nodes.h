@@ -31,7 +31,7 @@ typedef dt_status dt__lite_reader(dt__lite_nodes *b);
 /* Notes the shapes that nodes read: elsewhere they have the extents that the file declares.
  * (lite_shapes.c) */
 void dt__lite_want_shapes(dt__lite_nodes *b);
-/* Whether an operator computes a shape that nobody wants, or lets indices count from the end. */
+/* Whether an operator computes a shape that is not needed, or lets indices count from the end. */
 bool dt__lite_is_idle(const dt__lite_nodes *b);
 
 /* What an operator becomes. */
@@ -50,7 +50,7 @@ dt_status dt__lite_translate(dt__vlite *v, dt__onnx_file *file, dt__refusals *re
 
 /* The type of a tensor's elements in ONNX. */
 int dt__lite_onnx_type(const dt__vlite_tensor *t);
-/* The graph of one operator; of its inputs, tensor i that is no constant is the graph's input of
+/* The graph of one operator; of its inputs, tensor i that is not a constant is the graph's input of
  * this name. Its outputs are the operator's. Errors: UNSUPPORTED, NOMEM. */
 #define DT__LITE_INPUT "t%d"
 dt_status dt__lite_translate_op(const dt__vlite *v, const dt__vlite_op *o, dt__onnx_file *file);

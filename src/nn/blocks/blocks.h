@@ -72,7 +72,7 @@ extern const dt_module_type dt__unit_type;
 /* Makes the children of such a module; without activation if `activation` is negative. */
 dt_status dt__build_unit(dt_module *m, const dt__unit_plan *plan, int activation);
 
-/* ARG if `choice` is no index into `names`, a list that ends with NULL. */
+/* ARG if `choice` is not an index into `names`, a list that ends with NULL. */
 dt_status dt__want_choice(dt_ctx *ctx, const char *family, const char *what, int choice,
                           const char *const *names);
 

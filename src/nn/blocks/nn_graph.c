@@ -238,7 +238,7 @@ dt_status dt__graph_append(dt_module *m, const dt__graph_node *n)
     return DT_OK;
 }
 
-/* A batch norm behind a convolution or linear layer that nobody else reads can be folded into
+/* A batch norm behind a convolution or linear layer that no other layer reads can be folded into
  * it. */
 static void set_norm(const graph *g, const node *n, const int64_t *readers)
 {

@@ -267,7 +267,7 @@ static dt_tensor *initial_of(const pass *p, int64_t place)
     return states == 1 ? part[0] : dt_concat(p->t, part, states, 0);
 }
 
-/* Runs layer i on x, [T, N, width]. Returns h of all steps; NULL where nobody wants them. */
+/* Runs layer i on x, [T, N, width]. Returns h of all steps; NULL where only the last is needed. */
 static dt_tensor *run_layer(const pass *p, int64_t i, dt_tensor *x)
 {
     const network *s = p->s;

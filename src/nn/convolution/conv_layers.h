@@ -24,7 +24,7 @@ typedef struct dt__conv_state {
     dt_conv_layer layer;
 } dt__conv_state;
 
-/* The state of m; NULL if m is no convolution. */
+/* The state of m; NULL if m is not a convolution. */
 const dt__conv_state *dt__conv_state_of(const dt_module *m);
 
 /* dt_module_type.transposed_groups of the transposed types. */

@@ -35,12 +35,12 @@ typedef struct dt__graph_sides {
 
 /* Keeps their shapes and a copy of their names. NOMEM. */
 dt_status dt__graph_set_sides(dt_module *graph, const dt__graph_sides *sides);
-/* The names of inputs (n_in of them) and outputs, lent; false if m is no graph or has none. */
+/* The names of inputs (n_in of them) and outputs, lent; false if m is not a graph or has none. */
 bool dt__graph_names(const dt_module *m, int *n_in, const char *const **in,
                      const char *const **out);
-/* The numbers of each of its outputs, lent; NULL if m is no graph or has no shapes. */
+/* The numbers of each of its outputs, lent; NULL if m is not a graph or has no shapes. */
 const int64_t *dt__graph_outputs(const dt_module *m);
-/* Those shapes, lent, and their number; 0 if m is no graph or none are kept. */
+/* Those shapes, lent, and their number; 0 if m is not a graph or none are kept. */
 int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
 /* For what runs a graph in its place: cuts x, all inputs packed, into the inputs; packs outputs.
  * Of a graph with shapes. Lent; errors are on the tape. */

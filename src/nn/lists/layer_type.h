@@ -114,7 +114,7 @@ static inline bool dt__layer_bias(bool has_bias, bool bias, const dt_layer_after
 /* ARG unless an input has `rank` dimensions besides the batch. */
 dt_status dt__want_example_rank(dt_ctx *ctx, const char *kind, const dt_shape *in, int rank);
 
-/* `repeat`, the only kind that is no dt_layer_type (src/nn/families/family_layers.c). */
+/* `repeat`, the only kind that is not a dt_layer_type (src/nn/families/family_layers.c). */
 extern const dt_item_kind dt__repeat_kind;
 /* The kinds of the activations, which nn_activation.c makes from its list; NULL past the last. */
 const dt_layer_type *dt__activation_layer_at(int i);

@@ -65,7 +65,7 @@ dt_status dt__layers_capture(dt__layers_scope *s, dt__layers_value *outer, const
 /* Builds the layers of a list into s->m. */
 dt_status dt__layers_build_list(dt__layers_scope *s, const dt_item_list *layers);
 
-/* A fault for each layer that nobody reads and that is no output. */
+/* A fault for each layer that no layer reads and that is not an output. */
 dt_status dt__layers_check_read(const dt__layers_scope *s);
 
 /* The shape of m's result for inputs of these shapes (layer_shapes.c). Errors: those of the ops,

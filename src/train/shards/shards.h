@@ -142,7 +142,7 @@ dt_status dt__sync_take(dt__shards *s, int64_t i, dt__gradients *to);
 
 /* ---- shards_overlap.c ---- */
 
-/* Moves gradient i to `to`, where nobody else writes it; zeros where there is none. */
+/* Moves gradient i to `to`, where nothing else writes it; zeros where there is none. */
 dt_status dt__shards_take(dt__shards *s, int64_t i, dt__gradients *to);
 /* Around backward of a shard's last batch: gradients may leave meanwhile. */
 void dt__shards_watch(dt__run *r, bool on);

@@ -45,7 +45,7 @@ typedef struct dt__picture {
 } dt__picture;
 
 /* Appends {"width": ..., "height": ..., "channels": ..., "bytes": "<base64>"}, or null where an
- * example cannot be shown: its shape is no picture's, or it is too large. */
+ * example cannot be shown: its shape is not a picture's, or it is too large. */
 void dt__put_picture(dt__chars *t, const dt__picture *p);
 /* The picture of an example's x, [1, ...]; null for other shapes. */
 void dt__put_shown_input(const dt__examples *e, const dt_tensor *x);

@@ -145,7 +145,7 @@ struct dt__verify_call {
     const dt__verify_operator *op;
     const dt__verify_value *const *in; /* NULL: absent */
     int64_t n_in;
-    dt__verify_value *const *out; /* NULL: nobody names it */
+    dt__verify_value *const *out; /* NULL: it has no name */
     int64_t n_out;
     dt__verify *body; /* the graph in attribute `body`; NULL: none */
 };
@@ -168,7 +168,7 @@ extern const dt__verify_operator dt__verify_microsoft[]; /* of domain com.micros
 /* FORMAT with a message about the node; returns the status. */
 dt_status dt__verify_refuse(const dt__verify_call *c, const char *format, ...) DT_PRINTF(2, 3);
 
-/* Makes result i, uninitialized. *out is valid also if nobody names result 0. */
+/* Makes result i, uninitialized. *out is valid also if result 0 has no name. */
 dt_status dt__verify_make(dt__verify_call *c, int64_t i, dt__verify_type type, int rank,
                           const int64_t *dims, dt__verify_value **out);
 /* The same with the type and extents of a value. */

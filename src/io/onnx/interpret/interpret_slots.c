@@ -20,7 +20,7 @@ static void add(dt__verify *v, dt__verify_slot s)
     if (*s.name != 0) v->slot[v->n_slots++] = s;
 }
 
-/* Names that nodes of a body read and nobody makes there are of the graph around it. */
+/* Names that nodes of a body read and none of them makes are of the graph around it. */
 static void add_outer(dt__verify *v)
 {
     const DtOnnx__Graph *g = v->graph;

@@ -159,7 +159,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
 
-/* Whether the transformation is the same for an extent n_in scale that is no integer. */
+/* Whether the transformation is the same for an extent n_in scale that is not an integer. */
 static bool is_clear(const resizing *r, const resized_axis *a)
 {
     const bool whole = fabs((double)a->n_in * a->scale - (double)a->n_out) < 1e-6;
