@@ -6,7 +6,8 @@
  *                   c = x / s, cut        v = round(c / u) * u        u = power(c) / 2^mantissa
  *     acc = 0       for each block   acc = fmaf(sum of v * q, s_w * s, acc)
  *
- * Where 127 / a is not a float, s of q8_0 is 0, so that any v will do. ONNX does not look into bits:
+ * Where 127 / a is not a float, s of q8_0 is 0, so that any v will do. ONNX does not look into
+ * bits:
  *     power(a) = 2^floor(log2 a) = q - (1 - 2^-24) q,  q = (2^23 + 1) a
  * where each operation is rounded to f32, of an a that is scaled so that q is finite   [Rump,
  * Ogita, Oishi 2008: ufp]. */
