@@ -72,10 +72,7 @@ static const struct few *few_of(int wanted)
 }
 
 /* Blocks of FP4 with an exponent; --type f32 or f16 holds their values, too. */
-static bool is_mxfp4(const dt_quant_spec *q)
-{
-    return dt__levels_of(q) == &dt__mx_fp4;
-}
+static bool is_mxfp4(const dt_quant_spec *q) { return dt__levels_of(q) == &dt__mx_fp4; }
 
 /* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */
 static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
