@@ -35,7 +35,8 @@ static bool turn(change *c)
 static const struct {
     int type, bits;
 } types[] = {
-    { 1, 32 }, { 2, 8 }, { 3, 8 }, { 6, 32 }, { 7, 64 }, { 9, 8 }, { 11, 64 }, { 21, 4 }, { 22, 4 },
+    { 1, 32 },  { 2, 8 },  { 3, 8 },  { 6, 32 }, { 7, 64 }, { 9, 8 },
+    { 11, 64 }, { 21, 4 }, { 22, 4 }, { 25, 2 }, { 26, 2 },
 };
 
 static int bits_of(int type)

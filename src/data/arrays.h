@@ -57,8 +57,8 @@ typedef struct dt__array_store {
     dt__storage *targets;       /* i32 [n] or f32 [n, outputs] */
     bool target_each_recording; /* n counts recordings, not examples */
     dt__storage *cut_from; /* i64 [n]: the recordings whose windows became features; NULL: none */
-    char **class_name;          /* [outputs]; NULL: none */
-    char **column_name;         /* [n_columns], of a table's inputs; NULL: none */
+    char **class_name;     /* [outputs]; NULL: none */
+    char **column_name;    /* [n_columns], of a table's inputs; NULL: none */
     int64_t n_columns;
     dt_columns fields;           /* that became the numbers of a table; none: numbers as they are */
     dt__words kept, *kept_words; /* columns whose texts are kept; [kept.n] the texts of each */

@@ -16,7 +16,10 @@ static const size_t bits[] = {
 bool dt__onnx_is_known(int type) { return type > 0 && type < DT__COUNT_OF(bits) && bits[type] > 0; }
 
 /* Elements that share a byte; 1 if none do. */
-static int64_t shared(int type) { return bits[type] < 8 ? 8 / (int64_t)bits[type] : 1; }
+static int64_t shared(int type)
+{
+    return bits[type] > 0 && bits[type] < 8 ? 8 / (int64_t)bits[type] : 1;
+}
 
 /* Bytes, of all elements that share one; and how many of those there are. */
 static size_t unit_of(int type) { return shared(type) > 1 ? 1 : bits[type] / 8; }
