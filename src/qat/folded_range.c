@@ -69,7 +69,8 @@ static dt_tensor *folded_scales(dt_tape *t, const dt_module *layer, const dt__fq
     s = dt_mul(t, dt_reshape(t, s, 2, (const int64_t[]){ rows, each }),
                dt_reshape(t, phi, 2, (const int64_t[]){ rows, 1 }));
     s = dt_clamp(t, dt_reshape(t, s, 1, &count), LEAST_SCALE, INFINITY);
-    return fq->quant.scale_dtype == DT_SCALE_F32 ? s : stored(t, fq, s);
+    /* a tape of shapes alone has no values */
+    return fq->quant.scale_dtype == DT_SCALE_F32 || t->shapes_only ? s : stored(t, fq, s);
 }
 
 dt__fq dt__range_folded(dt_tape *t, const dt_module *layer, const dt__fq *fq)
