@@ -118,7 +118,7 @@ static const row rows[] = {
       "model.init=run/float.safetensors" },
     { 4, "the model takes", "detent eval run/float.safetensors r.yaml data.format=sounds --quiet" },
     { 4, "the model gives", "detent eval run/float.safetensors r.yaml data.task=regression" },
-    { 2, "--cache is 'i4', and should be f32",
+    { 2, "--cache must be one of f32, int8, int4",
       "detent eval run/float.safetensors r.yaml --cache i4" },
     { 2, "--cache is of language models", "detent eval run/float.safetensors r.yaml --cache int4" },
     { 4, "the model takes images or arrays, but the data are tokens",

@@ -291,7 +291,7 @@ static const usage_case cases[] = {
     { "float --prompt a --top-k 1.5", 2, "--top-k is '1.5'" },
     { "float --prompt abc --max-tokens 5 --cache int8", 0, "5 more" },
     { "float --prompt abc --max-tokens 5 --cache int4", 0, "5 more" },
-    { "float --prompt a --cache int2", 2, "--cache is 'int2', and should be f32, int8 or int4" },
+    { "float --prompt a --cache int2", 2, "--cache must be one of f32, int8, int4, not 'int2'" },
     { "float --prompt a --stop 256", 2, "--stop is '256'" },
     { "float --prompt a --stop ''", 2, "--stop requires a text" },
     { "float --prompt-file nowhere", 4, "nowhere: No such file" },

@@ -32,8 +32,8 @@ typedef struct dt_export_options {
     int onnx_ops;     /* of format onnx: DT_ONNX_... */
     bool past;        /* of format onnx: keys and values of earlier tokens are inputs and outputs */
     int64_t accuracy; /* of format onnx, nbits: accuracy_level, 0 or 4 */
-    /* Of format onnx, index into dt_onnx_opsets: with the later one, which runtimes of 2026 read,
-     * codes of 2 bits are INT2, else INT4. */
+    /* Of format onnx, index into dt_onnx_opsets (experimental/export.h): 0 is opset 21, where codes
+     * of 2 bits are INT4; 1 is opset 25, where they are INT2. */
     int onnx_opset;
     int gguf_type;    /* of format gguf: DT_GGUF_... */
     const char *name; /* of format c: an identifier that begins all names; NULL: from the path */

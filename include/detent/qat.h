@@ -43,7 +43,7 @@ enum {
     DT_SCHEME_MXFP8_UP,
     DT_SCHEME_MXFP8_E5M2,
     DT_SCHEME_MXFP6_E3M2,
-    /* FP4 and FP8 (E4M3) as above, rounded as the package compressed-tensors rounds */
+    /* FP4 and FP8 (E4M3) as above, with scales rounded as compressed-tensors rounds them */
     DT_SCHEME_MXFP4_NEAR,
     DT_SCHEME_MXFP8_NEAR,
     DT_SCHEME_OWN /* a registered one (dt_own_scheme) */
@@ -115,8 +115,8 @@ enum {
     /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, with scales
      * of f16 */
     DT_INT8_BLOCK_Q4_0_WEIGHT,
-    /* what accelerators multiply of blocks of small floats: activations and weights nvfp4, those
-     * with an observed scale of the tensor; mxfp4_near; mxfp8_near; activations mxfp8_near by
+    /* what accelerators multiply of blocks of small floats: activations nvfp4 with an observed
+     * scale of the tensor by weights nvfp4; mxfp4_near; mxfp8_near; activations mxfp8_near by
      * weights mxfp4_near. Inputs of convolutions stay float. */
     DT_NVFP4_NVFP4,
     DT_MXFP4_MXFP4,

@@ -60,7 +60,8 @@ typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
     dt_strings metrics; /* registered ones, besides the task's; default none */
     /* DT_CACHE_... (experimental/nn.h): keys and values of language models are read as a decoder
-     * with such a cache keeps them; default 0, as floats. */
+     * with such a cache keeps them; default 0, as floats. With a cache texts run one at a time,
+     * and batch_size is not read. */
     int cache;
     /* Called after each batch with the examples that are done, of all; NULL: not. */
     void (*progress)(void *user, int64_t done, int64_t all);

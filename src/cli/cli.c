@@ -191,15 +191,21 @@ int cli_read_count(const cli_args *args, int option, int most, int *out)
                     args->command->options[option].name, text, most);
 }
 
-int cli_read_cache(const cli_args *args, int option, int *out)
+int cli_read_choice(const cli_args *args, int option, const char *const *choices, int *out)
 {
-    const char *text = args->option[option];
-    for (*out = DT_CACHE_F32; text != NULL && *out < DT_CACHES; (*out)++) {
-        if (strcmp(text, dt_cache_names[*out]) == 0) return CLI_DONE;
+    const char *value = args->option[option];
+    char all[120] = "";
+    for (int i = 0; value != NULL && choices[i] != NULL; i++) {
+        if (strcmp(choices[i], value) == 0) {
+            *out = i;
+            return CLI_DONE;
+        }
+        const size_t used = strlen(all);
+        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", choices[i]);
     }
-    if (text == NULL) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "%s is '%s', and should be f32, int8 or int4",
-                    args->command->options[option].name, text);
+    if (value == NULL) return CLI_DONE;
+    return cli_fail(args, CLI_USAGE, "%s must be one of %s, not '%s'",
+                    args->command->options[option].name, all, value);
 }
 
 void cli_json_string(const char *text) { cli_json_text(text, strlen(text)); }

@@ -126,8 +126,8 @@ int cli_written(dt_status status);
 /* Reads an option's value, a number of 1 to `most`; *out keeps its value without it. CLI_DONE, or
  * the status after a message. */
 int cli_read_count(const cli_args *args, int option, int most, int *out);
-/* The same of the name of a cache of keys and values: *out becomes DT_CACHE_..., f32 without it. */
-int cli_read_cache(const cli_args *args, int option, int *out);
+/* The same of one of the names `choices`, ended by NULL: *out becomes its place. */
+int cli_read_choice(const cli_args *args, int option, const char *const *choices, int *out);
 /* Prints a JSON string to stdout. */
 void cli_json_string(const char *text);
 /* The same for n arbitrary bytes; each byte that is not UTF-8 becomes U+FFFD. */

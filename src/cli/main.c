@@ -122,7 +122,8 @@ static const cli_command commands[] = {
                      "onnx: standard operators with detent's bits (the default), MatMulNBits, or "
                      "pairs of QuantizeLinear and DequantizeLinear" },
                    { "--opset", "21|25",
-                     "onnx: 25 holds codes of 2 bits in INT2, for runtimes of 2026; default 21" },
+                     "onnx: 25 holds codes of 2 bits in INT2 (onnxruntime 1.32 reads it); default "
+                     "21" },
                    { "--past", NULL,
                      "onnx: keys and values of earlier tokens are inputs and outputs" },
                    { "--accuracy-level", "0|4", "onnx, nbits: 4 quantizes activations in blocks" },

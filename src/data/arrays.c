@@ -346,7 +346,10 @@ int64_t dt__dataset_recording(const dt_dataset *d, int64_t example)
 bool dt__dataset_has_windows(const dt_dataset *d)
 {
     if (d->count == 0 || dt__dataset_recording(d, 0) < 0) return false;
-    return dt__dataset_recording(d, d->count - 1) - dt__dataset_recording(d, 0) < d->count - 1;
+    for (int64_t i = 1; i < d->count; i++) {
+        if (dt__dataset_recording(d, i) == dt__dataset_recording(d, i - 1)) return true;
+    }
+    return false;
 }
 
 dt_status dt__arrays_wrap(dt_ctx *ctx, dt__array_store *s, dt_target target, dt_dataset **out)

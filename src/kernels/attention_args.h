@@ -28,8 +28,8 @@ typedef struct dt__attention {
     /* [batch, time, head], the last stride unused: k and v are int8 codes, and what they stand for
      * is code * scale, one scale a key and head; without masks, forward only. x NULL: none. */
     dt__heads k_scale, v_scale;
-    /* Those codes are of 4 bits, of rows that dt__hadamard has rotated: byte i of a row holds those
-     * of elements i and i + dt__half_row(width), the former in its lower bits. */
+    /* k and v are u8, with codes of 4 bits of rows that kernel hadamard has rotated: byte i of a
+     * row holds those of elements i and i + dt__half_row(width), the former in its lower bits. */
     bool packed;
     dt__of_keys mask; /* u8: 1 = visible */
     dt__of_keys

@@ -32,7 +32,8 @@ static void take_litert(dt__plan_line *l, const given *weight, const given *inpu
 }
 
 /* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
- * them in blocks, so under presets of blocks they stay float, of 8 bits if a key asks for them. */
+ * them in blocks, so under presets of blocks they stay float; a key that quantizes them gives
+ * 8 bits by sample. */
 static void take_samples(dt__plan_line *l)
 {
     const int granularity = l->input_quant.granularity;

@@ -534,9 +534,9 @@ typedef struct dt_attention_operands {
     dt_tensor *document; /* i32 [B, Tk]: a query attends to keys with its own number only, -1 is
                             padding; NULL: one document. Tq <= Tk */
     /* k and v are codes of these scales, [B, Tk, Hkv], of q's dtype; no masks, and no gradient.
-     * They are i8, or u8 [B, Tk, Hkv, (D + 1) / 2] with codes of 4 bits, of elements i in the lower
-     * and i + (D + 1) / 2 in the upper bits, of rows times the Hadamard matrix of 1 and -1 whose
-     * order is the largest power of two that divides D, for each as many elements.
+     * They are i8, or u8 [B, Tk, Hkv, (D + 1) / 2]: byte i holds codes i, in its lower 4 bits, and
+     * i + (D + 1) / 2. A row of D elements is then H (code * scale) / O, H of 1 and -1
+     * being applied to each O adjacent elements, O the largest power of two that divides D.
      * NULL: k and v are floats. */
     dt_tensor *k_scale, *v_scale;
 } dt_attention_operands;

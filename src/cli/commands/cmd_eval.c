@@ -219,7 +219,7 @@ int cli_eval(const cli_args *args, dt_ctx *ctx)
 {
     const int apart = cli_check_apart(args, args->option[OUTPUTS]);
     if (apart != CLI_DONE) return apart;
-    int cache;
-    const int status = cli_read_cache(args, CACHE, &cache);
+    int cache = DT_CACHE_F32;
+    const int status = cli_read_choice(args, CACHE, dt_cache_names, &cache);
     return status == CLI_DONE ? run(args, ctx, cache) : status;
 }

@@ -74,24 +74,6 @@ static int refuse_format(const cli_args *args)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* *out = the place of an option's value among names; unchanged if it is not given. */
-static int read_choice(const cli_args *args, int option, const char *name,
-                       const char *const *choices, int *out)
-{
-    const char *value = args->option[option];
-    char all[120] = "";
-    for (int i = 0; value != NULL && choices[i] != NULL; i++) {
-        if (strcmp(choices[i], value) == 0) {
-            *out = i;
-            return CLI_DONE;
-        }
-        const size_t used = strlen(all);
-        snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", choices[i]);
-    }
-    if (value == NULL) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "%s must be one of %s, not '%s'", name, all, value);
-}
-
 static int read_count(const cli_args *args, int option, const char *name, int64_t *out)
 {
     const char *value = args->option[option];
@@ -138,16 +120,15 @@ static int read_options(const cli_args *args, const dt_exporter *e, dt_export_op
     o->text = args->option[TEXT] != NULL;
     o->name = args->option[NAME];
     if (status == CLI_DONE) {
-        status = read_choice(args, DTYPE, "--dtype", dt_hf_dtypes, &o->hf.dtype);
+        status = cli_read_choice(args, DTYPE, dt_hf_dtypes, &o->hf.dtype);
     }
-    if (status == CLI_DONE)
-        status = read_choice(args, TYPE, "--type", dt_gguf_types, &o->gguf_type);
-    if (status == CLI_DONE) status = read_choice(args, OPS, "--ops", dt_onnx_ops, &o->onnx_ops);
+    if (status == CLI_DONE) status = cli_read_choice(args, TYPE, dt_gguf_types, &o->gguf_type);
+    if (status == CLI_DONE) status = cli_read_choice(args, OPS, dt_onnx_ops, &o->onnx_ops);
     if (status == CLI_DONE) {
-        status = read_choice(args, OPSET, "--opset", dt_onnx_opsets, &o->onnx_opset);
+        status = cli_read_choice(args, OPSET, dt_onnx_opsets, &o->onnx_opset);
     }
     if (status == CLI_DONE) {
-        status = read_choice(args, ACCURACY, "--accuracy-level", levels, &level);
+        status = cli_read_choice(args, ACCURACY, levels, &level);
     }
     if (status == CLI_DONE) status = read_count(args, CONTEXT, "--context", &o->context);
     o->accuracy = level == 1 ? 4 : 0;

@@ -101,7 +101,7 @@ static int read_options(job *j)
     if (status == CLI_DONE) status = read_integer(args, TOP_K, 0, INT32_MAX, &j->sampling.top_k);
     if (status == CLI_DONE) status = read_number(args, TOP_P, 1, &j->sampling.top_p);
     if (status == CLI_DONE) status = read_integer(args, SEED, 0, INT64_MAX, &seed);
-    if (status == CLI_DONE) status = cli_read_cache(args, CACHE, &j->cache);
+    if (status == CLI_DONE) status = cli_read_choice(args, CACHE, dt_cache_names, &j->cache);
     j->sampling.seed = (uint64_t)seed;
     const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
                         (args->option[PROMPT_IDS] != NULL);

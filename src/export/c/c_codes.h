@@ -15,8 +15,8 @@ typedef struct dt__c_coding {
 } dt__c_coding;
 
 dt__c_coding dt__c_coding_of(dt__c_program *p, const dt_trace_call *c, const dt_trace_operand *o);
-/* Whether products read values of the operand where its weight has codes: it is not quantized, or
- * its codes are floats. */
+/* Whether a product with a coded weight reads the operand as floats: it is not quantized, or its
+ * codes are floats. */
 bool dt__c_reads_values(const dt_trace_operand *o);
 /* Room for n codes. */
 dt__c_name dt__c_codes_room(dt__c_program *p, const dt_trace_call *c, const dt__c_coding *k,

@@ -14,9 +14,9 @@
  *     mxfp6-pack-quantized
  *                     NAME.weight_packed  U8 [out, in * 3 / 4]: codes of E2M3 as a row of bits, the
  *                                         first low; NAME.weight_scale as above
- *     all of them     NAME.input_global_scale   F32 [1], of inputs in nvfp4
  *     mxfp8-quantized NAME.weight         F8_E4M3 [out, in]
  *                     NAME.weight_scale   U8 (E8M0) [out, in / 32]
+ *     all of them     NAME.input_global_scale   F32 [1], of inputs in nvfp4
  *
  * Weights with zero points are int-quantized, as transformers does not load packed zero points.
  * Experts are as many layers, NAME...experts.E.w1, .w2 and .w3; transformers makes values of them

@@ -509,7 +509,7 @@ static dt_status add_input(layer *l)
     const dt_file_entry *e = l->input;
     if (e->count == 1 && strcmp(e->dtype, "F32") == 0) {
         memcpy(&global, e->data, sizeof global);
-        if (global >= 0x1p-126f && global <= 0x1p124f) {
+        if (global >= 0x1p-126f && global <= 0x1p116f) {
             const int64_t one = 1;
             const dt_file_entry like = { .rank = 1, .dims = &one };
             DT__TRY(add_tensor(l, ".input.scale", "F32", &like, &data));
@@ -517,7 +517,7 @@ static dt_status add_input(layer *l)
             return DT_OK;
         }
     }
-    return refuse(l, "input_global_scale must be a positive normal number, F32 [1]");
+    return refuse(l, "input_global_scale must be F32 [1], from 2^-126 to 2^116");
 }
 
 static dt_status add_layer(layer *l, dt__chars *quant)

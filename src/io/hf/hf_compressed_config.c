@@ -143,10 +143,10 @@ static const char *fault_of_input(const dt__hf_arguments *x)
     if (scheme >= 0 && !x->symmetric) return "input_activations of type float must be symmetric";
     if (scheme == DT_SCHEME_NVFP4 && x->local) return NULL;
     if (scheme == DT_SCHEME_NVFP4) return "input_activations of NVFP4 that are local are supported";
-    if (x->local) return "input_activations that are local are supported of NVFP4 alone";
+    if (x->local) return "dynamic \"local\" is for input_activations of NVFP4 only";
     if (scheme == DT_SCHEME_MXFP6) return "input_activations of MXFP6 are not supported";
-    if (scheme >= 0 && x->dynamic) return NULL;
-    if (scheme < 0 && ((x->type != NULL && !is(x->type, "int")) || x->bits != 8)) {
+    if (scheme >= 0) return x->dynamic ? NULL : "input_activations in blocks must be dynamic";
+    if ((x->type != NULL && !is(x->type, "int")) || x->bits != 8) {
         return "input_activations of type int with 8 bits, and of type float those of NVFP4, MXFP4 "
                "and MXFP8, are supported";
     }

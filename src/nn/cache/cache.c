@@ -19,6 +19,13 @@ void dt__cache_free(dt_ctx *ctx, dt__cache *cache)
     *cache = (dt__cache){ .capacity = 0 };
 }
 
+dt_status dt__cache_check(dt_ctx *ctx, const char *what, int kind)
+{
+    if (kind >= 0 && kind < DT_CACHES) return DT_OK;
+    return dt_fail(ctx, DT_ERR_ARG, "%s: cache is %d; it must be 0...%d", what, kind,
+                   DT_CACHES - 1);
+}
+
 int64_t dt__cache_start(const dt_tape *t) { return t->cache == NULL ? 0 : t->cache->length; }
 
 int64_t dt__cache_text(const dt_tape *t, int64_t n)

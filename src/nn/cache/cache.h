@@ -28,6 +28,8 @@ typedef struct dt__cache {
 } dt__cache;
 
 void dt__cache_free(dt_ctx *ctx, dt__cache *cache);
+/* ARG, for `what`, unless `kind` is one of DT_CACHE_... */
+dt_status dt__cache_check(dt_ctx *ctx, const char *what, int kind);
 
 /* ---- for layers; valid also without a cache on the tape -------------------------------------- */
 

@@ -225,9 +225,7 @@ static dt_status check_model(dt_module *m, const dt_decoder_options *o)
                        "decoder: a capacity of %lld; the model's context is %lld",
                        (long long)capacity, (long long)context);
     }
-    if (o->cache >= 0 && o->cache < DT_CACHES) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_ARG, "decoder: cache is %d; it must be 0...%d", o->cache,
-                   DT_CACHES - 1);
+    return dt__cache_check(m->ctx, "decoder", o->cache);
 }
 
 dt_decoder_options dt_decoder_defaults(void)

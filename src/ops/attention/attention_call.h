@@ -9,9 +9,9 @@ enum { DT__ATTENTION_Q, DT__ATTENTION_K, DT__ATTENTION_V };
 extern const dt_attention_options dt__attention_options;
 extern const dt_key dt__attention_keys[];
 
-/* Checks q, k, v, whose shapes must fit, and the scale; makes y and lse, and asks for scratch. Rows
- * of k and v are as wide as those of q, or half as wide, rounded up. */
+/* Rows of k and v are as wide as those of q, or half as wide, rounded up. */
 enum { DT__WHOLE_ROWS, DT__HALF_ROWS };
+/* Checks q, k, v, whose shapes must fit, and the scale; makes y and lse, and asks for scratch. */
 dt_status dt__attention_shape(dt_call *c, int rows);
 /* The kernel's operands: q, k, v, options and results; neither masks nor scales. */
 dt__attention dt__attention_of(const dt_call *c);

@@ -136,8 +136,8 @@ bool dt__has_code_zero(const dt_quant_spec *q);
 
 /* Whether the scheme cuts activations into blocks along their last dimension, granularity group. */
 bool dt__has_blocks(int scheme);
-/* The scale and zero point (NULL: none) of an observed range: of a scheme with a scale of the
- * tensor that scale. False where one would not be finite. */
+/* Writes the scale and zero point (NULL: none) of an observed range; of a scheme with `global`
+ * *scale is the scale of the tensor. False where one would not be finite. */
 bool dt__range_scale(const dt_quant_spec *q, float lo, float hi, float *scale, int8_t *zero);
 
 /* Whether the straight-through gradient is masked: as q->ste says; by default where the range is

@@ -1,5 +1,6 @@
-/* `qat.recipe: best`: keys of `qat` by the bits of weights and the kind of model, as
- * docs/qat-guide.md ("What is best at each width") measured them. Keys that are given stay as they
+/* `qat.recipe: best`: keys of `qat` by the bits of weights, the kind of model, and whether the
+ * weights are trained, as docs/qat-guide.md ("What is best at each width") measured them. Rules
+ * with other bits get scheme symmetric beside half levels. Keys that are given stay as they
  * are, and so do the schemes of presets and targets whose arithmetic has one. */
 #include "core/text/row_named.h"
 #include "core/text/number.h"
@@ -14,8 +15,8 @@ typedef struct choice {
     bool is_scheme; /* of the preset's arithmetic, where that has its own */
     int rules;      /* the most that rules may change of weights; ANYTHING: whatever they say */
     int where;      /* bits of what must be so; 0: everywhere */
-    bool freezes;   /* weights without adapters, which are no sums, by ranges that stay; of one
-                     * process each */
+    bool freezes;   /* needs weights without adapters, whole in each process, and a range that is
+                     * static or learned */
 } choice;
 
 /* Scales of groups and networks with memory, or scales of channels that the recipe gives; QAT from
@@ -198,7 +199,7 @@ static bool rules_change_more(dt_recipe *r, int most)
 }
 
 /* Rules that give other bits get the scheme that has them, where the others have half levels. */
-static void give_rules_schemes(dt_recipe *r, const dt__node *where)
+static void give_rules_schemes(dt_recipe *r, const dt__node *at)
 {
     const dt__node *scheme = dt__node_at(r, "qat.weight.scheme", NULL);
     const dt__node *rules = dt__node_at(r, "qat.rules", NULL);
@@ -208,7 +209,7 @@ static void give_rules_schemes(dt_recipe *r, const dt__node *where)
         const char *path = dt__recipe_format(r, "qat.rules.%d.weight.scheme", i);
         if (strcmp(text_at(r, bits, "2"), "2") == 0 || dt__node_at(r, path, NULL) != NULL) continue;
         dt__node *value = dt__yaml_parse(r, "symmetric", strlen("symmetric"), DT__FROM_BEST);
-        if (value != NULL) dt__recipe_graft(r, &(dt__graft){ path, where, value });
+        if (value != NULL) dt__recipe_graft(r, &(dt__graft){ path, at, value });
     }
 }
 

@@ -21,7 +21,7 @@ typedef struct evaluation {
     int rank, ranks;
     dt_loader *loader;
     dt_tape *t;
-    dt__cache cache;    /* of each text anew, where the options ask for codes */
+    dt__cache cache;    /* keys and values of the running text, where options->cache is not f32 */
     dt_tensor *outputs; /* NULL: not made yet */
     double seconds;     /* in the model */
     int64_t told;       /* examples that were told */
@@ -245,9 +245,7 @@ static dt_status use_cache(dt_module *m, dt_evaluation *o)
         return dt_fail(m->ctx, DT_ERR_ARG, "evaluate: a %s has no cache; language models have",
                        m->type->name);
     }
-    if (o->cache >= 0 && o->cache < DT_CACHES) return DT_OK;
-    return dt_fail(m->ctx, DT_ERR_ARG, "evaluate: cache is %d; it must be 0...%d", o->cache,
-                   DT_CACHES - 1);
+    return dt__cache_check(m->ctx, "evaluate", o->cache);
 }
 
 dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluation *options,
