@@ -304,8 +304,12 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
         base->range = q->range;
         const bool whole = base->activation && !dt__has_blocks(base->scheme);
         if (whole && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
-        if (q->range == DT_RANGE_LEARNED) learn(base);
-        else base->shift = false;
+        /* a scheme of blocks has no learned range: it is refused, not replaced */
+        const bool blocks = (dt__scheme_of(base->scheme)->group != 0 ||
+                             (base->activation && dt__has_blocks(base->scheme))) &&
+                            !patch->has_scheme;
+        if (q->range != DT_RANGE_LEARNED) base->shift = false;
+        else if (!blocks) learn(base);
         if (q->range == DT_RANGE_STATIC && !base->activation) base->observer = DT_OBSERVER_MSE;
     }
     if (patch->has_observer) base->observer = q->observer;

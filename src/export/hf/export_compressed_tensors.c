@@ -352,6 +352,19 @@ static dt_status add(void *user, dt__saving *keep, const char *name, const dt_te
 
 /* ---- the exporter --------------------------------------------------------------------------- */
 
+/* Experts are values when the folder is loaded, and transformers does not round their inputs. */
+static void say_experts(const dt_export_call *call, const dt__hf_quants *q)
+{
+    bool rounded = false;
+    for (int64_t i = 0; i < q->n; i++) {
+        rounded = rounded || (q->at[i].x->rank != 2 && q->at[i].has_input);
+    }
+    if (!rounded || call->options->note == NULL) return;
+    call->options->note(call->options->user,
+                        "inputs of experts are not rounded by those who read the folder, so "
+                        "results are not the model's");
+}
+
 static dt_status write(const dt_export_call *call)
 {
     dt__hf_quants q = { .experts = true, .floats = true };
@@ -365,6 +378,7 @@ static dt_status write(const dt_export_call *call)
     const dt_hf_options floats = { .dtype = DT_HF_F32 };
     const dt_status s = dt__hf_save_as(call->m, call->info, &floats, &how, call->path);
     if (s == DT_OK) call->summary->bytes = dt__hf_bytes(call->path);
+    if (s == DT_OK) say_experts(call, &q);
     call->summary->integer_products = q.n;
     call->summary->float_products = q.n_plain;
     call->summary->promise = "near: transformers multiplies the values of weights and of inputs "

@@ -109,12 +109,23 @@ static bool is(const char *text, const char *word)
 /* Weights of type float, as compressed-tensors names them, and the scheme. */
 static const struct {
     int64_t bits, group;
-    const char *strategy, *scale_dtype;
+    const char *strategy, *scale_dtype, *format;
     int scheme;
-} floats[] = { { 4, 16, "tensor_group", "torch.float8_e4m3fn", DT_SCHEME_NVFP4 },
-               { 4, 32, "group", "torch.uint8", DT_SCHEME_MXFP4 },
-               { 6, 32, "group", "torch.uint8", DT_SCHEME_MXFP6 },
-               { 8, 32, "group", "torch.uint8", DT_SCHEME_MXFP8 } };
+} floats[] = {
+    { 4, 16, "tensor_group", "torch.float8_e4m3fn", "nvfp4-pack-quantized", DT_SCHEME_NVFP4 },
+    { 4, 32, "group", "torch.uint8", "mxfp4-pack-quantized", DT_SCHEME_MXFP4 },
+    { 6, 32, "group", "torch.uint8", "mxfp6-pack-quantized", DT_SCHEME_MXFP6 },
+    { 8, 32, "group", "torch.uint8", "mxfp8-quantized", DT_SCHEME_MXFP8 },
+};
+
+/* Whether a format that is named is of weights of another scheme. */
+static bool is_of_others(const char *format, int scheme)
+{
+    for (int i = 0; i < DT__COUNT_OF(floats); i++) {
+        if (is(format, floats[i].format)) return floats[i].scheme != scheme;
+    }
+    return false;
+}
 
 int dt__hf_float_scheme(const dt__hf_arguments *w)
 {
@@ -170,6 +181,8 @@ static const char *fault_of(const dt__hf_group *g)
     }
     if (grouped != (w->group > 0)) return "group_size is for strategy group, which requires one";
     if (w->local) return "weights that are local are not supported";
+    if (is_of_others(g->format, dt__hf_float_scheme(w)))
+        return "its format is not that of its weights";
     return fault_of_input(&g->input);
 }
 
