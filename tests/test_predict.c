@@ -658,7 +658,7 @@ static void write_folders(void)
     dt_ctx_free(ctx);
 }
 
-static const test_draws recipe_steps = { .usual = 1, .sanitized = 5 }; /* one of as many */
+static const test_draws recipe_steps = { .usual = 1, .sanitized = 9 }; /* one of as many */
 
 START_TEST(new_recipes_train)
 {
