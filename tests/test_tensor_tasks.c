@@ -254,17 +254,14 @@ static double area_of(const double *mean, const bool *anomalous, int n)
     return above / pairs;
 }
 
-/* Recordings of one to five windows are scored by the mean error of theirs; _i == 1: features. */
-START_TEST(recordings_are_told_apart)
+enum { N_TOLD = 14, STEP = 25, WINDOW = 50 };
+
+/* Recordings of one to five windows, of which every third is anomalous. */
+static void write_recordings(int windows[N_TOLD], bool anomalous[N_TOLD])
 {
-    enum { N = 14, STEP = 25, WINDOW = 50 };
-    dt_ctx *ctx = sample_context(2);
-    dt_data_options o = tensors();
     dt__stream s = dt__stream_of(4, DT__FOR_USER);
-    int windows[N];
-    bool anomalous[N];
-    uint8_t labels[N];
-    for (int i = 0; i < N; i++) {
+    uint8_t labels[N_TOLD];
+    for (int i = 0; i < N_TOLD; i++) {
         int16_t samples[WINDOW + 4 * STEP];
         char name[40];
         windows[i] = 1 + (int)dt__random_below(&s, 5);
@@ -276,7 +273,18 @@ START_TEST(recordings_are_told_apart)
         write_file(name, wav_file(1, RATE, samples, n));
     }
     write_file("y.npy", npy_file(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (14,), }",
-                                 labels, N));
+                                 labels, N_TOLD));
+}
+
+/* They are scored by the mean error of their windows; _i == 1: of features. */
+START_TEST(recordings_are_told_apart)
+{
+    enum { N = N_TOLD };
+    dt_ctx *ctx = sample_context(2);
+    dt_data_options o = tensors();
+    int windows[N];
+    bool anomalous[N];
+    write_recordings(windows, anomalous);
     o.train_tensors = o.test_tensors = (dt_tensor_files){ true, { 1, { "*.wav" } }, "y.npy" };
     o.task = DT_DATA_ANOMALY;
     o.window = (dt_window){ true, WINDOW, STEP, 0 };
