@@ -3,7 +3,9 @@
 #include "testing.h"
 
 #include "core/core.h"
+#include "core/text/json.h"
 #include "io/onnx.pb-c.h"
+#include "io/onnx/onnx.h"
 #include "nn/module.h"
 
 #include <detent/experimental/io.h>
@@ -320,6 +322,55 @@ START_TEST(graphs_that_do_not_hang_together)
 }
 END_TEST
 
+/* Numbers in the fields of their types: the limits of a type have the bits of raw data, and what
+ * is beyond them is refused. */
+START_TEST(typed_fields)
+{
+    static const struct {
+        int type, bits;
+        int32_t least, most;
+    } types[] = {
+        { DT__ONNX_U8, 8, 0, 255 },      { DT__ONNX_I8, 8, -128, 127 },
+        { DT__ONNX_U16, 16, 0, 65535 },  { DT__ONNX_I16, 16, -32768, 32767 },
+        { DT__ONNX_BOOL, 8, 0, 1 },      { DT__ONNX_F16, 16, 0, 65535 },
+        { DT__ONNX_BF16, 16, 0, 65535 }, { DT__ONNX_U4, 4, -128, 255 },
+        { DT__ONNX_I4, 4, -128, 255 },   { DT__ONNX_U2, 2, -128, 255 },
+        { DT__ONNX_I2, 2, -128, 255 },
+    };
+    for (int k = 0; k < DT__COUNT_OF(types); k++) {
+        const int each = types[k].bits < 8 ? 8 / types[k].bits : 1, wide = types[k].bits > 8;
+        int32_t field[3];
+        uint8_t raw[6];
+        char why[DT__SHOWN];
+        for (int i = 0; i < 3; i++) {
+            const int64_t span = (int64_t)types[k].most - types[k].least;
+            field[i] = i == 0   ? types[k].least
+                       : i == 1 ? types[k].most
+                                : types[k].least + (int32_t)(rand() % (span + 1));
+            raw[i << wide] = (uint8_t)field[i];
+            if (wide) raw[2 * i + 1] = (uint8_t)(field[i] >> 8);
+        }
+        DtOnnx__Tensor typed = DT_ONNX__TENSOR__INIT, bytes = DT_ONNX__TENSOR__INIT;
+        typed.data_type = bytes.data_type = types[k].type;
+        typed.n_int32_data = 3;
+        typed.int32_data = field;
+        bytes.raw_data = (ProtobufCBinaryData){ (size_t)3 << wide, raw };
+        ck_assert(dt__onnx_tensor_holds(&typed, 3 * each, why, sizeof why));
+        ck_assert(dt__onnx_tensor_holds(&bytes, 3 * each, why, sizeof why));
+        const uint64_t mask = (UINT64_C(1) << types[k].bits) - 1;
+        for (int i = 0; i < 3 * each; i++) {
+            ck_assert_uint_eq(dt__onnx_tensor_bits(&typed, i) & mask,
+                              dt__onnx_tensor_bits(&bytes, i) & mask);
+        }
+        for (int below = 0; below < 2; below++) {
+            field[1] = below ? types[k].least - 1 : types[k].most + 1;
+            ck_assert(!dt__onnx_tensor_holds(&typed, 3 * each, why, sizeof why));
+            ck_assert_ptr_nonnull(strstr(why, "at 1, that is beyond its data type"));
+        }
+    }
+}
+END_TEST
+
 START_TEST(tensors_that_are_wrong)
 {
     static const int64_t good[] = { 4, 2, 3, 3 }, huge[] = { INT64_MAX, 2, 3, 3 },
@@ -332,14 +383,21 @@ START_TEST(tensors_that_are_wrong)
     draft_weight(&d, 4, good, 4 * 72 + 1);
     refuses(&d, DT_ERR_FORMAT, "'w' has 72 elements");
     draft_weight(&d, 4, huge, 16);
-    refuses(&d, DT_ERR_FORMAT, "'w' has 4 dimensions, or is too large");
+    refuses(&d, DT_ERR_FORMAT, "'w' has more elements than can be counted");
     draft_weight(&d, 4, below, 4 * 72);
-    refuses(&d, DT_ERR_FORMAT, "'w' has 4 dimensions, or is too large");
+    refuses(&d, DT_ERR_FORMAT, "'w' has -4 as dimension 0");
     draft_weight(&d, 4, wide, 4 * 36);
     refuses(&d, DT_ERR_UNSUPPORTED, ".weight has 36 numbers; expected 72");
     draft_weight(&d, 4, good, 4 * 72);
     d.weight.data_type = 8;
     refuses(&d, DT_ERR_UNSUPPORTED, "'w' has the data type 8");
+    static int32_t numbers[72] = { [70] = 128 };
+    draft_weight(&d, 4, good, 0);
+    d.weight.data_type = DT__ONNX_I8;
+    d.weight.n_int32_data = 72;
+    d.weight.int32_data = numbers;
+    refuses(&d, DT_ERR_FORMAT, "'w' has a number, at 70, that is beyond its data type 3");
+    d.weight.n_int32_data = 0;
     draft_weight(&d, 4, good, 0);
     d.weight.data_location = 1;
     refuses(&d, DT_ERR_FORMAT, "'w' is in another file, which it does not name");
@@ -734,6 +792,7 @@ Suite *test_onnx_suite(void)
     tcase_add_test(bad, draft_is_good);
     tcase_add_test(bad, unknown_nodes_at_once);
     tcase_add_test(bad, graphs_that_do_not_hang_together);
+    tcase_add_test(bad, typed_fields);
     tcase_add_test(bad, tensors_that_are_wrong);
     tcase_add_test(bad, inputs_that_are_wrong);
     tcase_add_loop_test(bad, truncations, 0, n);

@@ -242,8 +242,10 @@ bool dt__onnx_is_known(int type);
 size_t dt__onnx_tensor_bytes(const dt__onnx_tensor *t, int64_t count);
 /* Elements in the field of its type, or pairs of those with 4 bits. */
 size_t dt__onnx_typed_count(const dt__onnx_tensor *t);
-/* Whether its data are those of `count` elements; how many they are of, or pairs. */
-bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, size_t *held);
+/* Elements by its shape; false: why it is not read, as the end of a sentence. */
+bool dt__onnx_tensor_shape(const dt__onnx_tensor *t, int64_t *count, char *why, size_t size);
+/* Whether its data are those of `count` elements of its type; if not, why, as above. */
+bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, char *why, size_t size);
 /* Bits of element i, the lowest ones of the result; the sign may be repeated above them. */
 uint64_t dt__onnx_tensor_bits(const dt__onnx_tensor *t, int64_t i);
 

@@ -29,6 +29,7 @@ static double of_bits(int type, uint64_t bits)
     case DT__ONNX_I16: return (int16_t)bits;
     case DT__ONNX_I32: return (int32_t)low;
     case DT__ONNX_I64: return (double)(int64_t)bits;
+    case DT__ONNX_BOOL: return bits != 0;
     case DT__ONNX_I4: return (double)((int)(bits ^ 8) - 8);
     case DT__ONNX_I2: return (double)((int)(bits ^ 2) - 2);
     default: return (double)bits;
@@ -71,10 +72,15 @@ bool dt__onnx_round(int type, double *value)
     return *value >= integers[type].least && *value <= integers[type].most;
 }
 
+static dt_status broken(dt__onnx *g, const char *shown, const char *why)
+{
+    return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: the tensor '%s' %s", g->file->path, shown, why);
+}
+
 /* Checks a tensor; data of another file become its raw_data. */
 static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
 {
-    char shown[DT__SHOWN];
+    char shown[DT__SHOWN], why[DT__SHOWN];
     int64_t count;
     dt__shown(t->name, shown);
     if (!dt__onnx_is_known(t->data_type)) {
@@ -82,12 +88,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
                        "%s: the tensor '%s' has the data type %d; floats and integers are read",
                        g->file->path, shown, t->data_type);
     }
-    if (t->n_dims > DT_MAX_RANK || !dt__product((int)t->n_dims, t->dims, &count)) {
-        return dt_fail(g->ctx, DT_ERR_FORMAT,
-                       "%s: the tensor '%s' has %zu dimensions, or is too large; %d dimensions are "
-                       "the most",
-                       g->file->path, shown, t->n_dims, DT_MAX_RANK);
-    }
+    if (!dt__onnx_tensor_shape(t, &count, why, sizeof why)) return broken(g, shown, why);
     const int forms =
         (t->raw_data.len > 0) + (dt__onnx_typed_count(t) > 0) + (t->data_location != 0);
     if (t->segment.len > 0 || forms > 1 || t->data_location < 0 || t->data_location > 1) {
@@ -99,11 +100,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
         const size_t bytes = dt__onnx_tensor_bytes(t, count);
         DT__TRY(dt__onnx_external(g->file, t, bytes, &g->blocks, &t->raw_data));
     }
-    size_t held;
-    if (dt__onnx_tensor_holds(t, count, &held)) return DT_OK;
-    return dt_fail(g->ctx, DT_ERR_FORMAT,
-                   "%s: the tensor '%s' has %lld elements by its shape, but data of %zu",
-                   g->file->path, shown, (long long)count, held);
+    return dt__onnx_tensor_holds(t, count, why, sizeof why) ? DT_OK : broken(g, shown, why);
 }
 
 /* Whether the bytes of a tensor are floats as they lie. */

@@ -1,6 +1,7 @@
 /* Elements of a tensor of the file: in raw_data, little-endian, or in the field of its type. */
 #include "io/onnx/onnx.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Bits of an element in raw_data; 0: not read. Those of fewer than 8 bits share a byte, the first
@@ -47,11 +48,56 @@ size_t dt__onnx_typed_count(const dt__onnx_tensor *t)
     }
 }
 
-bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, size_t *held)
+bool dt__onnx_tensor_shape(const dt__onnx_tensor *t, int64_t *count, char *why, size_t size)
 {
+    if (t->n_dims > DT_MAX_RANK) {
+        snprintf(why, size, "has %zu dimensions; %d are the most", t->n_dims, DT_MAX_RANK);
+        return false;
+    }
+    for (size_t d = 0; d < t->n_dims; d++) {
+        if (t->dims[d] >= 0) continue;
+        snprintf(why, size, "has %lld as dimension %zu", (long long)t->dims[d], d);
+        return false;
+    }
+    if (dt__product((int)t->n_dims, t->dims, count)) return true;
+    snprintf(why, size, "has more elements than can be counted");
+    return false;
+}
+
+/* The first place of a number that is beyond the type, or their count. int32_data has int8 and
+ * int16 by value, the others by their bits; a byte that elements share may have a sign. */
+static size_t beyond(const dt__onnx_tensor *t)
+{
+    const int type = t->data_type;
+    const int width = type == DT__ONNX_BOOL ? 1 : (int)unit_of(type) * 8;
+    const bool has_sign = type == DT__ONNX_I8 || type == DT__ONNX_I16;
+    const int64_t least = has_sign || shared(type) > 1 ? -(INT64_C(1) << (width - 1)) : 0;
+    const int64_t most = width < 32 ? (INT64_C(1) << (width - has_sign)) - 1 : UINT32_MAX;
+    const size_t n = dt__onnx_typed_count(t);
+    size_t i = 0;
+    if (type == DT__ONNX_U32) {
+        while (i < n && t->uint64_data[i] <= UINT32_MAX) i++;
+        return i;
+    }
+    if (width > 16) return n;
+    while (i < n && t->int32_data[i] >= least && t->int32_data[i] <= most) i++;
+    return i;
+}
+
+bool dt__onnx_tensor_holds(const dt__onnx_tensor *t, int64_t count, char *why, size_t size)
+{
+    const bool raw = t->raw_data.len > 0;
     const size_t unit = unit_of(t->data_type), bytes = t->raw_data.len;
-    *held = bytes > 0 ? bytes / unit : dt__onnx_typed_count(t);
-    return bytes % unit == 0 && *held == units_of(t->data_type, count);
+    const size_t held = raw ? bytes / unit : dt__onnx_typed_count(t);
+    if (bytes % unit != 0 || held != units_of(t->data_type, count)) {
+        snprintf(why, size, "has %lld elements by its shape, but data of %zu", (long long)count,
+                 held);
+        return false;
+    }
+    const size_t at = raw ? held : beyond(t);
+    if (at == held) return true;
+    snprintf(why, size, "has a number, at %zu, that is beyond its data type %d", at, t->data_type);
+    return false;
 }
 
 static uint64_t typed_bits(const dt__onnx_tensor *t, int64_t i)

@@ -123,16 +123,11 @@ static dt_status check(dt_ctx *ctx, const dt__onnx_tensor *t, const char *shown,
         return dt_fail(ctx, DT_ERR_UNSUPPORTED, "the tensor '%s' has the data type %d", shown,
                        t->data_type);
     }
-    if (t->n_dims > DT_MAX_RANK || !dt__verify_fits((int)t->n_dims, t->dims, &out->count)) {
-        return dt_fail(ctx, DT_ERR_FORMAT,
-                       "the tensor '%s' has %zu dimensions, or is too large; %d are the most",
-                       shown, t->n_dims, DT_MAX_RANK);
-    }
-    size_t held;
-    if (!dt__onnx_tensor_holds(t, out->count, &held)) {
-        return dt_fail(ctx, DT_ERR_FORMAT,
-                       "the tensor '%s' has %lld elements by its shape, but data of %zu", shown,
-                       (long long)out->count, held);
+    char why[DT__SHOWN] = "is too large";
+    if (!dt__onnx_tensor_shape(t, &out->count, why, sizeof why) ||
+        !dt__verify_fits((int)t->n_dims, t->dims, &out->count) ||
+        !dt__onnx_tensor_holds(t, out->count, why, sizeof why)) {
+        return dt_fail(ctx, DT_ERR_FORMAT, "the tensor '%s' %s", shown, why);
     }
     out->type = type;
     out->rank = (int)t->n_dims;
