@@ -25,48 +25,87 @@ static bool is_of_training(const dt_op *op)
     return is;
 }
 
-/* The number of formats. */
-static int say_head(FILE *f)
+/* What becomes of the op in format k, of formats that export a trace; NULL: it has none. */
+static const char *becomes(int k, const dt_op *op)
 {
-    int formats = 0;
-    const dt_exporter *e;
-    fprintf(f, "| op |");
-    for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-        if (e->traced) fprintf(f, " `%s` |", e->name);
-        formats += e->traced;
-    }
-    fprintf(f, "\n|---|");
-    for (int k = 0; k < formats; k++) fprintf(f, "---|");
-    fprintf(f, "\n");
-    return formats;
+    const char *to = dt_exporter_at(k)->becomes(op->name);
+    return to == NULL && op->lower != NULL ? "its calls" : to;
 }
 
-/* Adds one to count[format] for each that has the op. */
-static void say_op(FILE *f, const dt_op *op, int *count)
+/* Format c has a text of its own for nearly every op, so a sentence says which it lacks. */
+static bool has_column(int k)
 {
-    const dt_exporter *e;
-    fprintf(f, "| `%s` |", op->name);
-    for (int k = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-        if (!e->traced) continue;
-        const char *to = e->becomes(op->name);
-        if (to == NULL && op->lower != NULL) to = "its calls";
-        fprintf(f, " %s |", to == NULL ? "-" : to);
-        *count++ += to != NULL;
+    const dt_exporter *e = dt_exporter_at(k);
+    return e->traced && strcmp(e->name, "c") != 0;
+}
+
+static bool are_alike(const dt_op *a, const dt_op *b)
+{
+    for (int k = 0; dt_exporter_at(k) != NULL; k++) {
+        if (!has_column(k)) continue;
+        const char *x = becomes(k, a), *y = becomes(k, b);
+        if ((x == NULL) != (y == NULL) || (x != NULL && strcmp(x, y) != 0)) return false;
+    }
+    return true;
+}
+
+static void say_head(FILE *f)
+{
+    int columns = 0;
+    fprintf(f, "| op |");
+    for (int k = 0; dt_exporter_at(k) != NULL; k++) {
+        if (!has_column(k)) continue;
+        fprintf(f, " `%s` |", dt_exporter_at(k)->name);
+        columns++;
+    }
+    fprintf(f, "\n|---|");
+    while (columns-- > 0) fprintf(f, "---|");
+    fprintf(f, "\n");
+}
+
+/* A row of op i and all later ones that become the same, which are marked as said. */
+static void say_ops(FILE *f, int i, bool *said)
+{
+    fprintf(f, "| `%s`", all[i]->name);
+    for (int j = i + 1; j < DT__COUNT_OF(all); j++) {
+        if (said[j] || is_of_training(all[j]) || !are_alike(all[i], all[j])) continue;
+        fprintf(f, ", `%s`", all[j]->name);
+        said[j] = true;
+    }
+    fprintf(f, " |");
+    for (int k = 0; dt_exporter_at(k) != NULL; k++) {
+        const char *to = has_column(k) ? becomes(k, all[i]) : NULL;
+        if (has_column(k)) fprintf(f, " %s |", to == NULL ? "-" : to);
     }
     fprintf(f, "\n");
+}
+
+/* How many of the ops the format has; where it has no column, which it lacks. */
+static void say_count(FILE *f, int k)
+{
+    int ops = 0, has = 0;
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        ops += !is_of_training(all[i]);
+        has += !is_of_training(all[i]) && becomes(k, all[i]) != NULL;
+    }
+    fprintf(f, "\n`%s` has %d of %d ops", dt_exporter_at(k)->name, has, ops);
+    const char *before = ", all but";
+    for (int i = 0; i < DT__COUNT_OF(all) && !has_column(k); i++) {
+        if (is_of_training(all[i]) || becomes(k, all[i]) != NULL) continue;
+        fprintf(f, "%s `%s`", before, all[i]->name);
+        before = ",";
+    }
+    fprintf(f, ".\n");
 }
 
 void pages_put_exports(FILE *f)
 {
-    int count[32] = { 0 }, ops = 0;
-    ck_assert_int_le(say_head(f), DT__COUNT_OF(count));
+    bool said[DT__COUNT_OF(all)] = { false };
+    say_head(f);
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
-        if (is_of_training(all[i])) continue;
-        ops++;
-        say_op(f, all[i], count);
+        if (!said[i] && !is_of_training(all[i])) say_ops(f, i, said);
     }
-    const dt_exporter *e;
-    for (int k = 0, n = 0; (e = dt_exporter_at(k)) != NULL; k++) {
-        if (e->traced) fprintf(f, "\n`%s` has %d of %d ops.\n", e->name, count[n++], ops);
+    for (int k = 0; dt_exporter_at(k) != NULL; k++) {
+        if (dt_exporter_at(k)->traced) say_count(f, k);
     }
 }
