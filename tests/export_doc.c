@@ -5,6 +5,7 @@
 
 #include <detent/experimental/export.h>
 
+#include <ctype.h>
 #include <stdio.h>
 
 static const dt_op *const all[] = {
@@ -49,6 +50,27 @@ static bool are_alike(const dt_op *a, const dt_op *b)
     return true;
 }
 
+/* Whether two names have the same letters and digits, as leaky_relu and LeakyRelu. */
+static bool is_name(const char *a, const char *b)
+{
+    for (;; a++, b++) {
+        a += strspn(a, "_");
+        b += strspn(b, "_");
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b)) return false;
+        if (*a == '\0') return true;
+    }
+}
+
+/* Whether the op is an operator of its own name in each format with a column. */
+static bool keeps_name(const dt_op *op)
+{
+    for (int k = 0; dt_exporter_at(k) != NULL; k++) {
+        const char *to = has_column(k) ? becomes(k, op) : op->name;
+        if (to == NULL || !is_name(to, op->name)) return false;
+    }
+    return true;
+}
+
 static void say_head(FILE *f)
 {
     int columns = 0;
@@ -61,6 +83,28 @@ static void say_head(FILE *f)
     fprintf(f, "\n|---|");
     while (columns-- > 0) fprintf(f, "---|");
     fprintf(f, "\n");
+}
+
+/* Words of a paragraph, in lines of at most 100 columns. */
+static void say_word(FILE *f, int *column, const char *before, const char *word)
+{
+    const int n = (int)(strlen(before) + strlen(word)) + 3; /* with a blank and two backticks */
+    fprintf(f, "%s%s`%s`", before, *column + n > 99 ? "\n" : " ", word);
+    *column = *column + n > 99 ? n : *column + n;
+}
+
+/* A sentence about the ops that keep their names, which are marked as said. */
+static void say_names(FILE *f, bool *said)
+{
+    int column = fprintf(f, "Operators of the same name in `onnx` and `tflite`:");
+    const char *before = "";
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        if (is_of_training(all[i]) || !keeps_name(all[i])) continue;
+        say_word(f, &column, before, all[i]->name);
+        before = ",";
+        said[i] = true;
+    }
+    fprintf(f, ".\n\n");
 }
 
 /* A row of op i and all later ones that become the same, which are marked as said. */
@@ -101,6 +145,7 @@ static void say_count(FILE *f, int k)
 void pages_put_exports(FILE *f)
 {
     bool said[DT__COUNT_OF(all)] = { false };
+    say_names(f, said);
     say_head(f);
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         if (!said[i] && !is_of_training(all[i])) say_ops(f, i, said);
