@@ -30,7 +30,7 @@
 #
 # Besides: README links every page, every relative link has its file and heading, what a page names
 # of the source (functions, types, constants, files) and of recipes (keys) is there, and no line is
-# longer than 100 columns, tables apart.
+# longer than 100 columns, tables apart; the same of the README.md of folders.
 set -eu
 detent=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
 cd "$1"
@@ -45,7 +45,7 @@ complain() {
     failed=$((failed + 1))
 }
 
-pages='README.md CONTRIBUTING.md'
+pages="README.md CONTRIBUTING.md $(find packages src -name README.md | sort | tr '\n' ' ')"
 for page in docs/*.md; do
     pages="$pages $page"
     [ "$page" = docs/plan.md ] || # the state of a long piece of work, for a while
