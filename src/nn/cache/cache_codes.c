@@ -52,32 +52,34 @@ static float scale_of(const dt__kernels *k, const line *l)
     return fmaxf(extent / 8, LEAST_SCALE) * (-least >= most ? 1 : -1);
 }
 
-/* Puts codes of elements from `at` on; of a byte the lower bits come first. */
-static void put_piece(const line *l, int64_t at, int64_t n, const int8_t *codes)
+static void encode_piece(const dt__kernels *k, const line *l, float scale, const int64_t at[2],
+                         int8_t *codes)
 {
-    const int64_t half = l->packed ? dt__half_row(l->n) : l->n;
-    for (int64_t i = 0; i < n; i++) {
-        int8_t *y = l->y + (at + i) % half * l->gap;
-        if (!l->packed) *y = codes[i];
-        else if (at + i < half) *y = codes[i] & 15;
-        else *y = (int8_t)(*y | codes[i] * 16);
-    }
+    float piece[PIECE];
+    const int64_t n = at[1] - at[0];
+    const dt__code_row row = { .n = n,
+                               .group = n,
+                               .scale = &scale,
+                               .qmin = l->packed ? -8 : -127,
+                               .qmax = l->packed ? 7 : 127 };
+    if (n <= 0) return;
+    read_piece(l, at[0], n, piece);
+    k->encode(&row, piece, codes, NULL);
 }
 
+/* A byte has codes of elements i and i + half, the former in its lower bits. */
 static void encode_line(const dt__kernels *k, const line *l, float scale)
 {
-    for (int64_t at = 0; at < l->n; at += PIECE) {
-        float piece[PIECE];
-        int8_t codes[PIECE];
-        const int64_t m = dt__min_i64(PIECE, l->n - at);
-        const dt__code_row row = { .n = m,
-                                   .group = m,
-                                   .scale = &scale,
-                                   .qmin = l->packed ? -8 : -127,
-                                   .qmax = l->packed ? 7 : 127 };
-        read_piece(l, at, m, piece);
-        k->encode(&row, piece, codes, NULL);
-        put_piece(l, at, m, codes);
+    const int64_t half = l->packed ? dt__half_row(l->n) : l->n;
+    for (int64_t at = 0; at < half; at += PIECE) {
+        int8_t codes[PIECE], upper[PIECE] = { 0 }, *y = l->y + at * l->gap;
+        const int64_t past = dt__min_i64(half, at + PIECE), last = dt__min_i64(half + past, l->n);
+        encode_piece(k, l, scale, (const int64_t[]){ at, past }, codes);
+        if (l->packed) encode_piece(k, l, scale, (const int64_t[]){ half + at, last }, upper);
+        for (int64_t i = 0; i < past - at && l->packed; i++) {
+            codes[i] = (int8_t)((codes[i] & 15) | upper[i] * 16);
+        }
+        for (int64_t i = 0; i < past - at; i++) y[i * l->gap] = codes[i];
     }
 }
 
