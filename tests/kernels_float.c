@@ -670,9 +670,12 @@ static dt__attention attention_of(kernel_run *r, bool forward)
     dt__attention a = { .batch = 1 + kernel_below(r, 2), .causal = !kernel_chance(r) };
     a.kv_heads = 1 + kernel_below(r, 2);
     a.heads = a.kv_heads * (1 + kernel_pick(r, 3));
-    a.width = 1 + kernel_below(r, 40);
-    a.keys = dt__min_i64(kernel_size(r), 200);
+    /* of few rows codes are read in place, those of 4 bits where the width is a multiple of 32 */
+    const bool codes = forward && kernel_pick(r, 4) > 0;
+    a.width = codes && kernel_chance(r) ? 32 * (1 + kernel_pick(r, 4)) : 1 + kernel_below(r, 40);
+    a.keys = codes && kernel_chance(r) ? 150 : dt__min_i64(kernel_size(r), 200);
     a.queries = a.keys < 2 ? a.keys : 1 + kernel_below(r, a.keys);
+    if (codes && kernel_pick(r, 4) > 0) a.queries = dt__min_i64(a.queries, 2);
     if (r->round == KERNELS_TIMED) {
         a.width = 32;
         a.queries = a.keys = 64;
@@ -682,7 +685,7 @@ static dt__attention attention_of(kernel_run *r, bool forward)
     a.q = heads_of(r, (const int64_t[]){ a.batch, a.queries, a.heads, a.width });
     a.k = keys_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
     a.v = heads_of(r, (const int64_t[]){ a.batch, a.keys, a.kv_heads, a.width });
-    if (forward && kernel_pick(r, 4) == 1) {
+    if (codes) {
         code_keys(r, &a);
         return a;
     }

@@ -64,6 +64,8 @@ static const struct {
                    "data.validation=0.2 train.eval_batch_size=3 run.report=true",
       true },
     { "gpt", ADDER "'qat={preset: int4-int4, start_step: 3}' model.dropout=0.1", false },
+    { "int8 cache", ADDER "qat.cache=int8", false },
+    { "int4 cache", ADDER "qat.cache=int4 train.recompute=true", false },
     { "recompute", ADDER "train.recompute=true train.clip_grad_norm=0.3", false },
     { "teacher", ADDER "'train.distill={weight: 0.5}'", false },
     { "minmax", IMAGES STATIC("minmax"), false },

@@ -88,13 +88,15 @@ static const float *feed(dt_decoder *d, const int32_t *ids, int64_t n, int64_t p
 /* ---- logits --------------------------------------------------------------------------------- */
 
 /* Feeds the text in pieces, and compares logits behind each piece with those of one pass. */
-static void check_pieces(const random_net *d, dt_module *m, const int32_t *ids, const char *what)
+static void check_pieces(const random_net *d, dt_module *m, const int32_t *ids, int cache,
+                         const char *what)
 {
     dt_decoder *decoder;
+    if (cache != DT_CACHE_F32) TEST_OK(ctx, dt_set_cache(m, cache));
     float *want = pass(m, ids, d->tokens);
     const int64_t pieces[] = { 1, 3, 61, d->tokens };
     const size_t row = (size_t)d->vocab * sizeof *want;
-    TEST_OK(ctx, dt_decoder_create(m, NULL, &decoder));
+    TEST_OK(ctx, dt_decoder_create(m, &(dt_decoder_options){ .cache = cache }, &decoder));
     for (int i = 0; i < DT__COUNT_OF(pieces); i++) {
         TEST_OK(ctx, dt_decoder_rewind(decoder, 0));
         for (int64_t at = 0, n; at < d->tokens; at += n) {
@@ -111,7 +113,7 @@ static void check_pieces(const random_net *d, dt_module *m, const int32_t *ids, 
 }
 
 /* In a context with as many threads, and the set of kernels, that follow from the seed. */
-static void check_in_context(uint64_t seed, form f, int64_t least)
+static void check_in_context(uint64_t seed, form f, int64_t least, int cache)
 {
     static const int threads[] = { 1, 2, 3, 16 };
     const dt__kernel_set *set = dt__kernel_set_at((int)(seed / 3 % DT__MOST_SETS));
@@ -126,7 +128,7 @@ static void check_in_context(uint64_t seed, form f, int64_t least)
     char what[64];
     dt_module *m = model_of(seed, f, least, &d, &ids);
     snprintf(what, sizeof what, "form %d, %s, %d threads", (int)f, set->name, o.threads);
-    check_pieces(&d, m, ids, what);
+    check_pieces(&d, m, ids, cache, what);
     dt_module_free(m);
     free(ids);
     dt_ctx_free(ctx);
@@ -137,7 +139,7 @@ START_TEST(logits_have_the_bits_of_one_pass)
 {
     const int64_t n = test_networks((test_draws){ .usual = 60, .sanitized = 12 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
-        for (form f = PLAIN; f < FORMS; f++) check_in_context(seed, f, 1);
+        for (form f = PLAIN; f < FORMS; f++) check_in_context(seed, f, 1, DT_CACHE_F32);
     }
 }
 END_TEST
@@ -149,7 +151,7 @@ START_TEST(long_texts_have_the_bits_of_one_pass)
     const int64_t n = test_networks((test_draws){ .usual = 20, .sanitized = 4 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
         check_in_context(200 + seed, seed % 3 == 0 ? PLAIN : CONVERTED,
-                         tokens[seed % DT__COUNT_OF(tokens)]);
+                         tokens[seed % DT__COUNT_OF(tokens)], DT_CACHE_F32);
     }
 }
 END_TEST
@@ -230,6 +232,41 @@ START_TEST(codes_have_one_result)
         free(want);
     }
     ck_assert_int_ge(others, 8);
+}
+END_TEST
+
+/* dt_set_cache: a pass without a decoder has the bits of one with that cache. */
+START_TEST(a_pass_reads_what_the_cache_keeps)
+{
+    const int64_t tokens[] = { 1, 65, 130, 513 };
+    const int64_t n = test_networks((test_draws){ .usual = 24, .sanitized = 6 });
+    for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
+        check_in_context(340 + seed, (form)(seed % FORMS), tokens[seed / 2 % 4], _i);
+    }
+}
+END_TEST
+
+START_TEST(what_has_no_cache_is_refused)
+{
+    random_net d;
+    int32_t *ids;
+    dt_module *linear, *m = model_of(340, PLAIN, 1, &d, &ids);
+    TEST_OK(ctx, dt_linear_create(ctx, 3, 2, true, &linear));
+    refused(dt_set_cache(linear, DT_CACHE_INT8), DT_ERR_UNSUPPORTED,
+            "a linear has no cache of keys and values");
+    refused(dt_set_cache(m, DT_CACHES), DT_ERR_ARG, "cache is 3; it must be 0...2");
+    float *want = pass(m, ids, d.tokens);
+    for (int cache = DT_CACHE_INT8; cache >= DT_CACHE_F32; cache--) {
+        TEST_OK(ctx, dt_set_cache(m, cache));
+        float *got = pass(m, ids, d.tokens);
+        const size_t bytes = (size_t)(d.tokens * d.vocab) * sizeof *got;
+        ck_assert_int_eq(memcmp(got, want, bytes) == 0, cache == DT_CACHE_F32);
+        free(got);
+    }
+    free(want);
+    free(ids);
+    dt_module_free(m);
+    dt_module_free(linear);
 }
 END_TEST
 
@@ -768,6 +805,8 @@ Suite *test_decoder_suite(void)
     tcase_add_loop_test(c, codes_have_one_result, DT_CACHE_INT8, DT_CACHES);
     tcase_add_loop_test(c, codes_take_any_pieces, DT_CACHE_INT8, DT_CACHES);
     tcase_add_loop_test(c, a_cache_holds_the_codes_of_the_formula, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_loop_test(c, a_pass_reads_what_the_cache_keeps, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_test(c, what_has_no_cache_is_refused);
     tcase_add_test(c, mistakes_are_refused);
     tcase_add_test(c, rewound_tokens_are_forgotten);
     tcase_add_test(c, long_texts_are_cut_into_passes);

@@ -606,7 +606,7 @@ START_TEST(chats_are_found)
         "new n.yaml --data chat.jsonl");
     run(0, "converted",
         "train n.yaml train.steps=4 qat.start_step=2 train.schedule.warmup_steps=0 "
-        "train.float_baseline=false train.batch_size=2");
+        "train.float_baseline=false train.batch_size=2 model.width=32 model.layers=1");
     run(0, "chats           plain", "inspect runs/n/model.safetensors");
     run(0, "", "sample runs/n --format --prompt 7 --max-tokens 3");
     run(0, "probability", "predict runs/n --format asked.txt");

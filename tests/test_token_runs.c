@@ -549,6 +549,46 @@ START_TEST(metrics_behind_a_cache)
 }
 END_TEST
 
+/* The result of a run that saw a cache has, behind that cache, the figures of the run. */
+START_TEST(a_run_sees_a_cache)
+{
+    char folder[TEST_PATH], set[40];
+    const char *const of[] = { GPT TEXT END, LLAMA TEXT END };
+    const int cache = DT_CACHE_INT8 + _i % 2;
+    dt_recipe *recipe;
+    dt_dataset *train, *validation, *test;
+    dt_metrics behind, floats;
+    write_data(folder);
+    job j = job_of(of[_i / 2], folder, "cached"), plain = job_of(of[_i / 2], folder, "plain");
+    snprintf(set, sizeof set, "qat.cache=%s", dt_cache_names[cache]);
+    j.overrides[0] = set;
+    run(&j);
+    run(&plain);
+    const dt_run_result *r = j.summary.result;
+    ck_assert(j.summary.same_bits_as_qat);
+    ck_assert_double_eq(r[DT_RUN_FLOAT].metrics.loss,
+                        plain.summary.result[DT_RUN_FLOAT].metrics.loss);
+    for (int c = DT_RUN_PTQ; c <= DT_RUN_CONVERTED; c++) {
+        ck_assert_double_ne(r[c].metrics.loss, plain.summary.result[c].metrics.loss);
+    }
+    dt_ctx *ctx = sample_context(2);
+    TEST_OK(ctx, read_recipe(&j, ctx, &recipe));
+    TEST_OK(ctx, dt_data_open(ctx, &dt_recipe_get(recipe)->data, &train, &validation, &test));
+    dt_module *m = loaded(ctx, j.dir, "model.safetensors");
+    TEST_OK(ctx, dt_evaluate(m, validation, &(dt_evaluation){ .batch_size = 1, .cache = cache },
+                             &behind, NULL));
+    TEST_OK(ctx, dt_evaluate(m, validation, NULL, &floats, NULL));
+    TEST_NEAR(behind.loss, r[DT_RUN_CONVERTED].metrics.loss, 0, 1e-13);
+    ck_assert_double_ne(floats.loss, behind.loss);
+    dt_module_free(m);
+    dt_dataset_free(train);
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+    dt_recipe_free(recipe);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* An example is an exact match if all counted tokens are right: checked with a model that always
  * predicts the same token. */
 START_TEST(exact_match)
@@ -775,6 +815,7 @@ Suite *test_token_runs_suite(void)
     TCase *evaluation = tcase_create("evaluation");
     tcase_add_test(evaluation, metrics_follow_from_logits);
     tcase_add_loop_test(evaluation, metrics_behind_a_cache, 0, DT_CACHES);
+    tcase_add_loop_test(evaluation, a_run_sees_a_cache, 0, 4);
     tcase_add_test(evaluation, exact_match);
     tcase_add_test(evaluation, other_models_are_refused);
     suite_add_tcase(s, evaluation);

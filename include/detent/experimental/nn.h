@@ -598,12 +598,12 @@ DT_API dt_status dt_family_register(dt_ctx *ctx, const dt_family *family);
  * freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
-/* How a decoder keeps keys and values: as floats, or as codes with one scale for each token and
- * head: int8, scale = max |x| / 127, code = rne(x / scale), in about a quarter of the memory; or of
- * 4 bits, in an eighth, of rows times a Hadamard matrix, which spreads outliers, as are queries and
- * results (QuaRot, Ashkboos et al. 2024; docs/numerics.md §2). */
-enum { DT_CACHE_F32, DT_CACHE_INT8, DT_CACHE_INT4, DT_CACHES };
-extern DT_API const char *const dt_cache_names[]; /* "f32", "int8", "int4", NULL */
+/* Lets all attention layers of a language model that run without a decoder read keys and values as
+ * a decoder with this cache keeps them (DT_CACHE_..., f32: as they are; experimental/ops.h), with
+ * straight-through gradients: a model that is trained so knows what the cache costs, and its logits
+ * have the bits of the decoder's. Files do not hold it. Errors: ARG (an unknown cache), UNSUPPORTED
+ * (no language model, or one without such layers). */
+DT_API dt_status dt_set_cache(dt_module *m, int cache);
 
 typedef struct dt_decoder_options {
     int64_t capacity; /* the most tokens; 0 (default): the model's context */

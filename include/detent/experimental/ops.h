@@ -541,12 +541,22 @@ typedef struct dt_attention_operands {
     dt_tensor *k_scale, *v_scale;
 } dt_attention_operands;
 
+/* How keys and values are kept: as floats, or as codes with one scale for each token and head:
+ * int8, scale = max |x| / 127, code = rne(x / scale), in about a quarter of the memory; or of
+ * 4 bits, in an eighth, of rows times a Hadamard matrix, which spreads outliers, as are queries and
+ * results (QuaRot, Ashkboos et al. 2024; docs/numerics.md §2). */
+enum { DT_CACHE_F32, DT_CACHE_INT8, DT_CACHE_INT4, DT_CACHES };
+extern DT_API const char *const dt_cache_names[]; /* "f32", "int8", "int4", NULL */
+
 typedef struct dt_attention_options {
     bool causal;  /* query r has position r + Tk - Tq and attends to keys up to it; default true */
     double scale; /* 0 (default): 1 / sqrt(D) */
     /* with `causal`: a query at position p attends to the keys p - window + 1 ... p; 0 (default):
      * no limit */
     int64_t window;
+    /* DT_CACHE_...: k and v, floats, are read as codes of such a cache; their gradients are those
+     * of what the codes stand for (straight-through). Default f32: as they are */
+    int cache;
 } dt_attention_options;
 
 /* causal, scale 0, no window */
@@ -556,8 +566,10 @@ DT_API dt_attention_options dt_attention_defaults(void);
  * q[b, r, h] . k[b, s, g]), g = h / (Hq / Hkv); y [B, Tq, Hq, D]. *lse [B, Tq, Hq], unless lse is
  * NULL, is the log of the sum of exp(score). Keeps q, k, v, y and lse for backward. A query that
  * attends to no key: y 0, lse -inf. With scales, scores are scale (q . k) k_scale and probabilities
- * are multiplied by v_scale: what the codes stand for is never made. Errors with them: ARG (masks),
- * STATE (q requires a gradient). */
+ * are multiplied by v_scale: what the codes stand for is never made. Errors with them: ARG (masks,
+ * options->cache), STATE (q requires a gradient). With options->cache there are no masks, either;
+ * y has the bits that those codes and scales have, found in f32, and NaN where a row that a query
+ * attends to is not finite. */
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 

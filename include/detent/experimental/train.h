@@ -242,6 +242,7 @@ typedef struct dt_qat_schedule {
     /* Threshold and momentum of dt_freezer_step; the threshold falls from freeze_from at
      * start_step, 0: it is `freeze` throughout, to `freeze` at the last update, 0: none. */
     double freeze, freeze_from, freeze_momentum;
+    int cache; /* DT_CACHE_... of dt_set_cache while the model is prepared, and in its result */
 } dt_qat_schedule;
 
 /* The defaults of those keys. */

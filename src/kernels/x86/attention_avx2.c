@@ -22,9 +22,30 @@ DT__INLINE floats load_some(int64_t n, const float *x)
     return _mm256_maskload_ps(x, _mm256_cmpgt_epi32(_mm256_set1_epi32(lanes), lane));
 }
 
-DT__INLINE floats load_codes(const int8_t *x)
+DT__INLINE __m256i load_bytes(const int8_t *x)
 {
-    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x)));
+    return _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)x));
+}
+
+DT__INLINE floats load_codes(const int8_t *x) { return _mm256_cvtepi32_ps(load_bytes(x)); }
+
+DT__INLINE floats load_lower(const int8_t *x)
+{
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(load_bytes(x), 28), 28));
+}
+
+DT__INLINE floats load_upper(const int8_t *x)
+{
+    return _mm256_cvtepi32_ps(_mm256_srai_epi32(load_bytes(x), 4));
+}
+
+DT__INLINE floats butterfly(floats x, int half)
+{
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7), bit = _mm256_set1_epi32(half);
+    const floats other = _mm256_permutevar8x32_ps(x, _mm256_xor_si256(lane, bit));
+    const __m256i upper = _mm256_cmpeq_epi32(_mm256_and_si256(lane, bit), bit);
+    return _mm256_blendv_ps(_mm256_add_ps(x, other), _mm256_sub_ps(other, x),
+                            _mm256_castsi256_ps(upper));
 }
 
 #include "kernels/x86/products/tile_vectors.inc"

@@ -12,6 +12,7 @@ typedef struct attention {
     dt__attention_plan plan;
     dt_module *layer[4]; /* DT__Q ... DT__OUT */
     dt_module *norm[2];
+    int cache; /* DT_CACHE_... of passes without a decoder */
 } attention;
 
 /* The rotation of a pass of n tokens. */
@@ -52,10 +53,12 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     if (dt__cache_join(t, m, &qkv) != DT_OK) return;
     x[DT__K] = qkv.k;
     x[DT__V] = qkv.v;
-    y = dt_attention(
-        t, &qkv,
-        &(dt_attention_options){ .causal = true, .scale = s->plan.scale, .window = s->plan.window },
-        NULL);
+    y = dt_attention(t, &qkv,
+                     &(dt_attention_options){ .causal = true,
+                                              .scale = s->plan.scale,
+                                              .window = s->plan.window,
+                                              .cache = t->cache == NULL ? s->cache : DT_CACHE_F32 },
+                     NULL);
     for (int i = 0; i < 3; i++) dt__drop_step(t, x[i], y);
     if (y == NULL) return;
     const int64_t dims[] = { y->dims[0], y->dims[1], y->dims[2] * y->dims[3] };
@@ -64,6 +67,22 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 }
 
 const dt_module_type dt__nn_attention = { .name = "attention", .forward = forward };
+
+dt_status dt_set_cache(dt_module *m, int cache)
+{
+    bool any = false;
+    DT__NEED(dt_module_ctx(m), m);
+    DT__TRY(dt__cache_check(m->ctx, "set_cache", cache));
+    DT__EACH_MODULE(layer, m) {
+        if (layer->type != &dt__nn_attention) continue;
+        ((attention *)dt_module_state(layer))->cache = cache;
+        any = true;
+    }
+    if (any && m->type->language != NULL) return DT_OK;
+    return dt_fail(m->ctx, DT_ERR_UNSUPPORTED,
+                   "set_cache: a %s has no cache of keys and values; language models have",
+                   m->type->name);
+}
 
 static dt_status build(dt_module *m, const dt__attention_plan *p)
 {

@@ -58,7 +58,7 @@ typedef struct dt__cache_codes {
 
 /* Encodes x, f32 [1, tokens, heads, width], as tokens to->first ... NUMERIC if an element is not
  * finite, also of a rotated row; DTYPE if x is not f32. */
-dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x,
+dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, const dt_tensor *x,
                            const dt__cache_codes *to);
 
 #endif

@@ -1,155 +1,45 @@
-/* The codes of a key-value cache, of each token and head (docs/numerics.md §2). Of 8 bits
- *     scale = max(max |x| / 127, 2^-23)       code = rne(x (1 / scale)), in -127 ... 127
- * and of 4 bits, where x is the row times the Hadamard matrix and m its element of the largest
- * magnitude (of equals the negative one), as ggml's q4_0 does:
- *     scale = m / -8, of magnitude 2^-23 at least     code = rne(x (1 / scale)), in -8 ... 7 */
+/* The codes of a key-value cache, of each token and head: ops/attention/cache_rows.h. */
 #include "nn/cache/cache.h"
 
-#include "core/threads.h"
-#include "kernels/kernels.h"
+#include "ops/attention/cache_rows.h"
 
-#include <math.h>
-
-#define LEAST_SCALE 0x1p-23f
-#define PIECE 256 /* elements that are encoded at a time */
-
-typedef struct work {
-    const dt__kernels *kernels;
-    const dt_tensor *x;
-    const dt__cache_codes *to;
-    _Atomic int64_t *bad; /* the first row that is not finite, or the number of rows */
-} work;
-
-/* A row of n elements, and where its codes go: elements and codes are `step` and `gap` apart. */
-typedef struct line {
-    int64_t n;
-    const float *x;
-    int64_t step;
-    bool packed;
-    int8_t *y;
-    int64_t gap;
-} line;
-
-static void read_piece(const line *l, int64_t at, int64_t n, float *piece)
+/* The distances of batch entries (there is one), tokens, heads and elements in a layer's keys or
+ * values, and of all but elements in its scales. */
+static dt__cache_rows rows_of(const dt_tensor *x, const dt__cache_codes *to)
 {
-    for (int64_t i = 0; i < n; i++) piece[i] = l->x[(at + i) * l->step];
+    dt_tensor *codes = to->codes, *scale = to->scale;
+    const int time = to->keys ? 2 : 1, element = to->keys ? 1 : 2;
+    const int64_t *s = codes->strides;
+    dt__cache_rows r = { .batch = 1,
+                         .time = x->dims[1],
+                         .heads = x->dims[2],
+                         .width = x->dims[3],
+                         .dtype = DT_F32,
+                         .packed = codes->dtype == DT_U8,
+                         .x = { .x = dt__data(x) },
+                         .codes = (int8_t *)dt__data_mut(codes) + to->first * s[time],
+                         .code_strides = { 0, s[time], s[0], s[element] },
+                         .scale = (float *)dt__data_mut(scale) + to->first * scale->strides[1],
+                         .scale_strides = { 0, scale->strides[1], scale->strides[0] } };
+    memcpy(r.x.strides, x->strides, sizeof r.x.strides);
+    return r;
 }
 
-/* 0 if an element is not finite. */
-static float scale_of(const dt__kernels *k, const line *l)
+dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, const dt_tensor *x,
+                           const dt__cache_codes *to)
 {
-    float least = 0, most = 0;
-    for (int64_t at = 0; at < l->n; at += PIECE) {
-        float piece[PIECE], lo, hi;
-        const int64_t m = dt__min_i64(PIECE, l->n - at);
-        read_piece(l, at, m, piece);
-        if (k->range(m, m, piece, &lo, &hi) >= 0) return 0;
-        least = lo < least ? lo : least;
-        most = hi > most ? hi : most;
-    }
-    const float extent = -least > most ? -least : most;
-    if (!l->packed) return fmaxf(extent / 127, LEAST_SCALE);
-    return fmaxf(extent / 8, LEAST_SCALE) * (-least >= most ? 1 : -1);
-}
-
-/* Puts codes of elements from `at` on; of a byte the lower bits come first. */
-static void put_piece(const line *l, int64_t at, int64_t n, const int8_t *codes)
-{
-    const int64_t half = l->packed ? dt__half_row(l->n) : l->n;
-    for (int64_t i = 0; i < n; i++) {
-        int8_t *y = l->y + (at + i) % half * l->gap;
-        if (!l->packed) *y = codes[i];
-        else if (at + i < half) *y = codes[i] & 15;
-        else *y = (int8_t)(*y | codes[i] * 16);
-    }
-}
-
-static void encode_line(const dt__kernels *k, const line *l, float scale)
-{
-    for (int64_t at = 0; at < l->n; at += PIECE) {
-        float piece[PIECE];
-        int8_t codes[PIECE];
-        const int64_t m = dt__min_i64(PIECE, l->n - at);
-        const dt__code_row row = { .n = m,
-                                   .group = m,
-                                   .scale = &scale,
-                                   .qmin = l->packed ? -8 : -127,
-                                   .qmax = l->packed ? 7 : 127 };
-        read_piece(l, at, m, piece);
-        k->encode(&row, piece, codes, NULL);
-        put_piece(l, at, m, codes);
-    }
-}
-
-/* Rows are tokens of a head, head by head, so that threads write apart. */
-static void encode_rows(const void *args, const dt__share *s)
-{
-    const work *w = args;
-    const dt_tensor *x = w->x;
-    dt_tensor *codes = w->to->codes, *scales = w->to->scale;
-    const int64_t time = codes->strides[w->to->keys ? 2 : 1];
-    for (int64_t row = s->first; row < s->past; row++) {
-        const int64_t head = row / x->dims[1], token = row % x->dims[1];
-        const int64_t at = w->to->first + token;
-        const line l = {
-            .n = x->dims[3],
-            .x = (const float *)dt__data(x) + token * x->strides[1] + head * x->strides[2],
-            .step = x->strides[3],
-            .packed = codes->dtype == DT_U8,
-            .y = (int8_t *)dt__data_mut(codes) + head * codes->strides[0] + at * time,
-            .gap = codes->strides[w->to->keys ? 1 : 2],
-        };
-        const float scale = scale_of(w->kernels, &l);
-        if (scale == 0) {
-            dt__lower(w->bad, row);
-            continue;
-        }
-        ((float *)dt__data_mut(scales))[head * scales->strides[0] + at] = scale;
-        encode_line(w->kernels, &l, scale);
-    }
-}
-
-/* Contiguous rows. */
-typedef struct rotation {
-    const dt__kernels *kernels;
-    int64_t width;
-    float *x;
-} rotation;
-
-static void rotate_rows(const void *args, const dt__share *s)
-{
-    const rotation *r = args;
-    for (int64_t row = s->first; row < s->past; row++) {
-        r->kernels->hadamard(r->width, r->x + row * r->width);
-    }
-}
-
-static dt_status encode(dt_ctx *ctx, const dt_module *m, const dt_tensor *x,
-                        const dt__cache_codes *to)
-{
-    const int64_t rows = x->dims[1] * x->dims[2];
-    _Atomic int64_t bad = rows;
-    const work w = { dt__kernels_of(ctx, DT_F32), x, to, &bad };
-    dt__parallel(rows, 4 * x->dims[3], encode_rows, &w);
-    if (bad == rows) return DT_OK;
-    return dt_fail(ctx, DT_ERR_NUMERIC, "module %s: a %s of token %lld is not finite", m->path,
-                   to->keys ? "key" : "value", (long long)(to->first + bad % x->dims[1]));
-}
-
-dt_status dt__cache_encode(dt_ctx *ctx, const dt_module *m, dt_tensor *x, const dt__cache_codes *to)
-{
-    dt_tensor *copy;
     if (x->dtype != DT_F32) {
         return dt_fail(ctx, DT_ERR_DTYPE,
                        "module %s: keys and values are %s; caches of codes hold f32", m->path,
                        dt_dtype_name(x->dtype));
     }
-    if (to->codes->dtype != DT_U8) return encode(ctx, m, x, to);
-    DT__TRY(dt__tensor_create_raw(ctx, DT_F32, 4, x->dims, &copy));
-    dt__copy_tensor(x, copy);
-    const rotation r = { dt__kernels_of(ctx, DT_F32), x->dims[3], dt__data_mut(copy) };
-    dt__parallel(x->dims[1] * x->dims[2], 8 * r.width, rotate_rows, &r);
-    const dt_status s = encode(ctx, m, copy, to);
-    dt_tensor_free(copy);
-    return s;
+    dt__cache_rows r = rows_of(x, to);
+    const int64_t room = dt__cache_rows_room(r.width, dt_threads(ctx));
+    r.room = dt__alloc(ctx, (size_t)room * sizeof *r.room);
+    if (r.room == NULL) return DT_ERR_NOMEM;
+    const int64_t bad = dt__cache_rows_encode(dt__kernels_of(ctx, DT_F32), &r);
+    dt__release(ctx, r.room);
+    if (bad < 0) return DT_OK;
+    return dt_fail(ctx, DT_ERR_NUMERIC, "module %s: a %s of token %lld is not finite", m->path,
+                   to->keys ? "key" : "value", (long long)(to->first + bad));
 }

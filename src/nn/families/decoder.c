@@ -14,10 +14,6 @@
 
 #define PASS_TOKENS 512
 
-const char *const dt_cache_names[] = {
-    [DT_CACHE_F32] = "f32", [DT_CACHE_INT8] = "int8", [DT_CACHE_INT4] = "int4", [DT_CACHES] = NULL
-};
-
 struct dt_decoder {
     dt_ctx *ctx;
     dt_module *m; /* lent */

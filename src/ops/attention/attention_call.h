@@ -13,6 +13,8 @@ extern const dt_key dt__attention_keys[];
 enum { DT__WHOLE_ROWS, DT__HALF_ROWS };
 /* Checks q, k, v, whose shapes must fit, and the scale; makes y and lse, and asks for scratch. */
 dt_status dt__attention_shape(dt_call *c, int rows);
+/* ARG where the options ask for a cache, which another op has. */
+dt_status dt__attention_floats(const dt_call *c);
 /* The kernel's operands: q, k, v, options and results; neither masks nor scales. */
 dt__attention dt__attention_of(const dt_call *c);
 /* A tensor of rank 4, or of a lower one whose last strides are 0. */

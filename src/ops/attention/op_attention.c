@@ -25,6 +25,9 @@ const dt_key dt__attention_keys[] = {
       .text = "factor of q k^T; 0: 1 / sqrt(width of a head)" },
     { "window", DT_KEY_INT, .offset = offsetof(dt_attention_options, window), .most = DT_NO_LIMIT,
       .fallback = "0", .text = "the most keys that a query attends to, its latest; 0: all" },
+    { "cache", DT_KEY_CHOICE, .offset = offsetof(dt_attention_options, cache),
+      .choices = dt_cache_names, .fallback = "f32",
+      .text = "whose codes keys and values are read as; only of attention_cached another one" },
     { 0 },
 };
 
@@ -55,6 +58,13 @@ dt_status dt__attention_shape(dt_call *c, int rows)
     return dt_result(c, 1, c->in[Q]->dtype, 3, q);
 }
 
+dt_status dt__attention_floats(const dt_call *c)
+{
+    const dt_attention_options *o = c->options;
+    if (o->cache == DT_CACHE_F32) return DT_OK;
+    return dt_refuse(c, DT_ERR_ARG, "cache is %d; only attention_cached has one", o->cache);
+}
+
 /* Operands of [B, Tk]. */
 static dt_status check_masks(const dt_call *c, const int64_t *dims)
 {
@@ -76,6 +86,7 @@ static dt_status check_masks(const dt_call *c, const int64_t *dims)
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, 3, OPERANDS));
+    DT__TRY(dt__attention_floats(c));
     DT__TRY(dt__attention_shape(c, DT__WHOLE_ROWS));
     for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
     return check_masks(c, c->in[K]->dims);
@@ -164,8 +175,12 @@ const dt_op dt__op_attention = {
 /* Whether codes of keys and values can be used; else the error is on the tape. */
 static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
 {
+    const bool given = operands->k_scale != NULL;
     if (operands->key_mask != NULL || operands->document != NULL) {
-        dt_tape_fail(t, DT_ERR_ARG, "attention: with k_scale there are no masks");
+        dt_tape_fail(t, DT_ERR_ARG, "attention: with %s there are no masks",
+                     given ? "k_scale" : "a cache");
+    } else if (!given) {
+        return true;
     } else if (!t->no_grad && operands->q != NULL && dt_requires_grad(operands->q)) {
         dt_tape_fail(t, DT_ERR_STATE, "attention: with k_scale it has no gradient");
     }
@@ -179,8 +194,13 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     dt_tensor *out[2] = { NULL };
     dt_tensor *in[OPERANDS] = { operands->q, operands->k, operands->v, operands->key_mask,
                                 operands->document };
-    if (operands->k_scale == NULL) {
+    const bool cached = options != NULL && options->cache != DT_CACHE_F32;
+    if (operands->k_scale == NULL && !cached) {
         dt_apply_n(t, &dt__op_attention, in, OPERANDS, options, out, 2);
+    } else if (operands->k_scale == NULL) {
+        if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
+            dt_apply_n(t, &dt__op_attention_cached, in, MASK, options, out, 2);
+        }
     } else if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
         in[MASK] = operands->k_scale;
         in[DOCUMENT] = operands->v_scale;

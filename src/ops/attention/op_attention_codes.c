@@ -10,6 +10,7 @@ enum { Q = DT__ATTENTION_Q, K = DT__ATTENTION_K, V = DT__ATTENTION_V, K_SCALE, V
 static dt_status shape(dt_call *c)
 {
     DT__TRY(dt__want_operands(c, OPERANDS, OPERANDS));
+    DT__TRY(dt__attention_floats(c));
     const bool packed = c->in[K]->dtype == DT_U8;
     for (int i = K; i <= V; i++) DT__TRY(dt__want_dtype(c, i, packed ? DT_U8 : DT_I8));
     DT__TRY(dt__attention_shape(c, packed ? DT__HALF_ROWS : DT__WHOLE_ROWS));

@@ -405,12 +405,27 @@ static void check_formats(dt_recipe *r)
     }
 }
 
+/* Programs that run such files keep keys and values as they please. */
+static void check_cache(dt_recipe *r)
+{
+    const int cache = r->options.qat_schedule.cache;
+    dt__node *node = dt__given(r, "convert.formats");
+    if (!r->options.qat.given || cache == DT_CACHE_F32) return;
+    if (node == NULL || r->options.convert.formats.n == 0) return;
+    dt__complain(r, node,
+                 "'convert.formats' and 'qat.cache: %s' exclude each other: other formats have no "
+                 "such cache, so their figures would differ from the run's; `detent export` writes "
+                 "them from the result",
+                 dt_cache_names[cache]);
+}
+
 static void check_convert(dt_recipe *r)
 {
     const block b = convert_block(r);
     dt__node *node = dt__given(r, "convert.rounder");
     if (dt__given(r, "convert") == NULL) return;
     check_formats(r);
+    check_cache(r);
     check_block(r, &b);
     check_model_parts(r, &b);
     if (node == NULL || r->options.qat.given || b.o->rounder == DT_ROUND_NEAREST) return;

@@ -349,6 +349,8 @@ dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose);
 
 /* ---- run_ranges.c ---- */
 
+/* Lets m, which is prepared or is the result, read what the cache of qat.cache keeps. */
+dt_status dt__run_set_cache(const dt__run *r, dt_module *m);
 /* Prepares m as the recipe says. `trained`: calibrates static ranges of activations with some
  * batches first; else the first updates initialize them. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);

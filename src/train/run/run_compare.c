@@ -128,6 +128,7 @@ static dt_status prove(dt__run *r, const char *path, const dt_tensor *trained)
     dt_status status = evaluate(r, r->stage.model, &m, &here);
     dt_memory_trim(r->ctx);
     if (status == DT_OK) status = dt_model_load(r->ctx, path, &loaded, NULL);
+    if (status == DT_OK) status = dt__run_set_cache(r, loaded);
     if (status == DT_OK) status = evaluate(r, loaded, &m, &there);
     if (status == DT_OK) {
         show(r, DT_RUN_CONVERTED, &m);

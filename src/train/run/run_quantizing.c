@@ -123,6 +123,8 @@ dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial)
     int64_t layers;
     const int64_t each = r->o->qat_schedule.layer_steps;
     DT__TRY(check_freeze(r, trial));
+    DT__TRY(
+        dt__recipe_blame(r->recipe, "qat.cache", DT_ERR_UNSUPPORTED, dt__run_set_cache(r, trial)));
     if (r->o->qat_schedule.norm_batches > 0 && !has_statistics(trial)) {
         return dt_recipe_refuse(r->recipe, "qat.norm_batches",
                                 "the model has no norms with running statistics");

@@ -60,9 +60,16 @@ static void say_apart(dt__run *r, dt_module *m)
             (long long)n, n == 1 ? "" : "s");
 }
 
+dt_status dt__run_set_cache(const dt__run *r, dt_module *m)
+{
+    const int cache = r->o->qat_schedule.cache;
+    return cache == DT_CACHE_F32 ? DT_OK : dt_set_cache(m, cache);
+}
+
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
 {
     DT__TRY(dt_prepare(m, &r->o->qat));
+    DT__TRY(dt__run_set_cache(r, m));
     if (dt__is_cut(r->ctx, m)) DT__TRY(dt__spread_cut(r->ctx, m));
     DT__TRY(take_scales(r, m));
     DT__TRY(make_state(r, m));

@@ -1,0 +1,302 @@
+/* Attention that reads keys and values as a decoder's cache keeps them: gradients in f64 against
+ * differences of the plain formula at what the codes stand for, rows that are not finite, and what
+ * is refused. */
+#include "testing.h"
+
+#include "core/core.h"
+
+#include <detent/experimental/ops.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 2, QUERIES = 5, KEYS = 7, HEADS = 4, KV = 2, WIDEST = 12 };
+enum { Q, K, V };
+
+static dt_ctx *ctx;
+static dt_tape *tape;
+
+static void setup(void)
+{
+    TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+    TEST_OK(ctx, dt_tape_create(ctx, &tape));
+}
+
+static void teardown(void)
+{
+    dt_tape_free(tape);
+    dt_ctx_free(ctx);
+}
+
+/* ---- the formula once more ------------------------------------------------------------------- */
+
+/* A problem; k and v are those that attention reads. */
+typedef struct problem {
+    int64_t width;
+    dt_attention_options how;
+    double *x[3], *dy;
+} problem;
+
+static int64_t rows_of(int which) { return BATCH * (which == Q ? QUERIES * HEADS : KEYS * KV); }
+
+static const double *row(const problem *p, int which, int64_t b, int64_t time, int64_t head)
+{
+    const int64_t times = which == Q ? QUERIES : KEYS, heads = which == Q ? HEADS : KV;
+    return p->x[which] + ((b * times + time) * heads + head) * p->width;
+}
+
+static double dot(int64_t n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
+static bool sees(const problem *p, int64_t query, int64_t key)
+{
+    const int64_t at = query + KEYS - QUERIES;
+    if (!p->how.causal) return true;
+    return key <= at && (p->how.window == 0 || key > at - p->how.window);
+}
+
+/* The row of y of one query and head; returns dy . y. */
+static double attend(const problem *p, int64_t b, int64_t query, int64_t head, double *y)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < p->width; i++) y[i] = 0;
+    for (int64_t key = 0; key < KEYS; key++) {
+        if (!sees(p, query, key)) continue;
+        const int64_t of = head / (HEADS / KV);
+        const double e =
+            exp(dot(p->width, row(p, Q, b, query, head), row(p, K, b, key, of)) * p->how.scale);
+        for (int64_t i = 0; i < p->width; i++) y[i] += e * row(p, V, b, key, of)[i];
+        sum += e;
+    }
+    for (int64_t i = 0; i < p->width; i++) y[i] /= sum;
+    return dot(p->width, y, p->dy + ((b * QUERIES + query) * HEADS + head) * p->width);
+}
+
+static double loss_of(const problem *p)
+{
+    double sum = 0, y[WIDEST];
+    for (int64_t r = 0; r < rows_of(Q); r++) {
+        sum += attend(p, r / HEADS / QUERIES, r / HEADS % QUERIES, r % HEADS, y);
+    }
+    return sum;
+}
+
+/* x = H x, each `order` elements: element i, j of H is -1 where i and j share an odd number of
+ * bits. */
+static void rotate(int64_t width, int64_t order, double *x)
+{
+    double y[WIDEST];
+    for (int64_t i = 0; i < width; i++) {
+        y[i] = 0;
+        for (int64_t j = i - i % order; j < i - i % order + order; j++) {
+            bool odd = false;
+            for (int64_t bits = i % order & j % order; bits > 0; bits &= bits - 1) odd = !odd;
+            y[i] += odd ? -x[j] : x[j];
+        }
+    }
+    memcpy(x, y, (size_t)width * sizeof *x);
+}
+
+/* Replaces a row by what its codes stand for. */
+static void pass_cache(int cache, int64_t width, double *x)
+{
+    int64_t order = 1;
+    double most = 0;
+    while (cache == DT_CACHE_INT4 && width % (2 * order) == 0) order *= 2;
+    rotate(width, order, x);
+    for (int64_t i = 0; i < width; i++) {
+        if (fabs(x[i]) > fabs(most) || (x[i] == -most && x[i] < 0)) most = x[i];
+    }
+    const float extent = (float)most / -8;
+    const float scale = cache == DT_CACHE_INT4 ? extent : (float)fabs(most) / 127;
+    const float inverse = 1 / scale;
+    for (int64_t i = 0; i < width; i++) {
+        const float code = nearbyintf((float)x[i] * inverse);
+        x[i] = (double)(cache == DT_CACHE_INT4 && code > 7 ? 7 : code) * (double)scale;
+    }
+    rotate(width, order, x);
+    for (int64_t i = 0; i < width; i++) x[i] /= (double)order;
+}
+
+/* ---- against the op -------------------------------------------------------------------------- */
+
+static dt_tensor *tensor_of(const problem *p, int which)
+{
+    dt_tensor *x;
+    const int64_t dims[] = { BATCH, which == Q ? QUERIES : KEYS, which == Q ? HEADS : KV,
+                             p->width };
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F64, 4, dims, p->x[which], &x));
+    return x;
+}
+
+/* Sums of up to four of these are exact in f32. */
+static problem draw(uint64_t seed, int64_t width, int cache)
+{
+    static const int64_t windows[] = { 0, 3 };
+    problem p = { .width = width, .how = { .causal = seed % 3 != 0, .scale = 0.4 } };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    p.how.cache = cache;
+    p.how.window = p.how.causal ? windows[seed % 2] : 0;
+    for (int which = Q; which <= V + 1; which++) {
+        const int64_t n = rows_of(which > V ? Q : which) * width;
+        double *x = malloc((size_t)n * sizeof *x);
+        for (int64_t i = 0; i < n; i++) {
+            x[i] = ((double)dt__random_below(&s, 4001) - 2000) / 1024;
+        }
+        if (which > V) p.dy = x;
+        else p.x[which] = x;
+    }
+    return p;
+}
+
+static void free_problem(problem *p)
+{
+    for (int i = Q; i <= V; i++) free(p->x[i]);
+    free(p->dy);
+}
+
+static void check_values(const problem *p, const dt_tensor *y, const char *what)
+{
+    double want[WIDEST];
+    const double *got = dt_data(y);
+    for (int64_t r = 0; r < rows_of(Q); r++) {
+        attend(p, r / HEADS / QUERIES, r / HEADS % QUERIES, r % HEADS, want);
+        for (int64_t i = 0; i < p->width; i++) {
+            TEST_EACH(test_near(got[r * p->width + i], want[i], 1e-11, 1e-11),
+                      "%s: row %lld, element %lld: %g, not %g", what, (long long)r, (long long)i,
+                      got[r * p->width + i], want[i]);
+        }
+    }
+}
+
+static void check_gradient(problem *p, int which, const dt_tensor *gradient, const char *what)
+{
+    const double step = 1e-5, *got = dt_data(gradient);
+    for (int64_t i = 0; i < rows_of(which) * p->width; i++) {
+        double *x = &p->x[which][i];
+        const double at = *x;
+        *x = at + step;
+        const double above = loss_of(p);
+        *x = at - step;
+        const double want = (above - loss_of(p)) / (2 * step);
+        *x = at;
+        TEST_EACH(test_near(got[i], want, 1e-7, 1e-6), "%s: operand %d, element %lld: %g, not %g",
+                  what, which, (long long)i, got[i], want);
+    }
+}
+
+static void check(uint64_t seed, int64_t width, int cache)
+{
+    char what[80];
+    problem p = draw(seed, width, cache);
+    dt_tensor *x[3], *up;
+    const int64_t dims[] = { BATCH, QUERIES, HEADS, width };
+    snprintf(what, sizeof what, "seed %d, width %d, cache %s", (int)seed, (int)width,
+             dt_cache_names[cache]);
+    for (int i = Q; i <= V; i++) {
+        x[i] = tensor_of(&p, i);
+        TEST_OK(ctx, dt_set_requires_grad(x[i], true));
+        for (int64_t r = 0; r < rows_of(i) && i != Q; r++) {
+            pass_cache(cache, width, p.x[i] + r * width);
+        }
+    }
+    TEST_OK(ctx, dt_tensor_from(ctx, DT_F64, 4, dims, p.dy, &up));
+    dt_tape_reset(tape);
+    dt_tensor *y = dt_attention(tape, &(dt_attention_operands){ .q = x[Q], .k = x[K], .v = x[V] },
+                                &p.how, NULL);
+    TEST_EACH(y != NULL, "%s: %s", what, dt_error(ctx));
+    check_values(&p, y, what);
+    TEST_OK(ctx, dt_backward(tape, y, up));
+    for (int i = Q; i <= V; i++) check_gradient(&p, i, dt_grad(x[i]), what);
+    for (int i = Q; i <= V; i++) dt_tensor_free(x[i]);
+    dt_tensor_free(up);
+    free_problem(&p);
+}
+
+/* _i: the cache. */
+START_TEST(gradients_are_those_at_what_the_codes_stand_for)
+{
+    const int64_t widths[] = { 1, 4, 5, 6, 12 };
+    for (uint64_t seed = 0; seed < 3; seed++) {
+        for (int i = 0; i < DT__COUNT_OF(widths); i++) check(seed, widths[i], _i);
+    }
+}
+END_TEST
+
+/* ---- limits ---------------------------------------------------------------------------------- */
+
+static dt_tensor *filled(const int64_t *dims, float value)
+{
+    dt_tensor *x;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 4, dims, &x));
+    TEST_OK(ctx, dt_fill(x, (double)value));
+    return x;
+}
+
+/* Queries in front of a key that is not finite do not see it; a value makes its tile NaN. */
+START_TEST(a_row_that_is_not_finite_is_nan)
+{
+    const float bad[] = { NAN, INFINITY };
+    const dt_attention_options how = { .causal = true, .cache = _i };
+    for (int i = 0; i < 4; i++) {
+        const int64_t dims[] = { 1, 3, 1, 4 };
+        dt_tensor *x[3];
+        for (int k = Q; k <= V; k++) x[k] = filled(dims, 1);
+        ((float *)dt_data_mut(x[i < 2 ? K : V]))[4 + i] = bad[i % 2];
+        dt_tape_reset(tape);
+        const dt_attention_operands in = { .q = x[Q], .k = x[K], .v = x[V] };
+        const float *y = dt_data(dt_attention(tape, &in, &how, NULL));
+        for (int e = 0; e < 12; e++) {
+            if (e < 4 && i >= 2) continue;
+            TEST_EACH(e < 4 ? fabsf(y[e] - 1) < 1e-6f : isnan(y[e]) != 0, "%d: element %d is %g", i,
+                      e, (double)y[e]);
+        }
+        for (int k = Q; k <= V; k++) dt_tensor_free(x[k]);
+    }
+}
+END_TEST
+
+static void refused(const dt_attention_operands *in, const dt_attention_options *how,
+                    const char *says)
+{
+    dt_tape_reset(tape);
+    ck_assert_ptr_null(dt_attention(tape, in, how, NULL));
+    ck_assert_msg(dt_tape_status(tape) == DT_ERR_ARG && strstr(dt_error(ctx), says) != NULL,
+                  "%s: %s", dt_status_name(dt_tape_status(tape)), dt_error(ctx));
+}
+
+START_TEST(masks_and_unknown_caches_are_refused)
+{
+    const int64_t dims[] = { 1, 3, 1, 4 };
+    dt_tensor *x[3], *mask;
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_U8, 2, (const int64_t[]){ 1, 3 }, &mask));
+    for (int k = Q; k <= V; k++) x[k] = filled(dims, 1);
+    dt_attention_operands in = { .q = x[Q], .k = x[K], .v = x[V], .key_mask = mask };
+    refused(&in, &(dt_attention_options){ .cache = DT_CACHE_INT4 },
+            "with a cache there are no masks");
+    in.key_mask = NULL;
+    refused(&in, &(dt_attention_options){ .cache = DT_CACHES }, "cache is 3; it must be 1");
+    for (int k = Q; k <= V; k++) dt_tensor_free(x[k]);
+    dt_tensor_free(mask);
+}
+END_TEST
+
+Suite *test_attention_cached_suite(void);
+Suite *test_attention_cached_suite(void)
+{
+    Suite *s = suite_create("attention_cached");
+    TCase *c = tcase_create("cached");
+    tcase_add_checked_fixture(c, setup, teardown);
+    tcase_add_loop_test(c, gradients_are_those_at_what_the_codes_stand_for, DT_CACHE_INT8,
+                        DT_CACHES);
+    tcase_add_loop_test(c, a_row_that_is_not_finite_is_nan, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_test(c, masks_and_unknown_caches_are_refused);
+    suite_add_tcase(s, c);
+    return s;
+}
