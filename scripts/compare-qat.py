@@ -28,6 +28,21 @@ FLOAT, TERNARY = 32, 1.58  # among numbers of bits
 
 # ---- detent --------------------------------------------------------------------------------------
 
+def watched(child):
+    """Status, resources and the most MB of a process. Those that wait4 tells are no less than what
+    this process had when it forked."""
+    peak = 0
+    while True:
+        pid, status, used = os.wait4(child.pid, os.WNOHANG)
+        if pid != 0:
+            child.returncode = status
+            return status, used, peak / 1024
+        with open(f"/proc/{child.pid}/status") as f:
+            found = [line.split()[1] for line in f if line.startswith("VmHWM:")]
+        peak = max([peak, *map(int, found)])
+        time.sleep(0.01)
+
+
 class Detent:
     def __init__(self, o, network, data, seed):
         self.program, self.seed, self.o, self.data = o.program, seed, o, data
@@ -53,15 +68,15 @@ train:
         shutil.rmtree(folder, ignore_errors=True)
         command = [self.program, "train", os.path.join(self.folder, "recipe.yaml"),
                    f"run.dir={folder}", "--quiet", "--json", *settings]
-        with open(os.path.join(self.folder, "said"), "w+") as said:
-            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said, text=True) as child:
-                text = child.stdout.read()
-                _, status, used = os.wait4(child.pid, 0)
-                child.returncode = status
+        printed, said = (open(os.path.join(self.folder, name), "w+") for name in ("out", "said"))
+        with printed, said:
+            status, used, peak = watched(subprocess.Popen(command, stdout=printed, stderr=said))
+            printed.seek(0)
             said.seek(0)
             if status != 0:
                 sys.exit(f"{' '.join(command)}\n{said.read()}")
-        return folder, json.loads(text), used
+            text = printed.read()
+        return folder, json.loads(text), (used.ru_utime + used.ru_stime, peak)
 
     def float_weights(self):
         folder, summary, _ = self.run("float", ["~train.float_baseline",
@@ -79,12 +94,11 @@ train:
             width = "scheme=ternary" if bits == TERNARY else f"bits={bits}"
             common += [f"qat.preset={preset}", f"qat.weight.{width}", *rules_of(self.network),
                        *settings]
-        _, _, short = self.run("short", common + [f"train.steps={steps // 6}"])
-        _, summary, used = self.run("qat", common)
+        _, _, (short, _) = self.run("short", common + [f"train.steps={steps // 6}"])
+        _, summary, (seconds, peak) = self.run("qat", common)
         converted = summary["float" if bits == FLOAT else "converted"]
-        seconds = used.ru_utime + used.ru_stime - short.ru_utime - short.ru_stime
-        return dict(result=self.data.of_summary(converted), ms=1e3 * seconds / (steps - steps // 6),
-                    mb=used.ru_maxrss / 1024,
+        return dict(result=self.data.of_summary(converted),
+                    ms=1e3 * (seconds - short) / (steps - steps // 6), mb=peak,
                     same="yes" if converted.get("same_bits_as_qat") else "")
 
 
