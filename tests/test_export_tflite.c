@@ -373,6 +373,8 @@ START_TEST(what_cannot_be_expressed)
         { { .preset = DT_INT8_DYNAMIC_INT4_WEIGHT,
             .activation = { .quant.bits = 6, .has_bits = true } },
           "in another way than LiteRT's" },
+        { { .preset = DT_NVFP4_NVFP4 }, "in blocks of nvfp4, which LiteRT does not have" },
+        { { .preset = DT_MXFP8_MXFP4 }, "in blocks of mxfp" },
     };
     char folder[TEST_PATH], path[TEST_PATH];
     test_folder(folder);

@@ -6,6 +6,7 @@
 #include "export/tflite/tflite_put_model.h"
 
 #include "core/text/utf8.h"
+#include "qat/schemes/scheme.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -40,6 +41,11 @@ static bool takes_operands(const dt_trace *t, const dt_trace_call *c, char *why,
         if (v->rank > MOST_RANK) {
             snprintf(why, size, "%d dimensions; LiteRT's operators have at most %d", v->rank,
                      MOST_RANK);
+            return false;
+        }
+        if (c->in[i].quant != NULL && dt__has_blocks(c->in[i].quant->scheme)) {
+            snprintf(why, size, "an operand is in blocks of %s, which LiteRT does not have",
+                     dt__scheme_of(c->in[i].quant->scheme)->name);
             return false;
         }
         if (coded && !(product && i == 0 && c->in[i].coded)) {
