@@ -339,22 +339,16 @@ static const char introduction[] =
     "*numbers* are\n"
     "  one or a list.\n";
 
+/* " 1…9"; an end without a limit is left out, and a range without both. */
 static void write_range(dt__out *o, const dt_key *key)
 {
-    const double least = key->least, most = key->most, all = fmin(FLT_MAX, DT_NO_LIMIT);
-    const bool below = least > -all, above = most < all;
-    if ((least == 0 && most == 0) || (!below && !above)) return;
-    if (least == 0 && !above) {
-        dt__out_text(o, ", not negative");
-    } else if (below && above) {
-        dt__out_text(o, " ");
-        dt__out_real(o, least);
-        dt__out_text(o, "…");
-        dt__out_real(o, most);
-    } else {
-        dt__out_text(o, below ? ", at least " : ", at most ");
-        dt__out_real(o, below ? least : most);
-    }
+    const double all = fmin(FLT_MAX, DT_NO_LIMIT);
+    const bool below = key->least > -all, above = key->most < all;
+    if ((key->least == 0 && key->most == 0) || (!below && !above)) return;
+    dt__out_text(o, " ");
+    if (below) dt__out_real(o, key->least);
+    dt__out_text(o, "…");
+    if (above) dt__out_real(o, key->most);
     if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
 }
 
@@ -489,9 +483,9 @@ static void write_line(dt__out *o, const dt_key *k, const char *path, bool resum
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
                         bool resumable);
 
-/* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps "rules.N.match".
- * Keys that another place has, too, are described at one of them, and the others refer to it.
- * `resumable`: a key above is resumable. */
+/* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps
+ * "rules.N.match". Keys that another place has, too, are described at one of them, and the others
+ * refer to it. `resumable`: a key above is resumable. */
 static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
                         bool resumable)
 {
@@ -575,6 +569,15 @@ static void write_activations(dt__out *o)
 
 static bool has_name(const dt_key *a, const dt_key *b) { return strcmp(a->name, b->name) == 0; }
 
+/* Keys of a kind of signals and one of images differ in how many numbers they take alone. */
+static bool is_same_of_images(const dt_key *a, const dt_key *b)
+{
+    dt_key x = *a, y = *b;
+    if (x.type == DT_KEY_PAIR) x.type = DT_KEY_INT;
+    if (y.type == DT_KEY_PAIR) y.type = DT_KEY_INT;
+    return is_same(&x, &y);
+}
+
 static bool has_key(const dt_item_kind *kind, const dt_key *key,
                     bool (*as)(const dt_key *a, const dt_key *b))
 {
@@ -583,36 +586,42 @@ static bool has_key(const dt_item_kind *kind, const dt_key *key,
     return k->name != NULL;
 }
 
-/* Whether kinds of layers have other keys of this name. */
-static bool is_ambiguous(const dt_key *key)
+/* Whether kinds of layers have other keys of this name; whether one takes a number for signals and
+ * two for images. */
+static bool is_ambiguous(const dt_key *key, bool *images)
 {
+    bool another = false;
     const dt_item_kind *kind;
+    *images = false;
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
-        if (has_key(kind, key, has_name) && !has_key(kind, key, is_same)) return true;
+        if (!has_key(kind, key, has_name)) continue;
+        if (!has_key(kind, key, is_same_of_images)) another = true;
+        else if (!has_key(kind, key, is_same)) *images = true;
     }
-    return false;
+    return another;
 }
 
 /* A line for a key of kind `at`; none if an earlier kind has the same one, which has written the
- * line. It names all kinds that have it where others have another of this name. `from` is said once,
- * in front of the list. */
+ * line. It names all kinds that have it where others have another of this name. `from` is said
+ * once, in front of the list. */
 static void write_layer_key(dt__out *o, int at, const dt_key *key)
 {
+    bool images;
     const dt_item_kind *kind;
     if (strcmp(key->name, "from") == 0) return;
     for (int i = 0; i < at; i++) {
-        if (has_key(dt_layer_kind_at(i), key, is_same)) return;
+        if (has_key(dt_layer_kind_at(i), key, is_same_of_images)) return;
     }
     dt__out_format(o, "- `%s`", key->name);
     const char *between = " of";
-    for (int i = at; is_ambiguous(key) && (kind = dt_layer_kind_at(i)) != NULL; i++) {
-        if (!has_key(kind, key, is_same)) continue;
+    for (int i = at; is_ambiguous(key, &images) && (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        if (!has_key(kind, key, is_same_of_images)) continue;
         dt__out_format(o, "%s `%s`", between, kind->name);
         between = ",";
     }
     dt__out_text(o, " (");
     write_takes(o, key);
-    dt__out_format(o, "): %s\n", key->text);
+    dt__out_format(o, "%s): %s\n", images ? "; of images also two" : "", key->text);
 }
 
 static bool is_activation(const char *kind)
