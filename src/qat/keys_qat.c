@@ -46,8 +46,7 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 #define SCHEME                                                                                     \
     { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
       .was = "rule",                                                                               \
-      .text = "how scale and zero point are computed; own: by a registered scheme"  \
-              "scheme that a plugin or a program has registered" },                                \
+      .text = "how scale and zero point are computed; own: by a registered scheme" },              \
     { "own", DT_KEY_STRING, PATCH(quant.own, has_own), .text = "with scheme own: its name" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 1, .most = 8,                      \
