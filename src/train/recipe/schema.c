@@ -315,29 +315,25 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
 
 static const char introduction[] =
     "# Keys of a recipe\n\n"
-    "A recipe is one YAML file that holds a whole experiment. This page comes from the tables "
-    "that\n"
-    "read it: `detent config keys` prints it.\n\n"
+    "A recipe is one YAML file that holds a whole experiment. `detent config keys` prints this "
+    "page.\n\n"
     "- `detent config validate RECIPE` reports every error at once, with line and column. It opens "
     "the\n"
-    "  data and builds the model, as a run does before its first update; `--leave-files` does "
-    "not.\n"
+    "  data and builds the model; `--leave-files` does not.\n"
     "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
-    "  each value comes from. `~key` removes a key. `qat.rules.0.skip=true` reaches into a list.\n"
-    "- `detent config schema` prints a JSON schema, which editors use to complete and to check.\n"
-    "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
-    "  number is expected, `no` is a string where a string is expected. Only `true` and `false`\n"
-    "  are booleans; quotes make a string. Numbers are decimal, `64`, `-1`, `0.1`, `3e-4`.\n"
+    "  each value comes from. `~key` removes a key; `qat.rules.0.skip=true` reaches into a list.\n"
+    "- `detent config schema` prints a JSON schema, by which editors complete and check.\n"
+    "- Types do not follow from the look of a text: `no` is a string where a string is expected.\n"
+    "  Only `true` and `false` are booleans; quotes make a string. Numbers are decimal: `64`, "
+    "`3e-4`.\n"
     "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
     "recipe\n"
     "  has at most 1 MiB and is nested at most 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
-    "- Relative paths are relative to the working directory. `data.dir` is put before data "
-    "files.\n"
-    "- Keys that several places have are listed once: *keys of* and *as* name that place.\n"
+    "- Relative paths are relative to the working directory.\n"
     "- In parentheses: what the key takes, then its default, or *required*. *strings* and "
     "*numbers* are\n"
-    "  one or a list.\n";
+    "  one or a list. *keys of* and *as* name another place that has the same keys.\n";
 
 /* " 1…9"; an end without a limit is left out, and a range without both. */
 static void write_range(dt__out *o, const dt_key *key)
