@@ -81,7 +81,7 @@ static const dt_key layer_keys[] = {
       .text = "whether they are parameters; if not, they stay as they are" },
     { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
       .text = "training that draws new weights sets scale and bias to deviation and mean of its "
-              "targets (data.task: regression); not with trained" },
+              "targets (data.task: regression); trained must be false" },
     { 0 },
 };
 
