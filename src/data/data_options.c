@@ -122,7 +122,8 @@ const dt_key dt__rule_keys[] = {
       .text =
           "what an empty field, NA, NaN, null or ? becomes: an error; a statistic of the training "
           "rows; `fill` (constant); that of the row above (last); a category of its own (code)" },
-    { "fill", DT_KEY_STRING, AT(fill), .text = "missing: constant: the value, as in the file" },
+    { "fill", DT_KEY_STRING, AT(fill),
+      .text = "missing: constant: the value, with a decimal point" },
     { "indicator", DT_KEY_BOOL, AT(indicator), .fallback = "false",
       .text = "one more number: 1 where the field is missing" },
     { "scale", DT_KEY_CHOICE, AT(scale), .choices = scales, .fallback = "none",
