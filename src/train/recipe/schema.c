@@ -331,9 +331,11 @@ static const char introduction[] =
     "  has at most 1 MiB and is nested at most 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory.\n"
-    "- In parentheses: what the key takes, then its default, or *required*. *strings* and "
-    "*numbers* are\n"
-    "  one or a list. *keys of* and *as* name another place that has the same keys.\n";
+    "- In parentheses: what the key takes, then its default, or *required*; of a bool the "
+    "default.\n"
+    "  *strings* and *numbers* are one or a list. *keys of* and *as* name another place that has "
+    "the\n"
+    "  same keys.\n";
 
 /* " 1…9"; an end without a limit is left out, and a range without both. */
 static void write_range(dt__out *o, const dt_key *key)
@@ -451,12 +453,17 @@ static void find_home(const dt_key *table, char path[160])
     }
 }
 
-/* "type; required", "type; default" or the type alone. */
+/* "type; required", "type; default" or the type alone; of a bool with a default that alone. */
 static void write_takes(dt__out *o, const dt_key *k)
 {
+    const bool given = k->fallback != NULL && *k->fallback != 0 && !is_required(k);
+    if (k->type == DT_KEY_BOOL && given) {
+        dt__out_format(o, "`%s`", k->fallback);
+        return;
+    }
     write_words(o, k);
     if (is_required(k)) dt__out_text(o, "; required");
-    else if (k->fallback != NULL && *k->fallback != 0) dt__out_format(o, "; `%s`", k->fallback);
+    else if (given) dt__out_format(o, "; `%s`", k->fallback);
 }
 
 static void write_line(dt__out *o, const dt_key *k, const char *path, bool resumable)
