@@ -3,6 +3,7 @@
 #include "pages.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const dt_op *const all[] = {
 #define DT__OP(name) &dt__op_##name,
@@ -18,29 +19,59 @@ static const char *role_of(const dt_op *op, int i)
     return names[op->role[i]];
 }
 
-static void say_op(FILE *f, const dt_op *op)
+static void say_operands(FILE *f, const dt_op *op)
 {
-    fprintf(f, "- **`%s`** (", op->name);
     const bool many = op->in_name[DT__CASE_IN] != NULL; /* concat: x0 ... x15 */
     for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
-        fprintf(f, "%s%s%s", i == 0 ? "" : ", ", op->in_name[i], role_of(op, i));
-        if (op->optional[i]) fprintf(f, " optional");
-        if (op->undifferentiable[i] && op->backward != NULL) fprintf(f, " *no gradient*");
+        fprintf(f, "%s%s%s%s", i == 0 ? "" : ", ", op->in_name[i], op->optional[i] ? "?" : "",
+                role_of(op, i));
+        if (op->undifferentiable[i] && op->backward != NULL) fprintf(f, " *const*");
     }
     const char *result = op->out_name[0] != NULL ? op->out_name[0] : op->in_name[0];
     if (many) fprintf(f, ", %s, ...", op->in_name[1]);
     fprintf(f, ")");
     if (strcmp(result, "y") != 0) fprintf(f, " → %s", result);
+}
+
+/* What the page says of an operator behind its name; free it. */
+static char *said_of(const dt_op *op)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    ck_assert_ptr_nonnull(f);
+    say_operands(f, op);
     fprintf(f, ": %s", op->text);
     for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
-        fprintf(f, "%s`%s`", k == op->keys ? "; options " : ", ", k->name);
+        fprintf(f, "%s`%s`", k == op->keys ? "; " : ", ", k->name);
     }
-    fprintf(f, op->lower != NULL ? "; *lowers*\n" : "\n");
+    ck_assert_int_eq(fclose(f), 0);
+    return text;
+}
+
+/* A line for operator `at`, with those behind it of which the page says the same; none if that is
+ * said of one in front of it. */
+static void say_op(FILE *f, const dt_op *const *ops, int n, int at)
+{
+    bool is_first = true;
+    char *text = said_of(ops[at]);
+    for (int i = 0; i < n; i++) {
+        char *other = said_of(ops[i]);
+        const bool same = strcmp(text, other) == 0;
+        free(other);
+        if (!same) continue;
+        if (i < at) break;
+        fprintf(f, "%s**`%s`**%s", is_first ? "- " : ", ", ops[i]->name,
+                ops[i]->lower != NULL ? "\\*" : "");
+        is_first = false;
+    }
+    if (!is_first) fprintf(f, " (%s\n", text);
+    free(text);
 }
 
 static const char *type_of(const dt_key *k)
 {
-    static const char *const names[] = { [DT_KEY_BOOL] = "true or false",
+    static const char *const names[] = { [DT_KEY_BOOL] = "bool",
                                          [DT_KEY_INT] = "integer",
                                          [DT_KEY_REAL] = "number",
                                          [DT_KEY_INTS] = "integers",
@@ -53,11 +84,25 @@ static bool is_same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Whether the page says the same of both options. */
+static bool is_same_list(const char *const *a, const char *const *b)
+{
+    if (a == NULL || b == NULL) return a == b;
+    int i = 0;
+    while (a[i] != NULL && b[i] != NULL && strcmp(a[i], b[i]) == 0) i++;
+    return a[i] == b[i];
+}
+
+/* Whether the page says the same of both options; one of an operator of lines has one number where
+ * that of planes has two. */
 static bool is_same(const dt_key *a, const dt_key *b)
 {
-    return is_same_text(a->name, b->name) && a->type == b->type && a->choices == b->choices &&
-           is_same_text(a->fallback, b->fallback) && is_same_text(a->text, b->text);
+    const bool numbers = (a->type == DT_KEY_INT || a->type == DT_KEY_PAIR) &&
+                         (b->type == DT_KEY_INT || b->type == DT_KEY_PAIR);
+    const bool defaults =
+        is_same_text(a->fallback, b->fallback) ||
+        (numbers && a->fallback != NULL && b->fallback != NULL && a->fallback[0] == b->fallback[0]);
+    return is_same_text(a->name, b->name) && (numbers || a->type == b->type) &&
+           is_same_list(a->choices, b->choices) && defaults && is_same_text(a->text, b->text);
 }
 
 /* The option of an operator that is the same as k, or NULL. */
@@ -68,16 +113,30 @@ static const dt_key *same_option(const dt_op *op, const dt_key *k)
     return other != NULL && other->name != NULL ? other : NULL;
 }
 
+/* Whether operators have another option of this name. */
+static bool is_ambiguous(const dt_op *const *ops, int n, const dt_key *k)
+{
+    for (int i = 0; i < n; i++) {
+        const dt_key *other = ops[i]->keys;
+        while (other != NULL && other->name != NULL && strcmp(other->name, k->name) != 0) other++;
+        if (other != NULL && other->name != NULL && !is_same(other, k)) return true;
+    }
+    return false;
+}
+
 /* A line for option k of ops[at] and of the operators behind it that have the same, unless one in
- * front of it has. */
+ * front of it has; it names them where others have another option of this name. */
 static void say_option(FILE *f, const dt_op *const *ops, int n, int at, const dt_key *k)
 {
     for (int i = 0; i < at; i++) {
         if (same_option(ops[i], k) != NULL) return;
     }
-    fprintf(f, "- `%s` of", k->name);
-    for (int i = at; i < n; i++) {
-        if (same_option(ops[i], k) != NULL) fprintf(f, "%s `%s`", i == at ? "" : ",", ops[i]->name);
+    fprintf(f, "- `%s`", k->name);
+    const char *between = " of";
+    for (int i = at; is_ambiguous(ops, n, k) && i < n; i++) {
+        if (same_option(ops[i], k) == NULL) continue;
+        fprintf(f, "%s `%s`", between, ops[i]->name);
+        between = ",";
     }
     fprintf(f, " (");
     for (int i = 0; k->type == DT_KEY_CHOICE && k->choices[i] != NULL; i++) {
@@ -121,27 +180,27 @@ static void say_sets(FILE *f, const dt_op *const *ops, int n)
 void pages_put_ops(FILE *f)
 {
     const int n = DT__COUNT_OF(all);
-    fprintf(
-        f,
-        "# Operators\n\n"
-        "`DETENT_UPDATE=1 detent-test pages` writes this page from the table of operators; the "
-        "test compares the two.\nPrototypes, shapes and errors are in "
-        "`include/detent/ops.h` and `experimental/ops.h`, those of `device_...` in `device.h` "
-        "beside it.\n\n"
-        "The word behind an operand says what the operator gets of it if it is a "
-        "FakeQuantTensor, which computes with\ninteger codes of an fp32 master "
-        "([architecture](architecture.md#how-a-call-travels)):\n\n"
-        "- none: the dequantized value;\n"
-        "- `codes`: the integer codes and their scales, where the product can use them, else the "
-        "dequantized value;\n"
-        "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
-        "No gradient flows to an operand with *no gradient*. Names that end in `_` are operators "
-        "that change their first\noperand in place. `device_...` compute with int8 codes alone; "
-        "their `scale` and `zero_point` are those of the\nresult's codes. What *lowers* is the "
-        "meaning "
-        "of calls of other operators,\nwith which `detent-test ops` compares it.\n\n");
-    for (int i = 0; i < n; i++) say_op(f, all[i]);
-    fprintf(f, "\n## Options\n\nIn parentheses: what the option takes; its default.\n\n");
+    fprintf(f,
+            "# Operators\n\n"
+            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, shapes and errors "
+            "are in `include/detent/ops.h` and\n`experimental/ops.h`, those of `device_...`, which "
+            "compute with int8 codes alone, in `device.h` beside it.\n\n"
+            "A line has the operands, the meaning and the names of the options. The word behind an "
+            "operand says what the\noperator gets of it if it is a FakeQuantTensor, which computes "
+            "with integer codes of an fp32 master\n"
+            "([architecture](architecture.md#how-a-call-travels)):\n\n"
+            "- none: the dequantized value;\n"
+            "- `codes`: the integer codes and their scales, where the product can use them, else "
+            "the dequantized value;\n"
+            "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
+            "An operand with a question mark may be absent; no gradient flows to one with *const*. "
+            "Operators whose names end in `_` change "
+            "their first operand in place.\n`scale` and `zero_point` of `device_...` are those of "
+            "the result's codes. An operator with \\* means calls of other\noperators, with which "
+            "`detent-test ops` compares it.\n\n");
+    for (int i = 0; i < n; i++) say_op(f, all, n, i);
+    fprintf(f, "\n## Options\n\nIn parentheses: what the option takes; its default. Operators of "
+               "lines (`1d`) take one integer for two.\n\n");
     for (int i = 0; i < n; i++) {
         for (const dt_key *k = all[i]->keys; k != NULL && k->name != NULL; k++) {
             say_option(f, all, n, i, k);

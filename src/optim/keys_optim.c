@@ -31,13 +31,13 @@ static const dt_key group_keys[] = {
 
 const dt_key dt_optimizer_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = optimizer_names, .fallback = "adamw",
-      .text = "which optimizer; own: one that a plugin or a program has registered" },
+      .text = "which optimizer; own: a registered one" },
     { "own", DT_KEY_STRING, AT(own), .text = "own: its name" },
     { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
       .text = "learning rate before the schedule's factor" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0.01",
-      .text = "sgd, adam: this times the parameter is added to the gradient; adamw, lion: each "
-              "update multiplies the parameter by 1 - lr times this" },
+      .text = "sgd, adam: added to the gradient, times the parameter; adamw, lion: each update "
+              "multiplies the parameter by 1 - lr times this" },
     { "decay", DT_KEY_CHOICE, AT(decay), .choices = decay_names, .fallback = "matrices",
       .text = "which parameters decay: those of rank 2 and more, or all" },
     { "momentum", DT_KEY_REAL, AT(momentum), .most = BELOW_ONE, .fallback = "0",
@@ -49,14 +49,13 @@ const dt_key dt_optimizer_keys[] = {
     { "beta1", DT_KEY_REAL, AT(beta1), .most = BELOW_ONE, .fallback = "0.9",
       .text = "adam, adamw: decay of the mean gradient; lion: its share in the step's sign" },
     { "beta2", DT_KEY_REAL, AT(beta2), .most = BELOW_ONE, .fallback = "0.999",
-      .text = "adam, adamw: decay of the mean squared gradient; lion: of the mean gradient, where "
-              "0.99 is usual" },
+      .text = "adam, adamw: decay of the mean squared gradient; lion: of the mean gradient, "
+              "usually 0.99" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
       .text = "adam, adamw: added to the root of the mean square" },
     { "groups", DT_KEY_LIST, AT(groups), .most = DT_MAX_GROUPS, .keys = group_keys,
       .size = sizeof(dt_parameter_group), .count = offsetof(dt_optimizer_options, n_groups),
-      .text = "other rates, weight decays and freezing by paths of parameters; the last group that "
-              "matches a parameter counts" },
+      .text = "other rates, decays and freezing; the last group that matches a parameter counts" },
     { 0 },
 };
 
@@ -67,8 +66,7 @@ const dt_key dt_schedule_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = schedule_names, .fallback = "constant",
       .text = "how the rate moves after the warmup" },
     { "warmup_steps", DT_KEY_INT, AT(warmup_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text =
-          "W: over the first W updates the rate rises evenly, from lr / W to lr; 0: it does not" },
+      .text = "W: over the first W updates the rate rises evenly, from lr / W to lr" },
     { "total_steps", DT_KEY_INT, AT(total_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates after which the rate has reached its floor; 0: the run's" },
     { "floor", DT_KEY_REAL, AT(floor), .most = 1, .fallback = "0",
@@ -88,8 +86,7 @@ const dt_key dt_schedule_keys[] = {
     { "start", DT_KEY_REAL, AT(start), .most = 1, .fallback = "0.04",
       .text = "one_cycle: the first rate, as a share of lr" },
     { "decay_steps", DT_KEY_INT, AT(decay_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "warmup_stable_decay: updates at the end in which the rate falls to its floor; 0: a "
-              "tenth" },
+      .text = "warmup_stable_decay: updates at the end in which the rate falls; 0: a tenth" },
     { "patience", DT_KEY_INT, AT(patience), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "plateau: evaluations in a row without improvement after which the rate steps" },
     { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",

@@ -58,36 +58,32 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
-      .text = "order of columns: as in the weight; by decreasing mean square of their inputs "
-              "(weight); so with scale groups formed in that order, too (group)" },
+      .text = "order of columns: by decreasing mean square of their inputs (weight); with scale "
+              "groups in that order, too (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text = "of gptq: this share of the mean square of a column's inputs is added to the "
-              "mean square of each column" },
+      .text =
+          "of gptq: share of the mean square of a column's inputs that is added to each column's" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0",
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs (live), or over all, where those "
-              "without inputs count as 1" },
+      .text = "of gptq: that mean is over the columns with inputs (live), or over all" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
       .text = "columns whose errors are passed on together; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
-      .text =
-          "an expert that fewer rows reach is rounded to nearest; 0: as many as it has columns" },
+      .text = "an expert that fewer rows reach is rounded to nearest; 0: as many as its columns" },
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
       .text =
-          "a row whose error on the calibration data is smaller when it is rounded to nearest is "
-          "rounded so" },
+          "a row whose error on the calibration data is smaller rounded to nearest is rounded so" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text =
-          "of gptq: scales of groups from the original weight (frozen), or from the weight with "
-          "the errors that were passed on until a group begins (refresh)" },
+      .text = "of gptq: scales of groups from the original weight, or (refresh) from the weight "
+              "with the errors passed on until the group begins" },
     { 0 },
 };
 
@@ -97,18 +93,16 @@ const dt_key dt__accumulator_keys[] = {
     { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
       .text = "bits of an accumulator, 2 to 32; the a2 rounders need it" },
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
-      .text = "columns that one accumulator adds up, at most a scale group; 0: all that share a "
-              "scale" },
+      .text = "columns that one accumulator adds up, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "smallest and largest integer that an input can be; not given: what the codes of a "
-              "layer's inputs can be, of a weight by itself [0, 255]" },
+      .text = "smallest and largest integer of an input; absent: of the codes of a layer's inputs, "
+              "of a weight by itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
-      .text =
-          "which errors later columns compensate: that of rounding what was clamped, or that of "
-          "clamping too (all)" },
+      .text = "which errors later columns compensate: of rounding what was clamped, or of clamping "
+              "too (all)" },
     { 0 },
 };
 

@@ -46,8 +46,7 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 #define SCHEME                                                                                     \
     { "scheme", DT_KEY_CHOICE, PATCH(quant.scheme, has_scheme), .choices = scheme_names,           \
       .was = "rule",                                                                               \
-      .text = "how scale and zero point are computed from the values that share them; own: by a "  \
-              "scheme that a plugin or a program has registered" },                                \
+      .text = "how scale and zero point are computed; own: by a registered scheme" },              \
     { "own", DT_KEY_STRING, PATCH(quant.own, has_own), .text = "with scheme own: its name" }
 #define BITS                                                                                       \
     { "bits", DT_KEY_INT, PATCH(quant.bits, has_bits), .least = 1, .most = 8,                      \
@@ -60,12 +59,11 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .choices = scale_names, .text = "what scales are rounded to, in training too" }
 #define STE                                                                                        \
     { "ste", DT_KEY_CHOICE, PATCH(quant.ste, has_ste), .choices = ste_names,                       \
-      .text = "straight-through gradient: everywhere (identity), or only where no code was "       \
-              "clipped; default: identity with a dynamic range, else clipped" }
+      .text = "straight-through gradient: everywhere, or only where no code was clipped; "         \
+              "default: identity with a dynamic range, else clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
-      .text = "codes from 0 in place of codes around 0; of scheme asymmetric, and of learned "     \
-              "ranges of activations" }
+      .text = "codes from 0 on; of scheme asymmetric, and of learned ranges of activations" }
 #define RANGE(words)                                                                               \
     { "range", DT_KEY_CHOICE, PATCH(quant.range, has_range), .choices = range_names, .text = words }
 /* clang-format on */
@@ -74,25 +72,25 @@ const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or "
-                "groups along its row"),
+    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
+                "along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
       .text = "weights of a group, a multiple of 8; longer than the row: the row" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("dynamic: scales follow the weights at each update; static: those of least error, "
-          "computed when QAT begins; learned: trained like parameters, by default with scheme "
-          "symmetric and granularity channel"),
+    RANGE("dynamic: scales follow the weights; static: those of least error when QAT begins; "
+          "learned: trained like parameters, by default with scheme symmetric and granularity "
+          "channel"),
     { 0 },
 };
 
 const dt_key dt_tensor_quant_keys[] = {
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or "
-                "groups along its row"),
+    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
+                "along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
       .most = 1 << 30, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
@@ -105,18 +103,18 @@ const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which values share a scale: all (tensor), those of a token (the last dimension) "
-                "or of a sample, or groups of a token's values"),
+    GRANULARITY("which values share a scale: all (tensor), those of a token (the last dimension), "
+                "a sample, or groups of a token's values"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
-      .text = "with granularity group: values of a group, as many as the weight's groups have; "
-              "schemes nvfp4 and mxfp... have sizes of their own" },
+      .text = "granularity group: values of a group, as many as the weight's groups have; nvfp4 "
+              "and mxfp... have their own" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("dynamic: scales from each input itself; static: from observed batches; learned: trained "
-          "like a parameter; fixed: from `low` and `high`; all but dynamic have granularity "
-          "tensor by default"),
+    RANGE("dynamic: scales of each input; static: of observed batches; learned: trained like a "
+          "parameter; fixed: of `low` and `high`; all but dynamic have granularity tensor by "
+          "default"),
     { "low", DT_KEY_REAL, PATCH(quant.low, has_low), .least = -FLT_MAX, .most = 0,
       .text = "with a fixed range, of presets device-int8 and device-int4: its lower end" },
     { "high", DT_KEY_REAL, PATCH(quant.high, has_high), .least = 0, .most = FLT_MAX,
@@ -125,14 +123,13 @@ const dt_key dt_activation_quant_keys[] = {
       .text =
           "with a learned range: a learned value per input channel is added before quantizing" },
     { "save", DT_KEY_CHOICE, PATCH(quant.save, has_save), .choices = save_names,
-      .text = "with a learned range: what backward keeps of an element, a byte (compact) or "
-              "the element (exact)" },
+      .text = "with a learned range: backward keeps a byte of an element, or (exact) the element" },
     { "observer", DT_KEY_CHOICE, PATCH(quant.observer, has_observer), .choices = observer_names,
       .text = "how a static range is computed from the observed batches" },
     { "percentile", DT_KEY_REAL, PATCH(quant.percentile, has_percentile), .least = 50, .most = 100,
-      .text = "share of all values, in percent, that observer percentile keeps in the range" },
+      .text = "share of all values, in percent, in the range of observer percentile" },
     { "samples", DT_KEY_INT, PATCH(quant.samples, has_samples), .least = 1024, .most = 1 << 26,
-      .text = "values that observer percentile keeps; with more seen, a random sample of all" },
+      .text = "values, drawn from all, that observer percentile keeps" },
     { "averaging", DT_KEY_REAL, PATCH(quant.averaging, has_averaging), .least = 1e-6, .most = 1,
       .text = "weight of a new batch in observers moving_average and mse" },
     { 0 },
@@ -169,7 +166,7 @@ const dt_key dt__range_keys[] = {
 
 const dt_key dt__qat_rule_keys[] = {
     { "match", DT_KEY_STRING, .offset = offsetof(dt_qat_rule, match), .fallback = "!",
-      .text = "glob over module paths, * crosses dots; it selects what lies below too" },
+      .text = "glob over module paths, * crosses dots; selects what lies below too" },
     { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
       .given = offsetof(dt_qat_rule, has_skip), .text = "true: these modules stay float" },
     { "weight", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, weight), .keys = dt_weight_quant_keys,

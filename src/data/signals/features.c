@@ -32,18 +32,18 @@ static const char *const kinds[] = { "none", "log_mel", "mfcc", NULL };
 
 const dt_key dt__features_keys[] = {
     { "kind", DT_KEY_CHOICE, AT(kind), .choices = kinds, .fallback = "none",
-      .text = "what a model sees of a signal: the signal itself, log mel energies, or "
-              "mel-frequency cepstral coefficients" },
+      .text = "what a model sees of a signal: itself, log mel energies, or mel-frequency cepstral "
+              "coefficients" },
     { "rate", DT_KEY_REAL, AT(rate), .least = 1, .most = 1e6, .fallback = "16000",
       .text = "samples of the signal a second; sounds and recordings have their own" },
     { "frame_ms", DT_KEY_REAL, AT(frame_ms), .least = 0.01, .most = 1e5, .fallback = "40",
       .text = "length of a frame, in milliseconds" },
     { "step_ms", DT_KEY_REAL, AT(step_ms), .least = 0.01, .most = 1e5, .fallback = "20",
-      .text = "from the beginning of a frame to that of the next, in milliseconds" },
+      .text = "from one frame to the next, in milliseconds" },
     { "bins", DT_KEY_INT, AT(bins), .least = 1, .most = MOST_BINS, .fallback = "40",
       .text = "mel filters" },
     { "coefficients", DT_KEY_INT, AT(coefficients), .least = 1, .most = MOST_BINS, .fallback = "10",
-      .text = "mfcc: how many, the first ones; at most the bins" },
+      .text = "mfcc: how many, at most the bins" },
     { "low_hz", DT_KEY_REAL, AT(low_hz), .most = 1e6, .fallback = "20",
       .text = "lowest frequency of the filters" },
     { "high_hz", DT_KEY_REAL, AT(high_hz), .most = 1e6, .fallback = "0",

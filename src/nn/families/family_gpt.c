@@ -31,13 +31,11 @@ const dt_key dt_gpt_keys[] = {
     { "tied", DT_KEY_BOOL, AT(tied), .fallback = "true",
       .text = "whether the head uses the weight of the token embedding" },
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
-      .text = "share of values that training drops: of the embeddings, and of the outputs of "
-              "attention and mlps" },
+      .text = "share of embeddings, and of outputs of attention and mlps, that training drops" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",
       .text = "norms: added to the variance" },
     { "rotated", DT_KEY_REAL, AT(rotated), .most = 1, .fallback = "0",
-      .text = "share of a head's elements that rotary positions turn, in place of learned "
-              "positions; 0: positions are learned" },
+      .text = "share of a head's elements that rotary positions turn; 0: positions are learned" },
     { "theta", DT_KEY_REAL, AT(theta), .most = 1e12, .fallback = "10000",
       .text = "base of the rotary frequencies" },
     { "parallel", DT_KEY_BOOL, AT(parallel), .fallback = "false",

@@ -60,8 +60,8 @@ static const char *const gate_names[] = { "silu", "gelu_tanh", NULL };
 /* The properties in which blocks of other models differ from Llama's. */
 static const dt_key block_keys[] = {
     { "norms", DT_KEY_CHOICE, BLOCK(norms), .choices = norms_names, .fallback = "before",
-      .text = "norms of the inputs of attention and mlp, of their outputs (OLMo 2), or of both "
-              "(Gemma 3)" },
+      .text = "norms of the inputs of attention and mlp, of their outputs (OLMo 2), or both (Gemma "
+              "3)" },
     { "norm_plus_one", DT_KEY_BOOL, BLOCK(norm_plus_one), .fallback = "false",
       .text = "whether norms multiply by 1 + weight (Gemma 3)" },
     { "qk_norm_all", DT_KEY_BOOL, BLOCK(qk_norm_all), .fallback = "false",
@@ -82,9 +82,8 @@ static const dt_key block_keys[] = {
       .text = "base of the rotary frequencies in blocks with `window`, without `rope`; 0: as in "
               "the others" },
     { "hadamard", DT_KEY_INT, BLOCK(hadamard), .most = 1 << 12, .fallback = "0",
-      .text = "the input of each mlp's output layer is multiplied by the Hadamard matrix of this "
-              "order, so many values at a time: a power of two that divides `hidden`; 0: it is "
-              "not" },
+      .text = "order of the Hadamard matrix by which the input of each mlp's output layer is "
+              "multiplied, a power of two that divides `hidden`; 0: none" },
     { 0 },
 };
 

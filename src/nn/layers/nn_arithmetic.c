@@ -64,15 +64,13 @@ static dt_tensor *matmul_of(dt_tape *t, const void *options, dt_tensor *const *i
     {                                                                                              \
 #field, DT_KEY_INTS, AT(operands.field),                                                   \
             .least = 1, .most = 1 << 24, .fallback = "[]",                                         \
-            .text = "shape of a constant that is the " which                                       \
-                    " operand, broadcast to an example; none: "                                    \
-                    "a layer is"                                                                   \
+            .text =                                                                                \
+                "shape of a constant " which " operand, broadcast to an example; none: a layer"    \
     }
 #define TRAINED                                                                                    \
     {                                                                                              \
         "trained", DT_KEY_BOOL, AT(operands.trained),                                              \
-            .fallback = "false",                                                                   \
-            .text = "whether the constants are parameters; if not, they stay as they are"          \
+            .fallback = "false", .text = "whether the constants are parameters"                    \
     }
 #define TWO_KEYS(kind)                                                                             \
     DT__LAYER_HEAD(#kind, dt_operands_layer), CONSTANT(first, "first"), CONSTANT(second, "second")

@@ -139,7 +139,7 @@ static dt_status check_dims(dt_ctx *ctx, const char *name, const void *options)
         DT__LAYER_HEAD(#kind, dt_reduce_layer),                                                    \
         { "dims", DT_KEY_INTS, offsetof(dt_reduce_layer, reduce.dims), .least = -DT_MAX_RANK,      \
           .most = DT_MAX_RANK - 1, .fallback = "!", .fewest = 1,                                   \
-          .text = "dimensions that it runs over; not 0, the batch; -1 is the last" },              \
+          .text = "dimensions, not 0, the batch; -1 is the last" },                                \
         { "keepdim", DT_KEY_BOOL, offsetof(dt_reduce_layer, reduce.keepdim), .fallback = "false",  \
           .text = "whether these dimensions stay, with extent 1" },                                \
         { 0 },                                                                                     \

@@ -11,9 +11,8 @@ const dt_key dt__calibration_keys[] = {
     { "batch_size", DT_KEY_INT, AT(batch_size), .most = 1 << 20, .fallback = "0",
       .text = "samples per batch; 0: as many as fit 64 MiB, for a model 32" },
     { "cache_mb", DT_KEY_INT, AT(cache_mb), .most = 1 << 24, .fallback = "1024",
-      .text =
-          "for a model: MiB of activations that may be kept between layers, so that layers before "
-          "need not run again" },
+      .text = "for a model: MiB of activations that are kept between layers, so that layers before "
+              "need not run again" },
     { 0 },
 };
 
@@ -27,8 +26,8 @@ static const dt_key rule_keys[] = {
       .text = "glob over tensors' names, * crosses dots; also selects all names below a match" },
     { "skip", DT_KEY_BOOL, GIVEN(skip), .text = "true: these tensors are copied as they are" },
     { "op", DT_KEY_CHOICE, GIVEN(op), .choices = dt__weight_op_names,
-      .text = "op of the weight; default: rank 2 linear, rank 4 conv2d, and "
-              "other tensors are copied; grouped_linear: [experts, out, in]" },
+      .text = "op of the weight; default: rank 2 linear, rank 4 conv2d, others are copied; "
+              "grouped_linear: [experts, out, in]" },
     { "stride", DT_KEY_PAIR, GIVEN(stride), .least = 1, .most = MOST_EXTENT,
       .text = "of a convolution; default 1" },
     { "padding", DT_KEY_PAIR, GIVEN(padding), .most = MOST_EXTENT,
@@ -54,8 +53,7 @@ const dt_key dt_quantize_keys[] = {
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_quantize_options, rounding)),
     { "correct_bias", DT_KEY_BOOL, AT(correct_bias), .fallback = "false",
       .text =
-          "for a float model: the bias of each layer takes what rounding changes of the mean of "
-          "its outputs, by the calibration data" },
+          "for a float model: biases take what rounding changes of the mean of a layer's outputs" },
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "data for the rounder's statistics" },
     { "weight", DT_KEY_MAP, AT(weight), .keys = dt_tensor_quant_keys,
@@ -64,8 +62,7 @@ const dt_key dt_quantize_keys[] = {
           "has the specs" },
     { "tensors", DT_KEY_LIST, AT(tensors), .most = DT_MAX_RULES, .keys = rule_keys,
       .size = sizeof(dt_tensor_rule), .count = offsetof(dt_quantize_options, n_tensors),
-      .text =
-          "for a file of tensors: ops and exceptions by name; for each key the last matching rule "
-          "that sets it wins" },
+      .text = "for a file of tensors: ops and exceptions by name; for each key the last matching "
+              "rule counts" },
     { 0 },
 };

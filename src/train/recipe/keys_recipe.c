@@ -29,14 +29,13 @@ static const dt_key run_keys[] = {
       .text = "threads of the loops, without influence on results; 0: OMP_NUM_THREADS, else one "
               "per processor" },
     { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
-      .text = "cross-validation: detent train trains so many runs, as by --folds, each of which "
-              "tests another part of the training data; at least 2; 0: one run" },
+      .text = "cross-validation: so many runs, at least 2, as by --folds, each of which tests "
+              "another part of the training data; 0: one run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "whether the run ends with report.html, a page about it" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
-      .text =
-          "shared objects that are loaded first and add losses, metrics, layers, optimizers and "
-          "others; FILE@xxh3:DIGITS wants that very file" },
+      .text = "shared objects that are loaded first and add losses, layers and others; "
+              "FILE@xxh3:DIGITS wants that very file" },
     { 0 },
 };
 
@@ -49,23 +48,19 @@ static const dt_key cluster_keys[] = {
       .text = "MiB of a bucket: the part of the gradient that ranks add up at once" },
     { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
       .resumable = true,
-      .text = "seconds after which a rank that sends nothing counts as missing, and the run ends; "
-              "0: never" },
+      .text = "seconds after which a silent rank counts as missing, and the run ends; 0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
       .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto", .resumable = true,
-      .text =
-          "on: each rank updates a part of the parameters and has the optimizer's state of that "
-          "part alone; auto: where that state takes 32 MiB or more. The bits are the same" },
+      .text = "each rank updates a part of the parameters and has the optimizer's state of that "
+              "part alone; auto: where the state takes 32 MiB or more. The bits are the same" },
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
-      .text = "with `train.shards`: batch norms have the statistics of all shards of a batch, "
-              "instead of each shard's own" },
+      .text = "with `train.shards`: batch norms have the statistics of all shards of a batch" },
     { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
       .resumable = true,
-      .text = "spread: each rank has a share of the experts of every mixture, with their gradients "
-              "and optimizer state, and rows go to the rank that has their expert. The bits are "
-              "the same" },
+      .text = "spread: each rank has a share of the experts of every mixture, and rows go to their "
+              "expert's rank. The bits are the same" },
     { 0 },
 };
 
@@ -88,18 +83,15 @@ static const dt_key name_keys[] = {
 const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
-      .text =
-          "safetensors or GGUF file, or Hugging Face folder of the initial weights, else they are "
-          "random; options of the model that are not given are taken from it" },
+      .text = "safetensors or GGUF file, or Hugging Face folder of the initial weights, and of "
+              "options that are not given; absent: weights are random" },
     { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
-      .text = "names of tensors in the file of `init`, where they are not those of the model; the "
-              "first rule that matches a name counts" },
+      .text = "names of tensors in the file of `init` that are not the model's; the first rule "
+              "that matches counts" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
-      .text =
-          "weights of `init` are packed when they are read and never held as floats; `adapters` "
-          "are trained beside them. Integers keep their settings, floats become int4 of the "
-          "default preset" },
+      .text = "weights of `init` are packed when they are read, and `adapters` are trained beside "
+              "them. Integers keep their settings, floats become int4 of the default preset" },
     { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
       .given = offsetof(dt_model_options, packing.given),
       .text = "likewise, of floats, by these settings" },
@@ -120,20 +112,20 @@ static const dt_key checkpoint_keys[] = {
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text = "form of a grouped parameter P in these files and in the run's models: stacked: one "
-              "tensor P; experts: P.0, P.1 and so on" },
+      .text =
+          "form of a grouped parameter P in the run's files: one tensor P, or P.0, P.1 and so on" },
     { 0 },
 };
 
 static const dt_key evaluate_keys[] = {
     { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
       .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two evaluations; 0: at the end of each epoch, of language models as "
-              "often as costs a tenth of the time" },
+      .text = "updates between two evaluations; 0: each epoch, of language models as often as "
+              "costs a tenth of the time" },
     { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
       .fallback = "0",
-      .text = "validation examples that each evaluation adds to metrics.jsonl with what the model "
-              "makes of them: texts, classes, images, masks or reconstructions; 0: none" },
+      .text = "validation examples that each evaluation adds to metrics.jsonl, with what the model "
+              "makes of them" },
     { 0 },
 };
 
@@ -153,13 +145,12 @@ static const dt_key early_stopping_keys[] = {
 
 static const dt_key log_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer, so that "
-              "there are 50 lines" },
+      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs a fiftieth of the "
+              "run" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200",
-      .text =
-          "updates between two lines of metrics.jsonl with figures of every layer, counted from "
-          "the first update of QAT; besides, after that one and the last; 0: none" },
+      .text = "updates between two lines of metrics.jsonl with figures of every layer, after the "
+              "first update of QAT; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
@@ -175,12 +166,10 @@ static const dt_key spike_keys[] = {
       .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
               "run ends" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
-      .text =
-          "a loss is a spike if it is so many standard deviations above the mean; the deviation "
-          "counts as at least a hundredth of the mean" },
+      .text = "a spike is a loss so many standard deviations above the mean; the deviation counts "
+              "as at least a hundredth of the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
-      .text = "updates that mean and deviation look back on; the first ones of a phase are not "
-              "spikes" },
+      .text = "updates that mean and deviation look back on; a phase's first ones are no spikes" },
     { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
       .text = "lower: factor on the learning rate, from that update on" },
     { 0 },
@@ -191,16 +180,15 @@ static const dt_key spike_keys[] = {
 
 static const dt_key average_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
-      .text = "ema: exponential moving average of the parameters after each update; epochs: the "
-              "mean of the parameters after each of the last epochs" },
+      .text = "ema: exponential moving average of the parameters; epochs: their mean after each of "
+              "the last epochs" },
     { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
-      .text =
-          "ema: share of the average that stays at an update; a smaller one in the first updates" },
+      .text = "ema: share of the average that stays at an update, less in the first ones" },
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "epochs: how many of the last epochs" },
     { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
-      .text = "training batches that the averaged model sees at the end, for its norms' running "
-              "statistics and its observers; 0: those of the last update stay" },
+      .text = "training batches that the averaged model sees at the end, for running statistics "
+              "and observers; 0: those of the last update stay" },
     { 0 },
 };
 
@@ -213,12 +201,11 @@ static const dt_key distill_keys[] = {
     { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
       .text = "T: logits of teacher and model are divided by it before the softmax" },
     { "teacher", DT_KEY_PATH, AT(teacher),
-      .text = "file or Hugging Face folder of the teacher, used from the first update on; else the "
-              "float weights at qat.start_step, used from there on" },
+      .text = "file or Hugging Face folder of a teacher from the first update on; else the float "
+              "weights at qat.start_step from there on" },
     { "features", DT_KEY_STRINGS, AT(features),
       .text =
-          "paths of layers whose outputs are drawn to the teacher's outputs of the same layers, "
-          "by the mean squared error" },
+          "paths of layers whose outputs are drawn to the teacher's by the mean squared error" },
     { "feature_weight", DT_KEY_REAL, AT(feature_weight), .most = 1e6, .fallback = "1",
       .text = "weight of the sum of these errors, beside the other two losses" },
     { 0 },
@@ -239,8 +226,8 @@ static const dt_key train_keys[] = {
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
       .text = "gradient accumulation: batches per update" },
     { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
-      .text = "parts that each batch is cut into, whose gradients are added in a fixed tree: the "
-              "number of ranks divides it, and does not change the result; 0: one for each rank" },
+      .text = "parts of each batch, whose gradients are added in a fixed tree: the result is the "
+              "same for every number of ranks that divides it; 0: one for each rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -249,10 +236,8 @@ static const dt_key train_keys[] = {
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
     { "loss", DT_KEY_STRING, AT(loss),
-      .text =
-          "regression: mse (mean squared error), mae (mean absolute error), huber, or quantile; "
-          "classification, segmentation and multi_label: focal; or a loss that the program has "
-          "registered; absent: regression mse, else the task's" },
+      .text = "regression: mse (the default), mae, huber or quantile; classification, segmentation "
+              "and multi_label: focal; or a registered loss; absent: the task's" },
     { "metrics", DT_KEY_STRINGS, AT(metrics),
       .text = "metrics that the program has registered, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
@@ -261,25 +246,21 @@ static const dt_key train_keys[] = {
       .text = "loss focal: an example counts (1 - p)^gamma times, p the probability of its class" },
     { "quantiles", DT_KEY_REALS, AT(quantiles), .least = 1e-6, .most = 1 - 1e-6, .fewest = 1,
       .fallback = "[0.1, 0.5, 0.9]",
-      .text = "loss quantile: levels, which ascend; the model gives one number for each level of "
-              "each target, those of a target side by side" },
+      .text = "loss quantile: ascending levels; the model gives a number for each level of each "
+              "target, a target's side by side" },
     { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
       .fallback = "none", .fewest = 1,
-      .text =
-          "factor of each class in the loss of training: none, balanced (examples / (classes "
-          "times the class's examples)), or a list; multi_label: of the positive bits, balanced: "
-          "zeros / ones" },
+      .text = "factor of each class in training's loss; balanced: examples / (classes times the "
+              "class's examples), multi_label: zeros / ones of each bit" },
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
-      .text = "examples of an epoch: each once (shuffle), or as many as that, drawn so that all "
-              "classes are equally frequent (balanced; of classification)" },
+      .text = "examples of an epoch: each once, or as many drawn so that all classes are equally "
+              "frequent (balanced; of classification)" },
     { "threshold", DT_KEY_CHOICE, AT(threshold), .choices = threshold_names, .fallback = "none",
-      .text = "two classes and multi_label: after training, choose the probability above which "
-              "class 1, or a label, is there, so that f1 or balanced accuracy of the validation "
-              "data is largest" },
+      .text = "two classes and multi_label: after training, choose the probabilities from which a "
+              "class is there, so that this score of the validation data is largest" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
-      .text = "prompts with completions, and chats: whether the loss of training counts the tokens "
-              "of completions and of the assistant's messages, or all tokens but the first; "
-              "evaluation counts the former" },
+      .text = "prompts and chats: whether training's loss counts only completions and the "
+              "assistant's messages, as evaluation does, or all tokens" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
@@ -301,20 +282,17 @@ static const dt_key train_keys[] = {
       .text = "the weights that are compared and converted: of the last update, or of the best "
               "evaluation" },
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
-      .text =
-          "activation checkpointing: keep only the inputs of the model's blocks and run the blocks "
-          "again in backward: less memory, more time, the same bits" },
+      .text = "activation checkpointing: keep only inputs of blocks, which backward runs again: "
+              "less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
       .text = "under QAT, how gradients of quantized layers are multiplied: in float, or as "
-              "integers in linear layers and experts but for the first and the last layer, or "
-              "(int8-all) in these and in convolutions too" },
+              "integers in linear layers and experts but the first and last layer, or (int8-all) "
+              "in these and convolutions too" },
     { "float", DT_KEY_CHOICE, AT(products), .choices = product_names, .fallback = "f32",
-      .text = "how training multiplies floats: as they are, or with the operands of products and "
-              "convolutions rounded to bf16, which is faster where the processor has AVX-512 BF16; "
-              "bf16-tiles sums in another order, several times as fast where the processor has "
-              "AMX-BF16, about as fast as f32 with AVX-512 BF16, and several times as slow "
-              "elsewhere, with the same bits on all; sums, weights and the optimizer stay f32, and "
-              "so does evaluation" },
+      .text = "how training multiplies floats: f32; bf16: operands are rounded to bf16, faster "
+              "with AVX-512 BF16; bf16-tiles: in another order of sums, several times as fast with "
+              "AMX-BF16, several times as slow without BF16, the same bits on all. Sums, weights, "
+              "optimizer and evaluation stay f32" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
@@ -329,11 +307,9 @@ static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
-      .text = "formats of `detent export` to which the model will be exported: c, hf, onnx, "
-              "onnx-nbits, "
-              "onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
-              "compressed-tensors, torchao; what one of them cannot hold is an error before "
-              "training" },
+      .text = "formats of `detent export` that the model must fit, checked before training: c, hf, "
+              "onnx, onnx-nbits, onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
+              "compressed-tensors, torchao" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "training data for the rounder's statistics" },

@@ -315,45 +315,82 @@ dt_status dt_recipe_schema(dt_ctx *ctx, dt_sink sink, void *user)
 
 static const char introduction[] =
     "# Keys of a recipe\n\n"
-    "A recipe is one YAML file that holds a whole experiment. This page comes from the tables "
-    "that\n"
-    "read it: `detent config keys` prints it.\n\n"
+    "A recipe is one YAML file that holds a whole experiment. `detent config keys` prints this "
+    "page.\n\n"
     "- `detent config validate RECIPE` reports every error at once, with line and column. It opens "
     "the\n"
-    "  data and builds the model, as a run does before its first update; `--leave-files` does "
-    "not.\n"
+    "  data and builds the model; `--leave-files` does not.\n"
     "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
-    "  each value comes from. `~key` removes a key. `qat.rules.0.skip=true` reaches into a list.\n"
-    "- `detent config schema` prints a JSON schema, which editors use to complete and to check.\n"
-    "- Types come from the tables, never from the look of the text: `1e-5` is a number where a\n"
-    "  number is expected, `no` is a string where a string is expected. Only `true` and `false`\n"
-    "  are booleans; quotes make a string. Numbers are decimal, `64`, `-1`, `0.1`, `3e-4`.\n"
+    "  each value comes from. `~key` removes a key; `qat.rules.0.skip=true` reaches into a list.\n"
+    "- `detent config schema` prints a JSON schema, by which editors complete and check.\n"
+    "- Types do not follow from the look of a text: `no` is a string where a string is expected.\n"
+    "  Only `true` and `false` are booleans; quotes make a string. Numbers are decimal: `64`, "
+    "`3e-4`.\n"
     "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
     "recipe\n"
     "  has at most 1 MiB and is nested at most 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
-    "- Relative paths are relative to the working directory. `data.dir` is put before data "
-    "files.\n"
-    "- Keys that several places have are listed once: *keys of* names that place.\n"
-    "- In parentheses: what the key takes, then its default, or *required*.\n";
+    "- Relative paths are relative to the working directory.\n"
+    "- In parentheses: what the key takes, then its default, or *required*; of a bool the "
+    "default.\n"
+    "  *strings* and *numbers* are one or a list. *keys of* and *as* name another place that has "
+    "the\n"
+    "  same keys.\n";
 
+/* " 1…9"; an end without a limit is left out, and a range without both. */
 static void write_range(dt__out *o, const dt_key *key)
 {
-    const double least = key->least, most = key->most, all = fmin(FLT_MAX, DT_NO_LIMIT);
-    const bool below = least > -all, above = most < all;
-    if ((least == 0 && most == 0) || (!below && !above)) return;
-    if (least == 0 && !above) {
-        dt__out_text(o, ", not negative");
-    } else if (below && above) {
-        dt__out_text(o, " ");
-        dt__out_real(o, least);
-        dt__out_text(o, "…");
-        dt__out_real(o, most);
-    } else {
-        dt__out_text(o, below ? ", at least " : ", at most ");
-        dt__out_real(o, below ? least : most);
-    }
+    const double all = fmin(FLT_MAX, DT_NO_LIMIT);
+    const bool below = key->least > -all, above = key->most < all;
+    if ((key->least == 0 && key->most == 0) || (!below && !above)) return;
+    dt__out_text(o, " ");
+    if (below) dt__out_real(o, key->least);
+    dt__out_text(o, "…");
+    if (above) dt__out_real(o, key->most);
     if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
+}
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+/* Whether the page says the same of both keys. */
+static bool is_same(const dt_key *a, const dt_key *b)
+{
+    return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
+           a->most == b->most && a->multiple == b->multiple && a->choices == b->choices &&
+           is_same_text(a->fallback, b->fallback) && is_same_text(a->text, b->text) &&
+           a->resumable == b->resumable;
+}
+
+/* Long lists of choices are printed once. */
+static bool has_same_choices(const dt_key *a, const dt_key *b)
+{
+    int n = 0;
+    while (b->choices != NULL && b->choices[n] != NULL) n++;
+    return n > 5 && a->choices == b->choices;
+}
+
+/* Appends to `path` the first place below `keys`, without other forms of a key, of one that is as
+ * `key` by `as`. Returns it, or NULL. */
+static const dt_key *find_key(const dt_key *keys, const dt_key *key,
+                              bool (*as)(const dt_key *a, const dt_key *b), char path[160])
+{
+    const size_t n = strlen(path);
+    const dt_key *found = NULL;
+    for (const dt_key *k = keys; k->name != NULL && found == NULL; k++) {
+        if (k->other_form) continue;
+        snprintf(path + n, 160 - n, "%s%s", n > 0 ? "." : "", k->name);
+        if (as(k, key)) {
+            found = k;
+        } else if (k->keys != NULL) {
+            if (k->type == DT_KEY_LIST) strncat(path, ".N", 159 - strlen(path));
+            found = find_key(k->keys, key, as, path);
+        }
+    }
+    if (found == NULL) path[n] = 0;
+    return found;
 }
 
 static void write_words(dt__out *o, const dt_key *key)
@@ -366,9 +403,9 @@ static void write_words(dt__out *o, const dt_key *key)
         [DT_KEY_PATH] = "path",
         [DT_KEY_CHOICE] = "",
         [DT_KEY_INTS] = "integers",
-        [DT_KEY_STRINGS] = "string or list of strings",
-        [DT_KEY_REALS] = "number or list of numbers",
-        [DT_KEY_PAIR] = "integer or two integers",
+        [DT_KEY_STRINGS] = "strings",
+        [DT_KEY_REALS] = "numbers",
+        [DT_KEY_PAIR] = "one or two integers",
         [DT_KEY_SHAPES] = "shape or map of shapes",
         [DT_KEY_ITEMS] = "list of layers",
         [DT_KEY_LIST] = "list of maps",
@@ -377,7 +414,11 @@ static void write_words(dt__out *o, const dt_key *key)
         dt__out_text(o, "[activation](#activations)");
         return;
     }
-    for (int i = 0; key->choices != NULL && key->choices[i] != NULL; i++) {
+    char path[160] = "";
+    const dt_key *first = find_key(dt_recipe_keys, key, has_same_choices, path);
+    const bool elsewhere = first != NULL && first != key;
+    if (elsewhere) dt__out_format(o, "as `%s`", path);
+    for (int i = 0; !elsewhere && key->choices != NULL && key->choices[i] != NULL; i++) {
         dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
     const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
@@ -412,16 +453,27 @@ static void find_home(const dt_key *table, char path[160])
     }
 }
 
-/* "type; required", "type; default" or the type alone. */
+/* "type; required", "type; default" or the type alone; of a bool with a default that alone. */
 static void write_takes(dt__out *o, const dt_key *k)
 {
+    const bool given = k->fallback != NULL && *k->fallback != 0 && !is_required(k);
+    if (k->type == DT_KEY_BOOL && given) {
+        dt__out_format(o, "`%s`", k->fallback);
+        return;
+    }
     write_words(o, k);
     if (is_required(k)) dt__out_text(o, "; required");
-    else if (k->fallback != NULL && *k->fallback != 0) dt__out_format(o, "; `%s`", k->fallback);
+    else if (given) dt__out_format(o, "; `%s`", k->fallback);
 }
 
 static void write_line(dt__out *o, const dt_key *k, const char *path, bool resumable)
 {
+    char other[160] = "";
+    const dt_key *first = find_key(dt_recipe_keys, k, is_same, other);
+    if (first != NULL && first != k) {
+        dt__out_format(o, "- `%s`: as `%s`\n", path, other);
+        return;
+    }
     dt__out_format(o, "- `%s` (", path);
     write_takes(o, k);
     dt__out_text(o, "): ");
@@ -431,43 +483,82 @@ static void write_line(dt__out *o, const dt_key *k, const char *path, bool resum
     dt__out_text(o, "\n");
 }
 
-/* Writes a line per key, maps flattened: "optimizer.lr". Keys of lists of maps are "rules.N.match".
- * Keys that another place has, too, are described at one of them, and the others refer to it.
- * `resumable`: a key above is resumable. */
+static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
+                        bool resumable);
+
+/* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps
+ * "rules.N.match". Keys that another place has, too, are described at one of them, and the others
+ * refer to it. `resumable`: a key above is resumable. */
+static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
+                        bool resumable)
+{
+    char path[96], whole[160], home[160];
+    const bool is_list = k->type == DT_KEY_LIST;
+    snprintf(path, sizeof path, "%s%s", prefix, k->name);
+    if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
+    if (k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at) {
+        snprintf(path, sizeof path, "%s%s.N.", prefix, k->name);
+        write_lines(o, k->kinds(0)->keys, block, path, resumable || k->resumable);
+    }
+    if (k->keys == NULL) return;
+    snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
+    find_home(k->keys, home);
+    if (home[0] != 0 && strcmp(home, whole) != 0) {
+        dt__out_format(o, "- `%s%s`: keys of [`%s`](#%.*s): %s\n", path, is_list ? ".N" : "", home,
+                       (int)strcspn(home, "."), home, k->text);
+        return;
+    }
+    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
+    write_lines(o, k->keys, block, path, resumable || k->resumable);
+}
+
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
                         bool resumable)
 {
-    for (const dt_key *k = keys; k->name != NULL; k++) {
-        char path[96], whole[160], home[160];
-        const bool is_list = k->type == DT_KEY_LIST;
-        snprintf(path, sizeof path, "%s%s", prefix, k->name);
-        if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
-        if (k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at) {
-            snprintf(path, sizeof path, "%s%s.N.", prefix, k->name);
-            write_lines(o, k->kinds(0)->keys, block, path, resumable || k->resumable);
-        }
-        if (k->keys == NULL) continue;
-        snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
-        find_home(k->keys, home);
-        if (home[0] != 0 && strcmp(home, whole) != 0) {
-            dt__out_format(o, "- `%s%s`: keys of [`%s`](#%.*s): %s\n", path, is_list ? ".N" : "",
-                           home, (int)strcspn(home, "."), home, k->text);
-            continue;
-        }
-        snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
-        write_lines(o, k->keys, block, path, resumable || k->resumable);
-    }
+    for (const dt_key *k = keys; k->name != NULL; k++) write_entry(o, k, block, prefix, resumable);
 }
 
-static void write_section(dt__out *o, const dt_key *block, const char *title, const char *text,
-                          const dt_key *keys)
+/* `family`: of which the keys are, or NULL. */
+static void write_title(dt__out *o, const dt_key *block, const char *family, const char *text)
 {
-    dt__out_format(o, "\n## %s\n\n", title);
+    dt__out_format(o, "\n## `%s`", block->name);
+    if (family != NULL) dt__out_format(o, " of family `%s`", family);
     const char first = *text;
-    dt__out_format(o, "%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
+    dt__out_format(o, "\n\n%c", first >= 'a' && first <= 'z' ? first - 'a' + 'A' : first);
     dt__out_text(o, text + 1);
     dt__out_text(o, ".\n\n");
-    write_lines(o, keys, block->name, "", false);
+}
+
+/* The family before number `at` that has the same key, or NULL. */
+static const char *earlier_family(int at, const dt_key *key)
+{
+    for (int i = 0; i < at; i++) {
+        const dt_family *family = dt_family_at(i);
+        for (const dt_key *k = family->keys; k->name != NULL; k++) {
+            if (k->keys == NULL && is_same(k, key)) return family->name;
+        }
+    }
+    return NULL;
+}
+
+/* The keys of a family; those that an earlier family has are named with it. */
+static void write_family(dt__out *o, const dt_key *block, int at)
+{
+    const dt_family *family = dt_family_at(at);
+    write_title(o, block, family->name, family->text);
+    for (const dt_key *k = family->keys; k->name != NULL; k++) {
+        if (earlier_family(at, k) == NULL) write_entry(o, k, block->name, "", false);
+    }
+    for (int i = 0; i < at; i++) {
+        bool any = false;
+        for (const dt_key *k = family->keys; k->name != NULL; k++) {
+            const char *name = earlier_family(at, k);
+            if (name == NULL || strcmp(name, dt_family_at(i)->name) != 0) continue;
+            dt__out_format(o, "%s`%s`", any ? ", " : "- ", k->name);
+            any = true;
+        }
+        if (any) dt__out_format(o, ": as of family `%s`\n", dt_family_at(i)->name);
+    }
 }
 
 static void write_activations(dt__out *o)
@@ -479,42 +570,68 @@ static void write_activations(dt__out *o)
     dt__out_text(o, ".\n");
 }
 
-static bool is_same_text(const char *a, const char *b)
+static bool has_name(const dt_key *a, const dt_key *b) { return strcmp(a->name, b->name) == 0; }
+
+/* Keys of a kind of signals and one of images differ in how many numbers they take alone. */
+static bool is_same_of_images(const dt_key *a, const dt_key *b)
 {
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+    dt_key x = *a, y = *b;
+    if (x.type == DT_KEY_PAIR) x.type = DT_KEY_INT;
+    if (y.type == DT_KEY_PAIR) y.type = DT_KEY_INT;
+    return is_same(&x, &y);
 }
 
-/* Whether the page says the same of both keys. */
-static bool is_same(const dt_key *a, const dt_key *b)
-{
-    return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
-           a->most == b->most && a->multiple == b->multiple && a->choices == b->choices &&
-           is_same_text(a->fallback, b->fallback) && is_same_text(a->text, b->text);
-}
-
-static bool has_same(const dt_item_kind *kind, const dt_key *key)
+static bool has_key(const dt_item_kind *kind, const dt_key *key,
+                    bool (*as)(const dt_key *a, const dt_key *b))
 {
     const dt_key *k = kind->keys + 1;
-    while (k->name != NULL && !is_same(k, key)) k++;
+    while (k->name != NULL && !as(k, key)) k++;
     return k->name != NULL;
 }
 
-/* A line for a key of kind `at`, with all kinds that have the same one; none if an earlier kind has
- * it, which has written the line. `from` is said once, in front of the list. */
+/* Whether kinds of layers have other keys of this name; whether one takes a number for signals and
+ * two for images. */
+static bool is_ambiguous(const dt_key *key, bool *images)
+{
+    bool another = false;
+    const dt_item_kind *kind;
+    *images = false;
+    for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        if (!has_key(kind, key, has_name)) continue;
+        if (!has_key(kind, key, is_same_of_images)) another = true;
+        else if (!has_key(kind, key, is_same)) *images = true;
+    }
+    return another;
+}
+
+/* A line for a key of kind `at`; none if an earlier kind has the same one, which has written the
+ * line. It names all kinds that have it where others have another of this name. `from` is said
+ * once, in front of the list. */
 static void write_layer_key(dt__out *o, int at, const dt_key *key)
 {
+    bool images;
     const dt_item_kind *kind;
     if (strcmp(key->name, "from") == 0) return;
     for (int i = 0; i < at; i++) {
-        if (has_same(dt_layer_kind_at(i), key)) return;
+        if (has_key(dt_layer_kind_at(i), key, is_same_of_images)) return;
     }
-    dt__out_format(o, "- `%s` of", key->name);
-    for (int i = at; (kind = dt_layer_kind_at(i)) != NULL; i++) {
-        if (has_same(kind, key)) dt__out_format(o, "%s `%s`", i > at ? "," : "", kind->name);
+    dt__out_format(o, "- `%s`", key->name);
+    const char *between = " of";
+    for (int i = at; is_ambiguous(key, &images) && (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        if (!has_key(kind, key, is_same_of_images)) continue;
+        dt__out_format(o, "%s `%s`", between, kind->name);
+        between = ",";
     }
     dt__out_text(o, " (");
     write_takes(o, key);
-    dt__out_format(o, "): %s\n", key->text);
+    dt__out_format(o, "%s): %s\n", images ? "; of images also two" : "", key->text);
+}
+
+static bool is_activation(const char *kind)
+{
+    int i = 0;
+    while (dt_activation_names[i] != NULL && strcmp(dt_activation_names[i], kind) != 0) i++;
+    return dt_activation_names[i] != NULL;
 }
 
 /* Every kind of layer with the names of its keys, then each key once. */
@@ -525,8 +642,10 @@ static void write_kinds(dt__out *o)
                     "A layer is a map whose first key is its kind and whose value is the layer's "
                     "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
                     "`from` names the\nlayers or inputs that it reads; without it, it reads the "
-                    "layer before. The kinds, each with its other keys:\n\n");
+                    "layer before. Kinds are the [activations](#activations)\nand these, each "
+                    "with its other keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
+        if (is_activation(kind->name)) continue;
         dt__out_format(o, "- **`%s`**: ", kind->name);
         dt__out_text(o, kind->text);
         const char *between = ". ";
@@ -550,18 +669,10 @@ dt_status dt_recipe_markdown(dt_ctx *ctx, dt_sink sink, void *user)
     dt__out o = { .sink = sink, .user = user };
     dt__out_text(&o, introduction);
     for (const dt_key *k = dt_recipe_keys; k->name != NULL; k++) {
-        char title[64] = "`";
-        strncat(title, k->name, 40);
-        strcat(title, "`");
-        write_section(&o, k, title, k->text, k->keys);
-        const dt_family *family;
-        for (int i = 0; k->keys == dt_model_keys && (family = dt_family_at(i)) != NULL; i++) {
-            char name[80] = "`model` of family `";
-            strncat(name, family->name, 40);
-            strcat(name, "`");
-            write_section(&o, k, name, family->text, family->keys);
-        }
+        write_title(&o, k, NULL, k->text);
+        write_lines(&o, k->keys, k->name, "", false);
         if (k->keys != dt_model_keys) continue;
+        for (int i = 0; dt_family_at(i) != NULL; i++) write_family(&o, k, i);
         write_activations(&o);
         write_kinds(&o);
     }
