@@ -35,7 +35,7 @@ def watched(child):
     while True:
         pid, status, used = os.wait4(child.pid, os.WNOHANG)
         if pid != 0:
-            child.returncode = status
+            child.returncode = os.waitstatus_to_exitcode(status)
             return status, used, peak / 1024
         with open(f"/proc/{child.pid}/status") as f:
             found = [line.split()[1] for line in f if line.startswith("VmHWM:")]

@@ -330,12 +330,11 @@ START_TEST(typed_fields)
         int type, bits;
         int32_t least, most;
     } types[] = {
-        { DT__ONNX_U8, 8, 0, 255 },      { DT__ONNX_I8, 8, -128, 127 },
-        { DT__ONNX_U16, 16, 0, 65535 },  { DT__ONNX_I16, 16, -32768, 32767 },
-        { DT__ONNX_BOOL, 8, 0, 1 },      { DT__ONNX_F16, 16, 0, 65535 },
-        { DT__ONNX_BF16, 16, 0, 65535 }, { DT__ONNX_U4, 4, -128, 255 },
-        { DT__ONNX_I4, 4, -128, 255 },   { DT__ONNX_U2, 2, -128, 255 },
-        { DT__ONNX_I2, 2, -128, 255 },
+        { DT__ONNX_U8, 8, 0, 255 },     { DT__ONNX_I8, 8, -128, 127 },
+        { DT__ONNX_U16, 16, 0, 65535 }, { DT__ONNX_I16, 16, -32768, 32767 },
+        { DT__ONNX_F16, 16, 0, 65535 }, { DT__ONNX_BF16, 16, 0, 65535 },
+        { DT__ONNX_U4, 4, -128, 255 },  { DT__ONNX_I4, 4, -128, 255 },
+        { DT__ONNX_U2, 2, -128, 255 },  { DT__ONNX_I2, 2, -128, 255 },
     };
     for (int k = 0; k < DT__COUNT_OF(types); k++) {
         const int each = types[k].bits < 8 ? 8 / types[k].bits : 1, wide = types[k].bits > 8;

@@ -589,6 +589,41 @@ START_TEST(a_run_sees_a_cache)
 }
 END_TEST
 
+/* So it is with a run that was interrupted, and with one that goes back to its best weights. */
+START_TEST(a_run_with_a_cache_goes_on)
+{
+    char folder[TEST_PATH], set[40];
+    write_data(folder);
+    snprintf(set, sizeof set, "qat.cache=%s", dt_cache_names[DT_CACHE_INT8 + _i % 2]);
+    job whole = job_of(GPT TEXT END, folder, "whole");
+    whole.overrides[0] = set;
+    run(&whole);
+    for (int64_t at = 2; at < 8; at++) {
+        job parts = job_of(GPT TEXT END, folder, "parts");
+        test_shell(NULL, "rm -rf %s", parts.dir);
+        parts.overrides[0] = set;
+        parts.stop_at = at;
+        parts.wanted = DT_ERR_INTERRUPTED;
+        run(&parts);
+        parts.stop_at = parts.wanted = 0;
+        parts.resume = true;
+        run(&parts);
+        assert_same_file(whole.dir, parts.dir, "model.safetensors");
+        for (int c = DT_RUN_QAT; c <= DT_RUN_CONVERTED; c++) {
+            ck_assert_double_eq(parts.summary.result[c].metrics.loss,
+                                whole.summary.result[c].metrics.loss);
+        }
+    }
+    job best = job_of(GPT TEXT END, folder, "best");
+    best.overrides[0] = set;
+    best.overrides[1] = "train.evaluate.every_steps=1";
+    best.overrides[2] = "train.finish_with=best";
+    best.overrides[3] = "train.optimizer.lr=0.5";
+    run(&best);
+    ck_assert(best.summary.same_bits_as_qat);
+}
+END_TEST
+
 /* An example is an exact match if all counted tokens are right: checked with a model that always
  * predicts the same token. */
 START_TEST(exact_match)
@@ -816,6 +851,7 @@ Suite *test_token_runs_suite(void)
     tcase_add_test(evaluation, metrics_follow_from_logits);
     tcase_add_loop_test(evaluation, metrics_behind_a_cache, 0, DT_CACHES);
     tcase_add_loop_test(evaluation, a_run_sees_a_cache, 0, 4);
+    tcase_add_loop_test(evaluation, a_run_with_a_cache_goes_on, 0, 2);
     tcase_add_test(evaluation, exact_match);
     tcase_add_test(evaluation, other_models_are_refused);
     suite_add_tcase(s, evaluation);

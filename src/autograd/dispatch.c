@@ -353,7 +353,7 @@ static dt_status watch(const dt_call *c)
         const dt_tensor *y = c->out[i];
         if (!dt__is_float(y->dtype) || y->storage == NULL || !dt_is_contiguous(y)) continue;
         int64_t bad;
-        c->kernels->first_nonfinite(y->count, dt__data(y), &bad);
+        dt__kernels_of(c->ctx, y->dtype)->first_nonfinite(y->count, dt__data(y), &bad);
         if (bad >= 0) {
             return dt_refuse(c, DT_ERR_NUMERIC, "the result is not finite at element %lld",
                              (long long)bad);

@@ -68,7 +68,8 @@ const dt_key dt__rounding_keys[] = {
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs (live), or over all" },
+      .text = "of gptq: that mean is over the columns with inputs (live), or over all, where those "
+              "without inputs count as 1" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",

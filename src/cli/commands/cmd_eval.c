@@ -190,6 +190,17 @@ static dt_status load(dt_ctx *ctx, const char *path, dt_module **m, dt_model_inf
                                    : dt_model_load(ctx, path, m, info);
 }
 
+/* A run's figures may be those of a cache. */
+static void say_cache(const cli_args *args, const dt_recipe *recipe)
+{
+    const int cache = dt_recipe_get(recipe)->qat_schedule.cache;
+    if (cache == DT_CACHE_F32 || args->option[CACHE] != NULL) return;
+    fprintf(stderr,
+            "detent eval: the recipe trains with qat.cache: %s; its figures are those of --cache "
+            "%s\n",
+            dt_cache_names[cache], dt_cache_names[cache]);
+}
+
 /* Loads the model before the data, so that a bad file fails at once. */
 static int run(const cli_args *args, dt_ctx *ctx, int cache)
 {
@@ -198,16 +209,19 @@ static int run(const cli_args *args, dt_ctx *ctx, int cache)
     dt_dataset *test = NULL;
     dt_model_info info;
     if (load(ctx, args->words[0], &m, &info) != DT_OK) return cli_fail_file(args, ctx);
-    static const char *const reads[] = { "run",           "data",
-                                         "!data.augment", "train.eval_batch_size",
-                                         "train.metrics", NULL };
+    static const char *const reads[] = {
+        "run", "data", "!data.augment", "train.eval_batch_size", "train.metrics", "qat.cache", NULL
+    };
     int status = cli_read_recipe_of(args, ctx, "test data", reads, &recipe);
     if (status == CLI_DONE) status = open_data(args, ctx, recipe, &info, &test);
     if (status == CLI_DONE && dt_model_check_data(ctx, args->words[0], &info, test) != DT_OK) {
         status = cli_fail_file(args, ctx);
     }
     if (status == CLI_DONE) status = standardize(args, ctx, &info, test);
-    if (status == CLI_DONE) status = evaluate(args, m, recipe, test, cache);
+    if (status == CLI_DONE) {
+        say_cache(args, recipe);
+        status = evaluate(args, m, recipe, test, cache);
+    }
     dt_dataset_free(test);
     dt_recipe_free(recipe);
     dt_model_info_free(ctx, &info);

@@ -69,7 +69,7 @@ bool dt__onnx_tensor_shape(const dt__onnx_tensor *t, int64_t *count, char *why, 
 static size_t beyond(const dt__onnx_tensor *t)
 {
     const int type = t->data_type;
-    const int width = type == DT__ONNX_BOOL ? 1 : (int)unit_of(type) * 8;
+    const int width = (int)unit_of(type) * 8;
     const bool has_sign = type == DT__ONNX_I8 || type == DT__ONNX_I16;
     const int64_t least = has_sign || shared(type) > 1 ? -(INT64_C(1) << (width - 1)) : 0;
     const int64_t most = width < 32 ? (INT64_C(1) << (width - has_sign)) - 1 : UINT32_MAX;
@@ -79,7 +79,7 @@ static size_t beyond(const dt__onnx_tensor *t)
         while (i < n && t->uint64_data[i] <= UINT32_MAX) i++;
         return i;
     }
-    if (width > 16) return n;
+    if (width > 16 || type == DT__ONNX_BOOL) return n; /* of these all but 0 are true */
     while (i < n && t->int32_data[i] >= least && t->int32_data[i] <= most) i++;
     return i;
 }

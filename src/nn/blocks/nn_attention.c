@@ -74,14 +74,13 @@ dt_status dt_set_cache(dt_module *m, int cache)
     DT__NEED(dt_module_ctx(m), m);
     DT__TRY(dt__cache_check(m->ctx, "set_cache", cache));
     DT__EACH_MODULE(layer, m) {
-        if (layer->type != &dt__nn_attention) continue;
+        if (layer->type != &dt__nn_attention || m->type->language == NULL) continue;
         ((attention *)dt_module_state(layer))->cache = cache;
         any = true;
     }
-    if (any && m->type->language != NULL) return DT_OK;
+    if (any) return DT_OK;
     return dt_fail(m->ctx, DT_ERR_UNSUPPORTED,
-                   "set_cache: a %s has no cache of keys and values; language models have",
-                   m->type->name);
+                   "a %s has no cache of keys and values; language models have", m->type->name);
 }
 
 static dt_status build(dt_module *m, const dt__attention_plan *p)

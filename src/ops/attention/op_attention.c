@@ -172,16 +172,15 @@ const dt_op dt__op_attention = {
     .scratch = scratch,
 };
 
-/* Whether codes of keys and values can be used; else the error is on the tape. */
+/* Whether attention to codes, which are given or made, can be; else the error is on the tape. */
 static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
 {
     const bool given = operands->k_scale != NULL;
+    if (t == NULL || t->status != DT_OK) return false;
     if (operands->key_mask != NULL || operands->document != NULL) {
         dt_tape_fail(t, DT_ERR_ARG, "attention: with %s there are no masks",
                      given ? "k_scale" : "a cache");
-    } else if (!given) {
-        return true;
-    } else if (!t->no_grad && operands->q != NULL && dt_requires_grad(operands->q)) {
+    } else if (given && !t->no_grad && operands->q != NULL && dt_requires_grad(operands->q)) {
         dt_tape_fail(t, DT_ERR_STATE, "attention: with k_scale it has no gradient");
     }
     return t->status == DT_OK;
@@ -194,17 +193,15 @@ dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
     dt_tensor *out[2] = { NULL };
     dt_tensor *in[OPERANDS] = { operands->q, operands->k, operands->v, operands->key_mask,
                                 operands->document };
-    const bool cached = options != NULL && options->cache != DT_CACHE_F32;
-    if (operands->k_scale == NULL && !cached) {
+    const bool given = operands->k_scale != NULL;
+    const bool made = options != NULL && options->cache != DT_CACHE_F32;
+    if (!given && !made) {
         dt_apply_n(t, &dt__op_attention, in, OPERANDS, options, out, 2);
-    } else if (operands->k_scale == NULL) {
-        if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
-            dt_apply_n(t, &dt__op_attention_cached, in, MASK, options, out, 2);
-        }
-    } else if (t != NULL && t->status == DT_OK && allows_codes(t, operands)) {
+    } else if (allows_codes(t, operands)) {
         in[MASK] = operands->k_scale;
         in[DOCUMENT] = operands->v_scale;
-        dt_apply_n(t, &dt__op_attention_codes, in, OPERANDS, options, out, 2);
+        dt_apply_n(t, given ? &dt__op_attention_codes : &dt__op_attention_cached, in,
+                   given ? OPERANDS : MASK, options, out, 2);
     }
     if (lse != NULL) *lse = out[1];
     return out[0];

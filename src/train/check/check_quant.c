@@ -415,8 +415,11 @@ static void check_cache(dt_recipe *r)
     dt__complain(r, node,
                  "'convert.formats' and 'qat.cache: %s' exclude each other: other formats have no "
                  "such cache, so their figures would differ from the run's; `detent export` writes "
-                 "them from the result",
-                 dt_cache_names[cache]);
+                 "them from the result%s",
+                 dt_cache_names[cache],
+                 node->origin == DT__FROM_TARGET
+                     ? "; 'convert.formats: []' in place of those of 'qat.target'"
+                     : "");
 }
 
 static void check_convert(dt_recipe *r)

@@ -149,8 +149,9 @@ static const dt_key log_keys[] = {
               "run" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200",
-      .text = "updates between two lines of metrics.jsonl with figures of every layer, after the "
-              "first update of QAT; 0: none" },
+      .text =
+          "updates between two lines of metrics.jsonl with figures of every layer, counted from "
+          "the first update of QAT, which has one, as the last has; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",

@@ -361,7 +361,7 @@ static bool is_same(const dt_key *a, const dt_key *b)
     return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
            a->most == b->most && a->multiple == b->multiple && a->choices == b->choices &&
            is_same_text(a->fallback, b->fallback) && is_same_text(a->text, b->text) &&
-           a->resumable == b->resumable;
+           a->resumable == b->resumable && a->fewest == b->fewest && a->kinds == b->kinds;
 }
 
 /* Long lists of choices are printed once. */
@@ -471,7 +471,8 @@ static void write_line(dt__out *o, const dt_key *k, const char *path, bool resum
     char other[160] = "";
     const dt_key *first = find_key(dt_recipe_keys, k, is_same, other);
     if (first != NULL && first != k) {
-        dt__out_format(o, "- `%s`: as `%s`\n", path, other);
+        const char *also = resumable && !k->resumable ? " (resumable)" : "";
+        dt__out_format(o, "- `%s`: as `%s`%s\n", path, other, also);
         return;
     }
     dt__out_format(o, "- `%s` (", path);

@@ -96,7 +96,8 @@ dt_status dt__run_load(dt__run *r, const char *path)
 {
     DT__TRY(dt__run_join_experts(r));
     DT__TRY(dt_checkpoint_load(&r->stage.state, path));
-    return dt__run_cut_experts(r);
+    DT__TRY(dt__run_cut_experts(r));
+    return *dt__run_count(r, DT__COUNT_PREPARED) ? dt__run_set_cache(r, r->stage.model) : DT_OK;
 }
 
 static dt_status save(dt__run *r)
