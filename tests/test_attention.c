@@ -445,6 +445,50 @@ START_TEST(a_hidden_key_may_hold_anything)
 }
 END_TEST
 
+static void check_sole_key(dt_ctx *c, int64_t queries, bool hidden)
+{
+    dt_tape *t;
+    TEST_OK(c, dt_tape_create(c, &t));
+    scene o = { .ctx = c };
+    dt_tensor *q = random_floats(&o, 4, (const int64_t[]){ 1, queries, 2, 8 }, 3), *mask, *lse;
+    dt_tensor *k = random_floats(&o, 4, (const int64_t[]){ 1, 600, 1, 8 }, 4);
+    dt_tensor *v = random_floats(&o, 4, (const int64_t[]){ 1, 600, 1, 8 }, 5);
+    TEST_OK(c, dt_tensor_create(c, DT_BOOL, 2, (const int64_t[]){ 1, 600 }, &mask));
+    memset(dt_data_mut(mask), 0, 600);
+    ((uint8_t *)dt_data_mut(mask))[530] = !hidden;
+    ((float *)dt_data_mut(k))[530 * 8] = NAN;
+    ((float *)dt_data_mut(q))[3] = NAN;
+    const dt_attention_options how = { .causal = false };
+    const dt_tensor *y = dt_attention(
+        t, &(dt_attention_operands){ .q = q, .k = k, .v = v, .key_mask = mask }, &how, &lse);
+    TEST_OK(c, dt_tape_status(t));
+    const float *data = dt_data(y), *sums = dt_data(lse);
+    for (int64_t e = 0; e < dt_count(y); e++) {
+        TEST_EACH(hidden ? data[e] == 0 : isnan(data[e]) != 0, "element %lld is %g", (long long)e,
+                  (double)data[e]);
+    }
+    for (int64_t r = 0; r < dt_count(lse); r++) {
+        TEST_EACH(hidden ? sums[r] == -INFINITY : isnan(sums[r]) != 0, "lse %lld is %g",
+                  (long long)r, (double)sums[r]);
+    }
+    dt_tensor_free(q);
+    dt_tensor_free(k);
+    dt_tensor_free(v);
+    dt_tensor_free(mask);
+    dt_tape_free(t);
+}
+
+/* A mask leaves one key, which is NaN, or none: that is 0, also of a query that is NaN. _i: whether
+ * it is hidden. */
+START_TEST(a_bad_key_alone_is_no_hidden_key)
+{
+    dt_ctx *c;
+    TEST_OK(NULL, dt_ctx_create(&c, NULL));
+    for (int64_t queries = 1; queries < 90; queries += 29) check_sole_key(c, queries, _i == 1);
+    dt_ctx_free(c);
+}
+END_TEST
+
 /* ---- codes of keys and values ---------------------------------------------------------------- */
 
 typedef struct coded_case {
@@ -623,6 +667,7 @@ Suite *test_attention_suite(void)
     tcase_add_loop_test(c, threads_give_the_same_bits, 0, 4);
     tcase_add_test(c, memory_is_linear);
     tcase_add_loop_test(c, a_hidden_key_may_hold_anything, 0, 2);
+    tcase_add_loop_test(c, a_bad_key_alone_is_no_hidden_key, 0, 2);
     tcase_add_test(c, codes_have_the_bits_of_their_floats);
     tcase_add_test(c, packed_codes_stand_for_rotated_rows);
     tcase_add_test(c, codes_have_neither_masks_nor_gradients);

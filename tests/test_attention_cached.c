@@ -1,6 +1,6 @@
 /* Attention that reads keys and values as a decoder's cache keeps them: gradients in f64 against
- * differences of the plain formula at what the codes stand for, rows that are not finite, and what
- * is refused. */
+ * differences of the plain formula at what the codes stand for, and what is refused. And rows that
+ * are not finite, in every way in which attention reads keys and values. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -229,6 +229,183 @@ START_TEST(gradients_are_those_at_what_the_codes_stand_for)
 }
 END_TEST
 
+/* ---- rows that are not finite ---------------------------------------------------------------- */
+
+/* How keys and values come: as floats, of one of the caches, or as codes of given scales. */
+enum { CODES = DT_CACHES, PACKED, WAYS };
+
+/* A problem of drawn numbers, and the rows that are not finite: of q, k or v those of all heads and
+ * batch entries from `first` to past - 1. */
+typedef struct bad_case {
+    int64_t queries, keys, each, kv, width; /* each: heads of q that share keys */
+    dt_attention_options how;
+    int way, which, threads;
+    uint64_t cpu_mask;
+    int64_t first, past, element;
+    float bad;
+} bad_case;
+
+static int64_t pick(dt__stream *s, int64_t least, int64_t most)
+{
+    return least + (int64_t)dt__random_below(s, (uint64_t)(most - least + 1));
+}
+
+/* Bad are one row, often the first, or of keys a whole part, 512 of them, or all. */
+static void draw_bad_rows(dt__stream *s, bad_case *p)
+{
+    const int64_t n = p->which == Q ? p->queries : p->keys;
+    const int64_t at = pick(s, 0, 2) == 0 ? 0 : pick(s, 0, n - 1);
+    p->first = at;
+    p->past = at + 1;
+    if (p->which != K || pick(s, 0, 1) == 0) return;
+    const bool all = pick(s, 0, 2) == 0;
+    p->first = all ? 0 : at - at % 512;
+    p->past = all ? n : dt__min_i64(n, p->first + 512);
+}
+
+static bad_case draw_bad_case(uint64_t seed, int way)
+{
+    static const int64_t keys[] = { 1, 2, 5, 16, 17, 64, 65, 130, 512, 520, 700, 1030 };
+    static const uint64_t sets[] = { 0, DT_CPU_AVX2, UINT64_MAX };
+    const float bad[] = { NAN, INFINITY, -INFINITY };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    bad_case p = { .keys = keys[pick(&s, 0, DT__COUNT_OF(keys) - 1)], .way = way };
+    p.queries = pick(&s, 0, 1) == 0 ? pick(&s, 1, 4) : pick(&s, 1, 90);
+    p.each = pick(&s, 1, 3);
+    p.kv = pick(&s, 1, 2);
+    p.width = pick(&s, 0, 1) == 0 ? pick(&s, 1, 20) : 16 * pick(&s, 1, 2);
+    p.how.causal = pick(&s, 0, 3) > 0;
+    if (p.how.causal && pick(&s, 0, 1) == 0) p.how.window = pick(&s, 0, 1) + pick(&s, 0, p.keys);
+    p.how.cache = way < DT_CACHES ? way : DT_CACHE_F32;
+    p.which = (int)pick(&s, Q, V);
+    p.threads = (int)pick(&s, 1, 3);
+    p.cpu_mask = sets[pick(&s, 0, 2)];
+    p.element = pick(&s, 0, p.width - 1);
+    /* infinity is NaN where a cache finds the scale */
+    p.bad = bad[p.which != Q && p.how.cache != DT_CACHE_F32 ? pick(&s, 0, 2) : 0];
+    draw_bad_rows(&s, &p);
+    return p;
+}
+
+/* Floats in -1 ... 1, or any bytes. */
+static dt_tensor *drawn(dt_ctx *c, dt_dtype dtype, int rank, const int64_t *dims, dt__stream *s)
+{
+    dt_tensor *x;
+    TEST_OK(c, dt_tensor_create(c, dtype, rank, dims, &x));
+    for (int64_t i = 0; i < dt_count(x); i++) {
+        if (dtype == DT_F32) ((float *)dt_data_mut(x))[i] = 2 * (float)dt__random_unit(s) - 1;
+        else ((uint8_t *)dt_data_mut(x))[i] = (uint8_t)dt__random_below(s, 256);
+    }
+    return x;
+}
+
+/* Codes are bad by their scale, floats by one element. */
+static void spoil(const bad_case *p, dt_tensor *x, int64_t heads)
+{
+    const int64_t n = dt_dim(x, 1), width = dt_rank(x) == 3 ? 1 : dt_dim(x, 3);
+    const int64_t element = width == 1 ? 0 : p->element;
+    float *data = dt_data_mut(x);
+    for (int64_t i = 0; i < BATCH * n * heads; i++) {
+        const int64_t time = i / heads % n;
+        if (time >= p->first && time < p->past) data[i * width + element] = p->bad;
+    }
+}
+
+/* y and lse, [rows][width] and [rows], with bad rows or without. */
+static void run_case(const bad_case *p, bool spoiled, float *y, float *lse)
+{
+    const dt_ctx_options options = { .threads = p->threads, .cpu_mask = p->cpu_mask };
+    const int64_t heads = p->each * p->kv, rows = BATCH * p->queries * heads;
+    const int64_t q[] = { BATCH, p->queries, heads, p->width };
+    const int64_t k[] = { BATCH, p->keys, p->kv, p->way == PACKED ? (p->width + 1) / 2 : p->width };
+    const dt_dtype dtype = p->way < CODES ? DT_F32 : p->way == CODES ? DT_I8 : DT_U8;
+    dt__stream s = dt__stream_of(7, DT__FOR_USER);
+    dt_tensor *x[5] = { NULL }, *sums;
+    dt_ctx *c;
+    dt_tape *t;
+    TEST_OK(NULL, dt_ctx_create(&c, &options));
+    TEST_OK(c, dt_tape_create(c, &t));
+    x[Q] = drawn(c, DT_F32, 4, q, &s);
+    for (int i = K; i <= V; i++) x[i] = drawn(c, dtype, 4, k, &s);
+    for (int i = V + 1; i <= V + 2 && p->way >= CODES; i++) x[i] = drawn(c, DT_F32, 3, k, &s);
+    const int at = p->which == Q || p->way < CODES ? p->which : p->which + 2;
+    if (spoiled) spoil(p, x[at], p->which == Q ? heads : p->kv);
+    const dt_attention_operands in = {
+        .q = x[Q], .k = x[K], .v = x[V], .k_scale = x[V + 1], .v_scale = x[V + 2]
+    };
+    const dt_tensor *out = dt_attention(t, &in, &p->how, &sums);
+    TEST_OK(c, dt_tape_status(t));
+    memcpy(y, dt_data(out), (size_t)(rows * p->width) * sizeof *y);
+    memcpy(lse, dt_data(sums), (size_t)rows * sizeof *lse);
+    for (int i = 0; i < 5; i++) dt_tensor_free(x[i]);
+    dt_tape_free(t);
+    dt_ctx_free(c);
+}
+
+/* Whether a query attends to one of the keys from `first` to past - 1. */
+static bool attends(const bad_case *p, int64_t query, int64_t first, int64_t past)
+{
+    const int64_t at = query + p->keys - p->queries, window = p->how.window;
+    if (!p->how.causal) return first < past;
+    const int64_t begin = window == 0 ? 0 : dt__max_i64(0, at + 1 - window);
+    return dt__max_i64(first, begin) < dt__min_i64(past, at + 1);
+}
+
+/* Whether a bad value may reach a query that does not attend to it: up to 3 in front of it, and up
+ * to 66 behind its window. */
+static bool is_near(const bad_case *p, int64_t query)
+{
+    const int64_t at = query + p->keys - p->queries, window = p->how.window;
+    if (p->which != V || at + 3 < p->first) return false;
+    return window == 0 || at - window + 1 < p->past + 66;
+}
+
+/* Rows that attend to what is bad are NaN; all others have the bits that they have without it. */
+static void check_bad_case(uint64_t seed, int way)
+{
+    const bad_case p = draw_bad_case(seed, way);
+    const int64_t heads = p.each * p.kv, rows = BATCH * p.queries * heads;
+    float *y[2], *lse[2];
+    for (int i = 0; i < 2; i++) {
+        y[i] = malloc((size_t)(rows * p.width) * sizeof *y[i]);
+        lse[i] = malloc((size_t)rows * sizeof *lse[i]);
+        run_case(&p, i == 1, y[i], lse[i]);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t query = r / heads % p.queries;
+        const bool own = p.which == Q && query >= p.first && query < p.past;
+        const bool bad = p.which == Q ? own && attends(&p, query, 0, p.keys)
+                                      : attends(&p, query, p.first, p.past);
+        TEST_EACH(bad && p.which != V ? isnan(lse[1][r]) != 0
+                                      : memcmp(&lse[0][r], &lse[1][r], sizeof **lse) == 0,
+                  "seed %d, way %d, operand %d: lse of row %lld is %g", (int)seed, way, p.which,
+                  (long long)r, (double)lse[1][r]);
+        for (int64_t e = r * p.width; e < (r + 1) * p.width; e++) {
+            const bool lost =
+                bad && (p.which != V || way != DT_CACHE_F32 || e % p.width == p.element);
+            if (!bad && is_near(&p, query)) continue;
+            TEST_EACH(lost ? isnan(y[1][e]) != 0 : memcmp(&y[0][e], &y[1][e], sizeof **y) == 0,
+                      "seed %d, way %d, operand %d: element %lld is %g", (int)seed, way, p.which,
+                      (long long)e, (double)y[1][e]);
+        }
+    }
+    for (int i = 0; i < 2; i++) {
+        free(y[i]);
+        free(lse[i]);
+    }
+}
+
+static const test_draws bad_cases = { .usual = 150, .sanitized = 30 };
+
+/* _i: the way. */
+START_TEST(a_row_that_is_not_finite_is_nan)
+{
+    for (int64_t i = 0; i < test_count(bad_cases); i++) {
+        check_bad_case(1000 * (uint64_t)_i + (uint64_t)i, _i);
+    }
+}
+END_TEST
+
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 static dt_tensor *filled(const int64_t *dims, float value)
@@ -238,29 +415,6 @@ static dt_tensor *filled(const int64_t *dims, float value)
     TEST_OK(ctx, dt_fill(x, (double)value));
     return x;
 }
-
-/* Queries in front of a key that is not finite do not see it; a value makes its tile NaN. */
-START_TEST(a_row_that_is_not_finite_is_nan)
-{
-    const float bad[] = { NAN, INFINITY };
-    const dt_attention_options how = { .causal = true, .cache = _i };
-    for (int i = 0; i < 4; i++) {
-        const int64_t dims[] = { 1, 3, 1, 4 };
-        dt_tensor *x[3];
-        for (int k = Q; k <= V; k++) x[k] = filled(dims, 1);
-        ((float *)dt_data_mut(x[i < 2 ? K : V]))[4 + i] = bad[i % 2];
-        dt_tape_reset(tape);
-        const dt_attention_operands in = { .q = x[Q], .k = x[K], .v = x[V] };
-        const float *y = dt_data(dt_attention(tape, &in, &how, NULL));
-        for (int e = 0; e < 12; e++) {
-            if (e < 4 && i >= 2) continue;
-            TEST_EACH(e < 4 ? fabsf(y[e] - 1) < 1e-6f : isnan(y[e]) != 0, "%d: element %d is %g", i,
-                      e, (double)y[e]);
-        }
-        for (int k = Q; k <= V; k++) dt_tensor_free(x[k]);
-    }
-}
-END_TEST
 
 static void refused(const dt_attention_operands *in, const dt_attention_options *how,
                     const char *says)
@@ -295,7 +449,7 @@ Suite *test_attention_cached_suite(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, gradients_are_those_at_what_the_codes_stand_for, DT_CACHE_INT8,
                         DT_CACHES);
-    tcase_add_loop_test(c, a_row_that_is_not_finite_is_nan, DT_CACHE_INT8, DT_CACHES);
+    tcase_add_loop_test(c, a_row_that_is_not_finite_is_nan, DT_CACHE_F32, WAYS);
     tcase_add_test(c, masks_and_unknown_caches_are_refused);
     suite_add_tcase(s, c);
     return s;

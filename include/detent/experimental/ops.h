@@ -568,8 +568,12 @@ DT_API dt_attention_options dt_attention_defaults(void);
  * attends to no key: y 0, lse -inf. With scales, scores are scale (q . k) k_scale and probabilities
  * are multiplied by v_scale: what the codes stand for is never made. Errors with them: ARG (masks,
  * options->cache), STATE (q requires a gradient). With options->cache there are no masks, either;
- * y has the bits that those codes and scales have, found in f32, and NaN where a row that a query
- * attends to is not finite. */
+ * y has the bits that those codes and scales have, found in f32, and rows of k and v that are not
+ * finite count as NaN. A score of NaN or +inf makes y and lse of its query NaN: so does a key that
+ * is NaN for every query that attends to it. Scores that are all -inf count as no key. An element
+ * of v that is NaN makes that of y NaN for every query that attends to it; one that is not finite
+ * may make it NaN for other queries, too: at most 3 in front of the first that attends to it and
+ * 66 behind the last, with `document` any of its batch entry. */
 DT_API dt_tensor *dt_attention(dt_tape *t, const dt_attention_operands *operands,
                                const dt_attention_options *options, dt_tensor **lse);
 

@@ -24,7 +24,7 @@ static void attention(const attention_shape *a, const float *q, const float *k, 
                 attention_join(&most, &sum, y, most_2, sum_2, second, width);
             }
         }
-        seen = most != float_of(0xff800000u); /* one score is above -infinity */
+        seen = sum != 0; /* one score is above -infinity, or NaN */
         factor = 1.0f / sum;
         for (i = 0; i < width; i++) y[i] = seen ? rounded(y[i] * factor) : 0;
     }
