@@ -311,7 +311,7 @@ static const dt__op_cases *const ops[] = {
 };
 
 /* Of how many subjects one is taken. */
-static const test_draws apart = { .usual = 1, .quick = 61, .sanitized = 211 };
+static const test_draws apart = { .usual = 1, .quick = 89, .sanitized = 211 };
 
 static int take_turn(subject *s, int64_t *turn)
 {

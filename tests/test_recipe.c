@@ -1021,7 +1021,8 @@ START_TEST(sinks_may_fail)
 {
     dt_ctx *ctx = create_ctx();
     dt_recipe *r = read_ok(ctx, full, NULL, 0);
-    for (size_t room = 0; room < 400; room += 7) {
+    const size_t apart = (size_t)test_count((test_draws){ 7, 97, 29 });
+    for (size_t room = 0; room < 400; room += apart) {
         size_t left = room;
         ck_assert_int_eq(dt_recipe_show(r, refuse_bytes, &left), DT_ERR_IO);
         left = room;
@@ -1120,8 +1121,8 @@ START_TEST(damaged_text_survives)
 {
     static const char letters[] = "\t\n #&*!{}[]:,-?|>'\"%@`~<=.09aZ\\\xC3\x80\xFF\x01";
     dt_ctx *ctx = create_ctx();
-    const size_t n = strlen(full);
-    for (size_t i = 0; i <= n; i++) {
+    const size_t n = strlen(full), apart = (size_t)test_count((test_draws){ 1, 4, 1 });
+    for (size_t i = 0; i <= n; i += apart) {
         char *cut = malloc(i + 1); /* exactly so large, so that a sanitizer sees reads behind it */
         ck_assert_ptr_nonnull(cut);
         memcpy(cut, full, i);
@@ -1129,10 +1130,10 @@ START_TEST(damaged_text_survives)
         free(cut);
     }
     uint32_t state = 1;
-    for (int i = 0; i < 6000; i++) {
+    for (int64_t i = 0; i < test_count((test_draws){ 6000, 1500, 3000 }); i++) {
         char copy[sizeof full];
         memcpy(copy, full, sizeof full);
-        for (int j = 0; j <= i % 3; j++) {
+        for (int64_t j = 0; j <= i % 3; j++) {
             state = state * 1664525u + 1013904223u;
             const char letter = letters[(state >> 8) % (sizeof letters - 1)];
             copy[(state >> 16) % n] = letter;
