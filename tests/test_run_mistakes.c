@@ -42,7 +42,7 @@ static const mistake mistakes[] = {
       "its network runs as a whole" },
     { { "qat.cache=int4" },
       DT_ERR_CONFIG,
-      "has no cache of keys and values; language models have" },
+      "'qat.cache': a mlp has no cache of keys and values; language models have" },
     { { "qat.norm_batches=2" }, DT_ERR_CONFIG, "no norms with running statistics" },
     { { "qat.activation={range: static, granularity: token}" },
       DT_ERR_CONFIG,

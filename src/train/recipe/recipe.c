@@ -318,7 +318,8 @@ dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_sta
     const size_t n = strlen(key), first = strcspn(words, " :");
     if (strncmp(words, key, n) == 0 && words[n] == '.') snprintf(path, first + 1, "%s", words);
     else strcpy(path, key);
-    return dt_recipe_refuse(r, path, "%s", words);
+    if (strstr(words, path) != NULL) return dt_recipe_refuse(r, path, "%s", words);
+    return dt_recipe_refuse(r, path, "'%s': %s", path, words);
 }
 
 /* Finds test files named on the command line: in data.dir if that is given there too, else in the
