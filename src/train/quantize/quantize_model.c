@@ -143,6 +143,10 @@ static dt_status check_bias(const work *w)
 static dt_status prepare(work *w, dt_module *m)
 {
     DT__TRY(dt__recipe_blame(w->recipe, "qat", DT_ERR_CONFIG, dt_prepare(m, &w->how->qat)));
+    if (w->o->qat_schedule.cache != DT_CACHE_F32) {
+        dt__say(m->ctx, "qat.cache: rounding does not see it; detent eval --cache tells what the "
+                        "result loses behind a cache");
+    }
     if (!dt_is_observed(m)) return DT_OK;
     if (w->train != NULL) return dt__observe_ranges(m, w->train, w->o);
     return dt_recipe_refuse(w->recipe, "qat",
