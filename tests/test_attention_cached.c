@@ -266,7 +266,7 @@ static void draw_bad_rows(dt__stream *s, bad_case *p)
 static bad_case draw_bad_case(uint64_t seed, int way)
 {
     static const int64_t keys[] = { 1, 2, 5, 16, 17, 64, 65, 130, 512, 520, 700, 1030 };
-    static const uint64_t sets[] = { 0, DT_CPU_AVX2, UINT64_MAX };
+    static const uint64_t sets[] = { DT_CPU_PLAIN, DT_CPU_AVX2, UINT64_MAX };
     const float bad[] = { NAN, INFINITY, -INFINITY };
     dt__stream s = dt__stream_of(seed, DT__FOR_USER);
     bad_case p = { .keys = keys[pick(&s, 0, DT__COUNT_OF(keys) - 1)], .way = way };

@@ -225,7 +225,7 @@ START_TEST(sums_that_are_denormal_are_flushed)
         { -0x1p-90F, 0x1p-62F, 0x1p-126F, 0x1p-126F },
         { 1, 0, 0x1p-127F, 0 },
     };
-    static const uint64_t masks[] = { 0, DT_CPU_AVX2, UINT64_MAX };
+    static const uint64_t masks[] = { DT_CPU_PLAIN, DT_CPU_AVX2, UINT64_MAX };
     for (int m = 0; m < DT__COUNT_OF(masks); m++) {
         dt_ctx *ctx = context(1, masks[m]);
         for (int i = 0; i < DT__COUNT_OF(values); i++) {
@@ -432,7 +432,7 @@ START_TEST(sets_and_threads_change_no_bit)
     const struct {
         int threads;
         uint64_t mask;
-    } other[] = { { 1, UINT64_MAX }, { 3, UINT64_MAX }, { 2, DT_CPU_AVX2 }, { 1, 0 } };
+    } other[] = { { 1, UINT64_MAX }, { 3, UINT64_MAX }, { 2, DT_CPU_AVX2 }, { 1, DT_CPU_PLAIN } };
     dt_ctx *first = context(2, UINT64_MAX);
     uint64_t state = 99;
     for (int i = 0; i < test_count(draws) / 2; i++) {

@@ -175,7 +175,7 @@ static const test_draws draws = { .usual = 150, .sanitized = 40 };
 
 START_TEST(every_path_is_near_doubles)
 {
-    dt_ctx *fast = context(2, UINT64_MAX), *plain = context(2, 0);
+    dt_ctx *fast = context(2, UINT64_MAX), *plain = context(2, DT_CPU_PLAIN);
     uint64_t state = (uint64_t)_i;
     for (int i = 0; i < test_count(draws); i++) {
         const dt__conv c = draw(&state);

@@ -231,7 +231,7 @@ START_TEST(forms_agree)
     int64_t count;
     open_scene(&s, n, 1, UINT64_MAX);
     float *want = prepared_answers(&s, preset, false, &count);
-    open_scene(&other, n, 3, 0);
+    open_scene(&other, n, 3, DT_CPU_PLAIN);
     float *got = prepared_answers(&other, preset, true, &count);
     double sum = 0;
     for (int64_t i = 0; i < count; i++) sum += fabs((double)want[i]);

@@ -213,7 +213,7 @@ static const test_draws gradient_draws = { .usual = 60, .quick = 30, .sanitized 
 
 START_TEST(codes_are_those_of_each_expert)
 {
-    static const uint64_t masks[MASKS] = { 0, DT_CPU_AVX2, DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
+    static const uint64_t masks[MASKS] = { DT_CPU_PLAIN, DT_CPU_AVX2, DT_CPU_AVX2 | DT_CPU_AVX_VNNI,
                                            UINT64_MAX };
     static const int64_t rows[] = { 1, 2, 31, 32, 33, 64, 70 }, experts[] = { 1, 2, 3, 7 };
     dt_ctx *ctx = context(masks[_i % MASKS], 1 + _i % 3);
@@ -385,7 +385,7 @@ static void multiply(dt_tensor *x, const dt__codes *w, const int64_t n[2], float
 /* The rows of one expert, multiplied as a separate weight. */
 START_TEST(products_are_those_of_each_expert)
 {
-    dt_ctx *ctx = context(_i < 2 ? 0 : UINT64_MAX, 2);
+    dt_ctx *ctx = context(_i < 2 ? DT_CPU_PLAIN : UINT64_MAX, 2);
     dt__stream s = dt__stream_of(55, DT__FOR_USER);
     const int64_t dims[] = { 4, 45, 68 }, x_dims[] = { 5, 68 }, none[] = { 0, 0 };
     const bool ordered = _i % 2 == 1;

@@ -314,7 +314,7 @@ START_TEST(a_result_does_not_depend_on_the_processor)
     for (int64_t i = 0; i < 2 * networks; i++) {
         const uint64_t seed = first_seed() + 2000 + (uint64_t)(i / 2);
         int64_t count, n;
-        float *plain = results_with(0, seed, i % 2 == 1, &count);
+        float *plain = results_with(DT_CPU_PLAIN, seed, i % 2 == 1, &count);
         for (uint64_t mask = 1; mask < 8; mask = 2 * mask + 1) {
             float *y = results_with(mask, seed, i % 2 == 1, &n);
             ck_assert_int_eq(n, count);

@@ -88,7 +88,9 @@ typedef struct dt_allocator {
 /* Receives one line of text, without a newline: a warning or a note. NULL: no logging. */
 typedef void (*dt_logger)(void *user, const char *line);
 
-/* Instruction sets, as bits of cpu_mask. Sets that the processor lacks are never used. */
+/* Instruction sets, as bits of cpu_mask. Sets that the processor lacks are never used; plain C,
+ * which is tens of times slower, always may be. */
+#define DT_CPU_PLAIN ((uint64_t)64)       /* alone: plain C only */
 #define DT_CPU_AVX2 ((uint64_t)1)         /* with FMA and F16C */
 #define DT_CPU_AVX_VNNI ((uint64_t)2)     /* 256-bit VNNI */
 #define DT_CPU_AVX512_VNNI ((uint64_t)4)  /* with AVX-512 F, BW, DQ and VL */
@@ -100,14 +102,14 @@ typedef struct dt_ctx_options {
     dt_allocator allocator;  /* all zero: malloc and free */
     uint64_t seed;           /* of every random stream; default 0 */
     int threads;             /* 0: OMP_NUM_THREADS, else one for each processor */
-    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default all; 0: plain C only */
+    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default 0: all */
     bool leave_blas_threads; /* default false: OpenBLAS, which rounding with data
                                 * loads, is set to one thread for the process */
     dt_logger log;
     void *log_user;
 } dt_ctx_options;
 
-/* The defaults of dt_ctx_create. */
+/* The defaults of dt_ctx_create, all of which are zero. */
 DT_API dt_ctx_options dt_ctx_defaults(void);
 
 /* Creates a context. `options` NULL means the defaults. Errors: NOMEM, ARG (threads outside

@@ -103,7 +103,7 @@ void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
-dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .cpu_mask = UINT64_MAX }; }
+dt_ctx_options dt_ctx_defaults(void) { return (dt_ctx_options){ .seed = 0 }; }
 
 dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
 {
@@ -136,7 +136,7 @@ dt_status dt_ctx_create(dt_ctx **out, const dt_ctx_options *options)
         dt__regions_free(regions);
         return DT_ERR_NOMEM;
     }
-    ctx->cpu_mask = o.cpu_mask;
+    ctx->cpu_mask = o.cpu_mask == 0 ? UINT64_MAX : o.cpu_mask;
     ctx->leave_blas_threads = o.leave_blas_threads;
     dt_seed(ctx, o.seed);
     *out = ctx;

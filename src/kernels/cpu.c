@@ -6,7 +6,7 @@
 #include "kernels/sets.h"
 
 #if defined DETENT_EMULATE
-uint64_t dt__cpu_offers(void)
+static uint64_t vector_sets(void)
 {
     return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 |
            DT_CPU_AMX_INT8;
@@ -81,7 +81,7 @@ static bool may_use_tiles(void)
 #endif
 }
 
-uint64_t dt__cpu_offers(void)
+static uint64_t vector_sets(void)
 {
     const unsigned ymm = 0x6, zmm = 0xe6, tiles = 0x60000;
     unsigned words[LEAVES][4] = { { 0 } };
@@ -102,10 +102,12 @@ uint64_t dt__cpu_offers(void)
 #elif defined __aarch64__ && defined __linux__
 #include <sys/auxv.h>
 
-uint64_t dt__cpu_offers(void)
+static uint64_t vector_sets(void)
 {
     return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? DT_CPU_NEON_DOT : 0;
 }
 #else
-uint64_t dt__cpu_offers(void) { return 0; }
+static uint64_t vector_sets(void) { return 0; }
 #endif
+
+uint64_t dt__cpu_offers(void) { return DT_CPU_PLAIN | vector_sets(); }

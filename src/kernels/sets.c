@@ -6,7 +6,7 @@
 #include <string.h>
 
 static const dt__kernel_set sets[] = {
-    { "plain", 0, &dt__kernels_ref_f32 },
+    { "plain", DT_CPU_PLAIN, &dt__kernels_ref_f32 },
 #if defined DETENT_SIMD && defined __x86_64__
     { "avx2", DT_CPU_AVX2, &dt__kernels_avx2 },
     { "avx-vnni", DT_CPU_AVX2 | DT_CPU_AVX_VNNI, &dt__kernels_avx_vnni },
@@ -67,7 +67,7 @@ dt_status dt__kernels_open(dt_ctx *ctx)
     if (ctx->kernels[DT_F32] != NULL) return DT_OK;
     int count;
     DT__TRY(allowed(ctx, &count));
-    const uint64_t usable = ctx->cpu_mask & dt__cpu_offers();
+    const uint64_t usable = (ctx->cpu_mask & dt__cpu_offers()) | DT_CPU_PLAIN;
     for (int i = 0; i < count; i++) {
         if ((sets[i].needs & ~usable) != 0) continue;
         ctx->kernels[DT_F32] = sets[i].f32;

@@ -74,7 +74,7 @@ dt_ctx *fuzz_ctx(uint64_t cpu)
     dt_ctx *ctx = NULL;
     o.allocator = (dt_allocator){ .allocate = allocate, .release = release };
     o.threads = 1;
-    o.cpu_mask = cpu == 0 && is_best() ? UINT64_MAX : cpu;
+    o.cpu_mask = cpu == DT_CPU_PLAIN && is_best() ? UINT64_MAX : cpu;
     FUZZ_NEEDS(dt_ctx_create(&ctx, &o) == DT_OK, "a context");
     return ctx;
 }

@@ -43,7 +43,7 @@ void fuzz_run_close(fuzz_run_state *r)
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     fuzz_run_state r;
     fuzz_run_open(ctx, &r);
     if (dt_checkpoint_load(&r.state, fuzz_safetensors("checkpoint", data, n)) == DT_OK) {

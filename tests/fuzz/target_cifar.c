@@ -9,7 +9,7 @@ static void run(const uint8_t *data, size_t n)
     const dt_cifar kind = (dt_cifar)fuzz_choice(&rest, 3);
     const char *path = fuzz_file("cifar", rest.v, rest.n);
     const dt_strings list = { .n = 1, .v = { path } };
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_dataset *d = NULL;
     if (dt_cifar_read(ctx, kind, &list, &d) == DT_OK) fuzz_batches(d);
     else fuzz_refused(ctx, d != NULL);

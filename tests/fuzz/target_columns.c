@@ -57,7 +57,7 @@ static void run(const uint8_t *data, size_t n)
     char *copy = calloc(1, list.n + 1);
     FUZZ_NEEDS(copy != NULL, "memory");
     if (list.n > 0) memcpy(copy, list.v, list.n);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_columns c, again;
     text t = { 0 };
     if (dt_columns_parse(ctx, copy, "columns", &c) == DT_OK) {

@@ -37,7 +37,7 @@ static void run(const uint8_t *data, size_t n)
 {
     fuzz_bytes rest = { data, n };
     const unsigned choice = fuzz_choice(&rest, 64), how = choice % 8, form = choice / 8;
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_data_options o = dt_data_defaults();
     dt_dataset *d = NULL, *validation = NULL, *test = NULL;
     static const int tasks[] = { DT_DATA_CLASSIFICATION, DT_DATA_REGRESSION, DT_DATA_MULTI_LABEL,

@@ -24,7 +24,7 @@ static void load(const dt_file *file, const dt_file_entry *e)
 
 void fuzz_tensors(const char *path)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_file *file = NULL;
     if (dt_file_open(ctx, path, &file) == DT_OK) {
         const char *key, *value;

@@ -302,7 +302,8 @@ static void check(graph *g, const dt_recipe_options *o)
 
 static void run(const uint8_t *data, size_t n)
 {
-    static const uint64_t sets[] = { 0, UINT64_MAX, DT_CPU_AVX2, DT_CPU_AVX2 | DT_CPU_AVX_VNNI };
+    static const uint64_t sets[] = { DT_CPU_PLAIN, UINT64_MAX, DT_CPU_AVX2,
+                                     DT_CPU_AVX2 | DT_CPU_AVX_VNNI };
     writing w = { .in = { data, n } };
     graph g = { .ctx = fuzz_ctx(sets[fuzz_choice(&w.in, 4)]), .text = w.text };
     put_recipe(&w);

@@ -6,7 +6,7 @@
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     char *text = NULL;
     size_t bytes;
     if (dt_text_read(ctx, fuzz_file("a.gz", data, n), &text, &bytes) == DT_OK) {

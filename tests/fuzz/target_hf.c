@@ -13,7 +13,7 @@
 
 void fuzz_load_folder(const char *folder)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_module *m = NULL;
     dt_model_info info = { 0 };
     if (dt_model_load(ctx, folder, &m, &info) == DT_OK) {

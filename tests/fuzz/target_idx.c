@@ -7,7 +7,7 @@ static void run(const uint8_t *data, size_t n)
 {
     fuzz_bytes rest = { data, n };
     const fuzz_bytes images = fuzz_part(&rest);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_dataset *d = NULL;
     const char *a = fuzz_file("images", images.v, images.n),
                *b = fuzz_file("labels", rest.v, rest.n);

@@ -14,7 +14,7 @@ static dt_status take(void *user, const char *text, size_t bytes)
 
 static void fill(const char *text, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     char format[256];
     size_t written = 0;
     const char *end = memchr(text, '\n', n < sizeof format ? n : sizeof format - 1);

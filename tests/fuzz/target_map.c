@@ -7,7 +7,7 @@
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_weight_map map;
     dt_recipe *errors = NULL;
     const dt_status s = dt_weight_map_read(ctx, fuzz_file("map.yaml", data, n), &map, &errors);

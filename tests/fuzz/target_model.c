@@ -7,7 +7,7 @@
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_module *m = NULL, *again = NULL;
     dt_model_info info = { 0 };
     if (dt_model_load(ctx, fuzz_safetensors("model", data, n), &m, &info) == DT_OK) {

@@ -17,7 +17,7 @@ static void run(const uint8_t *data, size_t n)
     char *copy = calloc(1, text.n + 1);
     FUZZ_NEEDS(copy != NULL, "memory");
     if (text.n > 0) memcpy(copy, text.v, text.n);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_model_data m = { 0 };
     dt_dataset *d = NULL;
     if (dt_model_data_parse(ctx, copy, "m", &m) == DT_OK) {

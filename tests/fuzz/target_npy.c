@@ -7,7 +7,7 @@
 
 void fuzz_array(const char *name)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt__array_file a;
     size_t bytes;
     if (dt__array_file_open(ctx, name, &a) == DT_OK) {

@@ -42,7 +42,7 @@ static dt_status run_zeros(dt__verify *v)
 static void run(const uint8_t *data, size_t n)
 {
     static const dt__verify_limits limits = { .bytes = (size_t)16 << 20, .work = 1e6 };
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt__verify *v = NULL;
     dt_status s = dt__verify_open(ctx, fuzz_file("a.onnx", data, n), &limits, &v);
     if (s == DT_OK) s = run_zeros(v);

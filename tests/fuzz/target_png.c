@@ -11,7 +11,7 @@
 
 void fuzz_image(const char *path, unsigned how)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt__image_file f;
     const int64_t channels = how & 1 ? 1 : 3;
     dt_status s = dt__image_open(ctx, path, &f);

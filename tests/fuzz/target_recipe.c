@@ -72,7 +72,7 @@ static void run(const uint8_t *data, size_t n)
 {
     if (n == 0) return;
     const dt_recipe_use use = (dt_recipe_use)(data[0] % 4);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_recipe *r = read_text(ctx, (const char *)data + 1, n - 1, use);
     if (r != NULL) check(ctx, r, use);
     dt_recipe_free(r);

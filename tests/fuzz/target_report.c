@@ -17,7 +17,7 @@ static void run(const uint8_t *data, size_t n)
     (void)fuzz_file("run/recipe.yaml", recipe.v, recipe.n);
     (void)fuzz_file("run/metrics.jsonl", metrics.v, metrics.n);
     (void)fuzz_file(name, rest.v, rest.n);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     const char *dir = fuzz_path("run");
     if (dt_report_write(ctx, &dir, 1, NULL) != DT_OK) fuzz_refused(ctx, false);
     fuzz_end(ctx);

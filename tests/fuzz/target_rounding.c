@@ -23,7 +23,7 @@ static void run(const uint8_t *data, size_t n)
 {
     fuzz_bytes rest = { data, n };
     const fuzz_bytes recipe = fuzz_part(&rest), weights = fuzz_part(&rest);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     const dt_recipe_source source = { .path = "q.yaml",
                                       .text = (const char *)recipe.v,
                                       .bytes = recipe.n,

@@ -11,7 +11,7 @@ static const char recipe[] = "run: {dir: r}\nmodel: {family: mlp, sizes: [784, 8
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_sweep *sweep = NULL;
     const dt_sweep_source source = { .recipe = { .path = "r.yaml",
                                                  .text = recipe,

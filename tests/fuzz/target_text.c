@@ -3,7 +3,7 @@
 
 void fuzz_open_text(dt_data_format format, const char *path, unsigned how)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_data_options o = dt_data_defaults();
     dt_dataset *d = NULL, *validation = NULL, *test = NULL;
     o.format = (int)format;

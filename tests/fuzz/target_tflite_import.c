@@ -19,7 +19,7 @@ static void look(dt_ctx *ctx, const char *path, bool imported)
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_module *m = NULL, *again = NULL;
     dt_model_info info = { 0 };
     const char *path = fuzz_file("a.tflite", data, n);

@@ -67,7 +67,7 @@ static void run(const uint8_t *data, size_t n)
 {
     fuzz_bytes rest = { data, n };
     const fuzz_bytes text = fuzz_part(&rest);
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_tokenizer *k = NULL, *again = NULL;
     if (dt_tokenizer_parse(ctx, (const char *)rest.v, rest.n, "t", &k) == DT_OK) {
         const char *path = fuzz_path("tokenizer.json");

@@ -50,7 +50,7 @@ static void import(dt_ctx *ctx, const char *path, const dt_weight_map *map)
 
 static void run(const uint8_t *data, size_t n)
 {
-    dt_ctx *ctx = fuzz_ctx(0);
+    dt_ctx *ctx = fuzz_ctx(DT_CPU_PLAIN);
     dt_weight_map map = { .n = 0 };
     dt_recipe *errors = NULL;
     fuzz_bytes rest = { data, n };
