@@ -198,7 +198,7 @@ static void begin(fault_trial *t, const command *c)
     fault_run_inside(&t->clean, &(failing_call){ FAILING_FIND, kinds_of(c), false, 0 });
 }
 
-static const test_draws apart = { .usual = 1, .quick = 97, .sanitized = 150 };
+static const test_draws apart = { .usual = 1, .quick = 149, .sanitized = 199 };
 /* Of so many commands one is tried. */
 static const test_draws among = { .usual = 1, .sanitized = 4 };
 

@@ -167,7 +167,7 @@ static bool is_usable(const dt__layer_case *k)
 }
 
 /* Cases of each kind of layer; each takes a compiler, and what is compiled has no sanitizer. */
-static const test_draws layer_cases = { .usual = 3, .sanitized = 1 };
+static const test_draws layer_cases = { .usual = 3, .quick = 2, .sanitized = 1 };
 
 START_TEST(layers_have_the_same_bits)
 {

@@ -135,7 +135,7 @@ static void try_fault(fault_trial *t, int kind, const fault *f)
 
 /* Of as many I/O calls one fails, at a place that differs from error to error; gaps between failed
  * allocations grow by this share, and the last but one fails always: results are being written. */
-static const test_draws calls_apart = { .usual = 1, .quick = 23 };
+static const test_draws calls_apart = { .usual = 1, .quick = 31 };
 static const test_draws share = { .usual = INT64_MAX, .quick = 2 };
 
 static int64_t next_allocation(int64_t at, int64_t n)

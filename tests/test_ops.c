@@ -2,9 +2,7 @@
  * checks, and fails on gaps: an op without cases, a differentiable operand whose gradient is never
  * checked, an op without an error case or a case of zero size. */
 #include "ops_run.h"
-
-#include "kernels/sets.h"
-
+#include "taken_sets.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -298,7 +296,7 @@ static bool sets_agree(ops_setup setup, int turn, const ops_outcome *best)
     const dt__kernel_set *set;
     const int64_t step = step_of(setup.k, emulating ? every_set : set_steps, 3);
     for (int i = 0; (set = dt__kernel_set_at(i)) != NULL; i++) {
-        if ((i + turn) % step != 0 || !dt__kernel_set_runs(set) || dt__kernel_set_at(i + 1) == NULL)
+        if ((i + turn) % step != 0 || !test_takes_set(set) || dt__kernel_set_at(i + 1) == NULL)
             continue;
         ops_outcome o;
         setup.set = set->name;

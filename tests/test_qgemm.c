@@ -1,10 +1,9 @@
 /* The integer product of every instruction set against plain C, bit for bit, over random shapes,
  * groups, bits, scale dtypes and threads, and with the largest possible sums. test_panels.c
  * compares plain C with the formula. */
-#include "testing.h"
+#include "taken_sets.h"
 
 #include "core/text/half.h"
-#include "kernels/sets.h"
 
 #include <stdlib.h>
 
@@ -155,7 +154,7 @@ static void compare(const shape *h, int how, dt__stream *s)
     run(&p, dt__kernel_set_at(0), p.want);
     const dt__kernel_set *set;
     for (int i = 1; (set = dt__kernel_set_at(i)) != NULL; i++) {
-        if (!dt__kernel_set_runs(set)) continue;
+        if (!test_takes_set(set)) continue;
         for (int t = 1; t <= 3; t += 2) {
             run_on(t, &p, set);
             TEST_EACH(memcmp(p.want, p.got, bytes) == 0,

@@ -5,13 +5,7 @@
 #define _DEFAULT_SOURCE /* syscall */
 #include "kernels/sets.h"
 
-#if defined DETENT_EMULATE
-static uint64_t vector_sets(void)
-{
-    return DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 |
-           DT_CPU_AMX_INT8;
-}
-#elif defined __x86_64__
+#if defined __x86_64__
 #include <cpuid.h>
 #include <stddef.h>
 #if defined __linux__
@@ -81,7 +75,7 @@ static bool may_use_tiles(void)
 #endif
 }
 
-static uint64_t vector_sets(void)
+uint64_t dt__cpu_has(void)
 {
     const unsigned ymm = 0x6, zmm = 0xe6, tiles = 0x60000;
     unsigned words[LEAVES][4] = { { 0 } };
@@ -102,12 +96,20 @@ static uint64_t vector_sets(void)
 #elif defined __aarch64__ && defined __linux__
 #include <sys/auxv.h>
 
-static uint64_t vector_sets(void)
+uint64_t dt__cpu_has(void)
 {
     return (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) != 0 ? DT_CPU_NEON_DOT : 0;
 }
 #else
-static uint64_t vector_sets(void) { return 0; }
+uint64_t dt__cpu_has(void) { return 0; }
 #endif
 
-uint64_t dt__cpu_offers(void) { return DT_CPU_PLAIN | vector_sets(); }
+uint64_t dt__cpu_offers(void)
+{
+#if defined DETENT_EMULATE
+    return DT_CPU_PLAIN | DT_CPU_AVX2 | DT_CPU_AVX_VNNI | DT_CPU_AVX512_VNNI | DT_CPU_AVX512_BF16 |
+           DT_CPU_AMX_INT8;
+#else
+    return DT_CPU_PLAIN | dt__cpu_has();
+#endif
+}
