@@ -370,6 +370,33 @@ START_TEST(frozen_parameters_do_not_change)
 }
 END_TEST
 
+/* What follows from the updates behind the start of QAT is in a dry run what it is in the run. */
+START_TEST(a_dry_run_begins_qat_where_the_run_does)
+{
+    static const char *const starts[] = { "qat.start_step=0", "qat.start_step=8",
+                                          "qat.start_step=19", "qat.start_step=1000" };
+    static const char *const schedules[] = {
+        "{name: constant}",       "{name: cosine}",
+        "{name: linear}",         "{name: polynomial, power: 2}",
+        "{name: one_cycle}",      "{name: warmup_stable_decay, decay_steps: 6}",
+        "{name: step, every: 3}", "{name: cosine_restarts, every: 3}",
+    };
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 32; i++) {
+        char schedule[80];
+        snprintf(schedule, sizeof schedule, "train.schedule=%s", schedules[i / 4]);
+        job j = { .dir = job_path(folder, "run"),
+                  .dry_run = true,
+                  .overrides = { starts[i % 4], schedule, "qat.rate=6", "qat.damping=1e-3",
+                                 "qat.freeze=0.05", "qat.layer_steps=1", "qat.estimator=dsq",
+                                 "qat.estimator_end=6", "qat.weight={bits: 2, range: static}" } };
+        if (i % 4 > 1) j.overrides[5] = "qat.layer_steps=0";
+        job_run(&j);
+    }
+}
+END_TEST
+
 START_TEST(a_dry_run_writes_nothing)
 {
     char folder[TEST_PATH];
@@ -560,6 +587,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, clipped_updates_are_counted);
     tcase_add_test(all, the_rate_of_qat_is_a_factor);
     tcase_add_test(all, frozen_parameters_do_not_change);
+    tcase_add_test(all, a_dry_run_begins_qat_where_the_run_does);
     tcase_add_test(all, a_dry_run_writes_nothing);
     tcase_add_test(all, threads_change_no_bit);
     tcase_add_test(all, the_seed_changes_them);

@@ -78,6 +78,8 @@ static dt_status dry_qat(dt__run *r)
     dt_tape_reset(r->stage.tape);
     DT__TRY(dt__run_prepare(r, r->stage.model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
+    int64_t *const step = dt__run_count(r, DT__COUNT_STEP); /* the rate and more follow from it */
+    *step = dt__max_i64(*step, r->data.start);
     DT__TRY(dt__run_set_backward(r));
     return some_steps(r, 1);
 }
