@@ -316,6 +316,35 @@ START_TEST(clipped_updates_are_counted)
 }
 END_TEST
 
+/* A share of the updates, rounded, at least one, has the bits of as many updates. */
+START_TEST(a_share_of_the_updates_is_in_float)
+{
+    static const struct {
+        const char *share, *step;
+        int64_t start;
+    } starts[] = {
+        { "qat.start_share=0.29", "qat.start_step=6", 6 },
+        { "qat.start_share=0.001", "qat.start_step=1", 1 },
+    };
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 2; i++) {
+        job share = { .dir = job_path(folder, i == 0 ? "share" : "least"),
+                      .overrides = { "~qat.start_step", starts[i].share } };
+        job step = { .dir = job_path(folder, i == 0 ? "step" : "one"),
+                     .overrides = { starts[i].step } };
+        job_run(&share);
+        job_run(&step);
+        ck_assert_int_eq(share.summary.start_step, starts[i].start);
+        ck_assert_int_eq(step.summary.start_step, starts[i].start);
+        job_same_files(share.dir, step.dir, "float.safetensors");
+        job_same_runs(share.dir, step.dir);
+        ck_assert_double_eq(share.summary.result[DT_RUN_CONVERTED].metrics.loss,
+                            step.summary.result[DT_RUN_CONVERTED].metrics.loss);
+    }
+}
+END_TEST
+
 /* qat.rate is reached after a tenth of the updates behind start_step, in equal steps from 1; rates
  * of groups are factors on it. */
 START_TEST(the_rate_of_qat_is_a_factor)
@@ -585,6 +614,7 @@ Suite *test_run_suite(void)
     tcase_add_test(all, disabled_qat_trains_as_float_does);
     tcase_add_test(all, validation_is_reported_every_epoch);
     tcase_add_test(all, clipped_updates_are_counted);
+    tcase_add_test(all, a_share_of_the_updates_is_in_float);
     tcase_add_test(all, the_rate_of_qat_is_a_factor);
     tcase_add_test(all, frozen_parameters_do_not_change);
     tcase_add_test(all, a_dry_run_begins_qat_where_the_run_does);

@@ -13,6 +13,7 @@ typedef struct interruption {
 
 static const interruption interruptions[] = {
     { { 1, 5, 7, 8, 9, 13, 19 }, { NULL } },
+    { { 3, 13 }, { "~qat.start_step", "qat.start_share=0.3" } },
     { { 6 }, { "train.optimizer={name: sgd, lr: 0.1, momentum: 0.9}" } },
     { { 11 }, { "model.norm=batch" } },
     { { 3, 20, 31 }, /* in the baseline, between the two, behind it */
@@ -200,6 +201,33 @@ START_TEST(more_epochs_may_follow)
 }
 END_TEST
 
+/* A share of the updates: QAT begins where it began before, whatever `train.epochs` are now. */
+START_TEST(a_share_in_float_stays_what_it_was)
+{
+    static const int64_t after[] = { 5, 12 };
+    static const char *const epochs[] = { "train.epochs=8", "train.epochs=3" };
+    char folder[TEST_PATH];
+    test_folder(folder);
+    for (int i = 0; i < 4; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "%d", i);
+        job first = { .dir = job_path(folder, name),
+                      .overrides = { "~qat.start_step", "qat.start_share=0.4" },
+                      .stop_at = after[i / 2],
+                      .wanted = DT_ERR_INTERRUPTED };
+        job second = first;
+        second.overrides[2] = epochs[i % 2];
+        second.resume = true;
+        second.stop_at = 0;
+        second.wanted = DT_OK;
+        job_run(&first);
+        job_run(&second);
+        ck_assert_int_eq(second.summary.steps, i % 2 == 0 ? 40 : 15);
+        ck_assert_int_eq(second.summary.start_step, 8);
+    }
+}
+END_TEST
+
 /* ---- checkpoints that no run has written ---------------------------------------------------- */
 
 typedef struct forgery {
@@ -229,6 +257,7 @@ static const forgery forgeries[] = {
     { "detent.counts", 6, 13, "'skipped'" },
     { "detent.counts", 7, UINT64_MAX, "'baseline_steps'" },
     { "detent.counts", 7, 19, "the float baseline is over and had 19" },
+    { "detent.counts", 23, 13, "'start'" },
     { "detent.values", 0, NOT_A_NUMBER, "'loss_sum'" },
     { "detent.values", 1, NOT_A_NUMBER, "'norm_sum'" },
     { "detent.data", 0, 0, "'step'" },
@@ -332,6 +361,7 @@ Suite *test_run_resume_suite(void)
     tcase_add_test(all, a_damaged_checkpoint_falls_back);
     tcase_add_test(all, without_a_checkpoint_it_begins_anew);
     tcase_add_test(all, more_epochs_may_follow);
+    tcase_add_test(all, a_share_in_float_stays_what_it_was);
     tcase_add_test(all, forged_checkpoints_are_refused);
     tcase_add_test(all, a_checkpoint_of_another_run_is_refused);
     suite_add_tcase(suite, all);

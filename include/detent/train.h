@@ -211,6 +211,7 @@ typedef struct dt_run_summary {
     bool same_bits_from_file;       /* converted model in memory and from its file agree */
     const char *evaluated_on;       /* "test", "validation" or "train"; a static string */
     int64_t steps;                  /* updates */
+    int64_t start_step;             /* the one at which QAT began, or would have */
     bool stopped_early;             /* by train.early_stopping */
     int64_t best_step;              /* of the best evaluation; 0: not tracked */
     bool ends_with_best;            /* the results are those of the weights of best_step */

@@ -17,7 +17,11 @@ static bool is_named(const dt__page_run *r, const char *row, char text[DT__ROW_N
 {
     const bool rounded = strcmp(row, "ptq") == 0;
     const char *weights = dt__field_text(dt__field(r->summary.root, row), "weights");
-    const char *step = dt__page_key_of(r, "qat.start_step");
+    const dt__branch *training = dt__field(r->summary.root, "training");
+    const bool is_said = dt__field(training, "start_step") != NULL; /* older runs do not say it */
+    char at[24];
+    snprintf(at, sizeof at, "%lld", (long long)dt__field_whole(training, "start_step"));
+    const char *step = is_said ? at : dt__page_key_of(r, "qat.start_step");
     for (int i = 0; i < DT__COUNT_OF(names); i++) {
         if (strcmp(names[i].weights, weights) != 0) continue;
         const char *form = rounded ? names[i].rounded : names[i].whole;

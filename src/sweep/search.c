@@ -58,7 +58,7 @@ static dt_status float_weights(const dt__searching *a, char path[DT__JOB_PATH])
     if (a->s.o->train.float_baseline) {
         return dt__job_path(a->s.ctx, dir, "baseline.safetensors", path);
     }
-    if (a->s.o->qat_schedule.start_step > 0) {
+    if (dt__starts_in_float(a->s.o)) {
         return dt__job_path(a->s.ctx, dir, "float.safetensors", path);
     }
     snprintf(path, DT__JOB_PATH, "%s", a->s.o->model.init);
@@ -120,7 +120,7 @@ static dt_status check_recipe(const dt__searching *a)
     else if (o->run.folds > 0) what = "recipes with run.folds are not searched; run.folds=0";
     else if (o->adapters.given) what = "recipes with `adapters` are not searched";
     else if (o->run.seed > INT64_MAX - (a->seeds - 1)) what = "run.seed leaves no seeds above it";
-    else if (!o->train.float_baseline && o->qat_schedule.start_step == 0 && o->model.init == NULL) {
+    else if (!o->train.float_baseline && !dt__starts_in_float(o) && o->model.init == NULL) {
         what = "there are no float weights to measure: qat.start_step above 0, "
                "train.float_baseline, or model.init";
     }

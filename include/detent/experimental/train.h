@@ -228,6 +228,7 @@ typedef struct dt_qat_schedule {
     int target;         /* DT_RUNTIME_...: recipes alone read it, where it chooses other keys */
     int recipe;         /* DT_QAT_AS_GIVEN, DT_QAT_BEST: likewise, by the bits of weights */
     int64_t start_step; /* updates in float before the model is prepared */
+    double start_share; /* or this share of all updates, rounded, at least one; 0: start_step */
     int64_t calibrate_batches; /* batches that observe static ranges before QAT */
     int64_t refresh_steps; /* updates between computations of a weight's static range; 0: once */
     int64_t freeze_observer_step; /* update at which activations' static ranges freeze; 0: never */

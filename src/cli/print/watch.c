@@ -213,10 +213,9 @@ static void print_proof(const dt_run_summary *s)
 #define ROW_NAME 32
 
 /* Names the rows for the weights that they are about. */
-static void name_rows(const dt_recipe_options *o, const dt_run_summary *s,
-                      char name[DT_CONTENDERS][ROW_NAME])
+static void name_rows(const dt_run_summary *s, char name[DT_CONTENDERS][ROW_NAME])
 {
-    const int64_t start = o->qat_schedule.start_step;
+    const int64_t start = s->start_step;
     const long long step = start < s->steps ? start : s->steps;
     char *const given = name[DT_RUN_FLOAT], *const rounded = name[DT_RUN_PTQ];
     switch (s->float_weights) {
@@ -275,13 +274,13 @@ static void put_decided(cli_table *t, const dt_run_summary *s)
 }
 
 /* Omits rows without result. */
-static void print_results(const dt_recipe_options *o, const dt_run_summary *s)
+static void print_results(const dt_run_summary *s)
 {
     const dt_metrics *m = metrics_of(s);
     char name[DT_CONTENDERS][ROW_NAME], form[DT_MAX_METRICS + 5];
     cli_table t = { .form = form };
     form_of(m, form);
-    name_rows(o, s, name);
+    name_rows(s, name);
     cli_table_put(&t, s->evaluated_on);
     for (int i = 0; i < m->n; i++) cli_table_put(&t, m->metric[i]->title);
     cli_table_put(&t, "bytes");
@@ -302,10 +301,10 @@ static void print_files(const dt_recipe_options *o, const dt_run_summary *s)
     if (s->float_weights == DT_FLOAT_BASELINE) {
         cli_say("float baseline: trained in float for all of its updates, baseline.safetensors");
     }
-    if (s->float_weights == DT_FLOAT_AT_START && o->qat_schedule.start_step < s->steps) {
+    if (s->float_weights == DT_FLOAT_AT_START && s->start_step < s->steps) {
         cli_say("float, at step %lld: where QAT began, in the middle of training; "
                 "train.float_baseline=true trains another model in float to the end",
-                (long long)o->qat_schedule.start_step);
+                (long long)s->start_step);
     }
     if (r->given && r->bytes > 0) {
         cli_say("%s: %s bytes of tensors, %.1f times fewer than the %s in float", o->convert.output,
@@ -316,7 +315,7 @@ static void print_files(const dt_recipe_options *o, const dt_run_summary *s)
 
 void print_table(const dt_recipe_options *o, const dt_run_summary *s)
 {
-    print_results(o, s);
+    print_results(s);
     print_files(o, s);
     if (s->result[DT_RUN_CONVERTED].given) print_proof(s);
     if (s->clipped > 0) {

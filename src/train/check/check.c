@@ -56,12 +56,15 @@ static void check_distill(dt_recipe *r)
                      "that are compared would be computed again");
     }
     if (node == NULL || r->only_quantizes || o->train.distill.teacher != NULL) return;
-    if (dt__is_bad(r, "train.distill.teacher") || dt__is_bad(r, "qat.start_step")) return;
+    if (dt__is_bad(r, "train.distill.teacher") || dt__is_bad(r, "qat.start_step") ||
+        dt__is_bad(r, "qat.start_share")) {
+        return;
+    }
     if (!o->qat.given) {
         dt__complain(r, node,
                      "'train.distill' has no teacher: without 'train.distill.teacher' that is the "
                      "model before it is quantized, and there is no 'qat'");
-    } else if (o->qat_schedule.start_step == 0 && o->model.init == NULL) {
+    } else if (!dt__starts_in_float(o) && o->model.init == NULL) {
         dt__complain(r, node,
                      "'train.distill' has no teacher: at 'qat.start_step' 0 the weights are drawn, "
                      "not trained; 'model.init' or 'train.distill.teacher' would give one");

@@ -131,6 +131,18 @@ static void check_below(dt_recipe *r, const char *path, int64_t value, const cha
                  (long long)limit);
 }
 
+/* Both may be given where one is 0, as in the recipe that a run keeps. */
+static void check_start(dt_recipe *r)
+{
+    const dt_qat_schedule *q = &r->options.qat_schedule;
+    dt__node *share = dt__given(r, "qat.start_share");
+    if (share == NULL || q->start_share == 0 || q->start_step == 0) return;
+    if (dt__is_bad(r, "qat.start_share") || dt__is_bad(r, "qat.start_step")) return;
+    dt__complain(r, share,
+                 "'qat.start_share' and 'qat.start_step' exclude each other: both say when QAT "
+                 "begins; ~qat.start_step leaves that one out");
+}
+
 static void check_steps(dt_recipe *r)
 {
     const dt_train_options *t = &r->options.train;
@@ -143,6 +155,7 @@ static void check_steps(dt_recipe *r)
                 t->schedule.total_steps);
     check_below(r, decay, t->schedule.decay_steps, "train.steps", t->steps);
     check_below(r, "qat.start_step", r->options.qat_schedule.start_step, "train.steps", t->steps);
+    check_start(r);
 }
 
 /* Milestones are needed by multistep, and ascend. */

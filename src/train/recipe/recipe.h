@@ -163,6 +163,11 @@ void dt__recipe_take_best(dt_recipe *r); /* recipe_best.c */
  * r. */
 const char *dt__recipe_best(dt_recipe *r);
 extern const char *const dt__best_names[];
+/* Whether updates in float precede QAT. */
+static inline bool dt__starts_in_float(const dt_recipe_options *o)
+{
+    return o->qat_schedule.start_step > 0 || o->qat_schedule.start_share > 0;
+}
 void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
 void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);

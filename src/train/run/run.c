@@ -103,7 +103,6 @@ static dt_status begin_qat(dt__run *r)
     DT__TRY(dt__run_leave_average(r));
     *dt__run_count(r, DT__COUNT_AVERAGED) = 0;
     dt_tape_reset(r->stage.tape);
-    dt__run_say_best(r);
     DT__TRY(dt__run_prepare(r, r->stage.model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
     dt__run_forget_plateau(r);

@@ -70,6 +70,7 @@ typedef enum dt__counter {
     DT__COUNT_TRAIN_HASH,
     DT__COUNT_VALIDATION_HASH,
     DT__COUNT_TEST_HASH,
+    DT__COUNT_START, /* the update at which QAT begins */
     DT__COUNTS
 } dt__counter;
 
@@ -138,7 +139,7 @@ typedef struct dt__run_data {
     int64_t start;                     /* update before which the main stage prepares its model */
     dt__round_cost rounding;           /* of all weights */
     int64_t layers;                    /* that have one */
-    int64_t content[DT__COUNTS - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
+    int64_t content[DT__COUNT_START - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
 } dt__run_data;
 
 /* What the current stage trains, and what a checkpoint saves of it. */
@@ -365,7 +366,7 @@ dt_status dt__run_update_ranges(dt__run *r);
 /* Before an update of a prepared model: quantizes further layers, sets the estimator. */
 dt_status dt__run_quantize_more(dt__run *r);
 /* Says what qat.recipe chose. */
-void dt__run_say_best(dt__run *r);
+void dt__run_say_best(const dt__run *r);
 /* The factor of qat.rate on the next update's learning rate; 1 before the model is prepared. */
 double dt__run_qat_rate(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */

@@ -239,6 +239,7 @@ dt_status dt__run_finish(dt__run *r)
     dt_tape_reset(r->stage.tape);
     dt_memory_trim(r->ctx);
     r->summary->steps = *dt__run_count(r, DT__COUNT_STEP);
+    r->summary->start_step = r->data.start;
     r->summary->stopped_early = *dt__run_count(r, DT__COUNT_STOPPED) != 0;
     r->summary->best_step = *dt__run_count(r, DT__COUNT_BEST_STEP);
     r->summary->ends_with_best =

@@ -33,7 +33,7 @@ static dt_status set_estimator(dt__run *r)
     return dt_set_estimator(r->stage.model, o->estimator, first + (last - first) * progress(r));
 }
 
-void dt__run_say_best(dt__run *r)
+void dt__run_say_best(const dt__run *r)
 {
     const char *chosen = dt__recipe_best(r->recipe);
     if (r->o->qat_schedule.recipe != DT_QAT_BEST) return;

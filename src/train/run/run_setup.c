@@ -8,6 +8,8 @@
 #include "train/run/run.h"
 #include "autograd/spread.h"
 
+#include <math.h>
+
 /* ---- the model ------------------------------------------------------------------------------ */
 
 /* Weights that a file has are not drawn before, but the stream moves on as if they were. */
@@ -52,6 +54,15 @@ dt_status dt__run_model(dt__run *r, dt_module **out)
 
 /* ---- data ----------------------------------------------------------------------------------- */
 
+/* The update at which QAT begins. */
+static int64_t start_of(const dt__run *r)
+{
+    const dt_qat_schedule *q = &r->o->qat_schedule;
+    const int64_t share = llround(q->start_share * (double)r->data.steps);
+    if (!r->o->qat.given) return r->data.steps;
+    return dt__min_i64(q->start_share > 0 ? dt__max_i64(1, share) : q->start_step, r->data.steps);
+}
+
 static dt_status count_updates(dt__run *r)
 {
     int64_t most;
@@ -64,8 +75,7 @@ static dt_status count_updates(dt__run *r)
                                 "%lld epochs are more than can be counted", (long long)t->epochs);
     }
     r->data.steps = t->steps > 0 ? t->steps : most;
-    r->data.start =
-        r->o->qat.given ? dt__min_i64(r->o->qat_schedule.start_step, r->data.steps) : r->data.steps;
+    r->data.start = start_of(r);
     r->stage.schedule = t->schedule;
     if (r->stage.schedule.total_steps == 0) r->stage.schedule.total_steps = r->data.steps;
     return DT_OK;
@@ -236,6 +246,21 @@ static dt_status take_data(dt__run *r)
     return DT_OK;
 }
 
+static void say_start(const dt__run *r)
+{
+    const dt_qat_schedule *q = &r->o->qat_schedule;
+    dt__run_say_best(r);
+    if (q->start_share > 0) {
+        dt__say(r->ctx, "qat.start_share is %g: QAT begins at update %lld of %lld", q->start_share,
+                (long long)r->data.start, (long long)r->data.steps);
+    } else if (q->start_step >= r->data.steps) {
+        dt__say(r->ctx,
+                "qat.start_step is %lld, but training ends after %lld updates: the float "
+                "weights are rounded and converted as they are",
+                (long long)q->start_step, (long long)r->data.steps);
+    }
+}
+
 dt_status dt__run_open(dt__run *r)
 {
     static dt__run_test *const tests[] = { check_sides, find_metrics, dt__run_find_objectives,
@@ -248,13 +273,7 @@ dt_status dt__run_open(dt__run *r)
     DT__TRY(dt__say_targets("test", r->data.test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
-    const bool counted = r->recipe->n_complaints == 0;
-    if (counted && r->o->qat.given && r->o->qat_schedule.start_step >= r->data.steps) {
-        dt__say(r->ctx,
-                "qat.start_step is %lld, but training ends after %lld updates: the float "
-                "weights are rounded and converted as they are",
-                (long long)r->o->qat_schedule.start_step, (long long)r->data.steps);
-    }
+    if (r->recipe->n_complaints == 0 && r->o->qat.given) say_start(r);
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);
 }

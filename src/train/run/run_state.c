@@ -34,6 +34,7 @@ static const char *const counters[] = {
     [DT__COUNT_TRAIN_HASH] = "train_hash",
     [DT__COUNT_VALIDATION_HASH] = "validation_hash",
     [DT__COUNT_TEST_HASH] = "test_hash",
+    [DT__COUNT_START] = "start",
 };
 
 static const char *const values[] = {
@@ -108,6 +109,7 @@ static dt_status save(dt__run *r)
         return dt__file_fail(r->ctx, "make the folder", r->files.checkpoints[DT__MAIN], error);
     }
     dt__run_set_content(r);
+    *dt__run_count(r, DT__COUNT_START) = r->data.start;
     DT__TRY(dt__run_sync(r)); /* lines before a checkpoint must be on the disk */
     return dt_checkpoint_save_step(&r->stage.state, r->files.checkpoints[stage],
                                    *dt__run_count(r, DT__COUNT_STEP), r->o->train.checkpoint.keep);
@@ -179,6 +181,9 @@ static const char *find_wrong(dt__run *r, dt__stage stage)
     if (*dt__run_count(r, DT__COUNT_PREPARED) != dt_is_prepared(r->stage.model)) {
         return counters[DT__COUNT_PREPARED];
     }
+    if (*dt__run_count(r, DT__COUNT_PREPARED) && *dt__run_count(r, DT__COUNT_START) > step) {
+        return counters[DT__COUNT_START];
+    }
     if (since > step) return counters[DT__COUNT_SINCE];
     if (*dt__run_count(r, DT__COUNT_LIMITED) > since) return counters[DT__COUNT_LIMITED];
     if (*dt__run_count(r, DT__COUNT_SKIPPED) - before > step) return counters[DT__COUNT_SKIPPED];
@@ -233,6 +238,15 @@ static dt_status choose(dt__run *r, chosen *c)
     return DT_OK;
 }
 
+/* A share is of the updates that the run had at first: `train.epochs` may be others now. */
+static void keep_start(dt__run *r)
+{
+    const int64_t was = *dt__run_count(r, DT__COUNT_START);
+    if (was > 0 && r->o->qat_schedule.start_share > 0) {
+        r->data.start = dt__min_i64(was, r->data.steps);
+    }
+}
+
 dt_status dt__run_resume(dt__run *r, bool *found)
 {
     chosen c = { .found = false };
@@ -249,6 +263,7 @@ dt_status dt__run_resume(dt__run *r, bool *found)
     DT__TRY(dt__run_begin_stage(r, stage));
     DT__TRY(dt__run_load(r, path));
     DT__TRY(check_resumed(r, stage, path));
+    keep_start(r);
     dt__say(r->ctx, "going on from %s", path);
     return DT_OK;
 }

@@ -206,6 +206,8 @@ static void put_training(dt__chars *t, const dt_run_summary *summary)
 {
     dt__put_text(t, ",\n  \"training\": {\"steps\": ");
     dt__put_integer(t, summary->steps);
+    put_name(t, "start_step");
+    dt__put_integer(t, summary->start_step);
     put_bool(t, "stopped_early", summary->stopped_early);
     put_name(t, "best_step");
     dt__put_integer(t, summary->best_step);
