@@ -405,6 +405,9 @@ typedef struct best_choice {
     "10}]}\n" DATA
 #define LINEAR LAYERS("{linear: l, out: 4}")
 #define CONV LAYERS("{conv2d: c, out: 4}")
+#define MEMORY                                                                                     \
+    "{family: layers, input: [4, 4], layers: [{gru: g, hidden: 4, last: true}, {linear: head, "    \
+    "out: 10}]}\n" DATA
 #define LANGUAGE                                                                                   \
     "{family: gpt, vocab: 12, context: 11, layers: 1, heads: 1, width: 8}\ndata: {format: "        \
     "adder}\ntrain: {epochs: 1}\n"
@@ -419,10 +422,15 @@ static const best_choice best_choices[] = {
       0 },
     { LINEAR, "weight: {bits: 2, granularity: channel, range: learned}", -1, DT_RANGE_LEARNED,
       DT_PER_CHANNEL, 0, 6, 0 },
-    { "{family: layers, input: [4, 4], layers: [{gru: g, hidden: 4, last: true}, {linear: head, "
-      "out: 10}]}\n" DATA,
-      "weight: {bits: 2, granularity: channel}", DT_SCHEME_ASYMMETRIC, -1, DT_PER_CHANNEL, 1e-3, 6,
-      0 },
+    { MEMORY, "weight: {bits: 2, granularity: channel}", DT_SCHEME_ASYMMETRIC, -1, DT_PER_CHANNEL,
+      1e-3, 6, 0 },
+    { MEMORY, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 6, 0 },
+    { MEMORY, "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 24, 0 },
+    { MEMORY "train: {optimizer: {lr: 0.01}}\n", "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1,
+      -1, 0, 4.8, 0 },
+    { "{family: layers, input: [4, 8], layers: [{conv1d: c, out: 4}, {gru: g, hidden: 4, last: "
+      "true}, {linear: head, out: 10}]}\n" DATA,
+      "weight: {scheme: ternary}", DT_SCHEME_TERNARY, -1, -1, 0, 12, 0.02 },
     { LINEAR, "weight: {bits: 3}", DT_SCHEME_ASYMMETRIC, -1, -1, 0, 6, 0 },
     { LINEAR, "weight: {bits: 4}", -1, -1, -1, 0, 6, 0 },
     { LINEAR, "preset: int4-int4", -1, -1, -1, 0, 6, 0 },
@@ -524,6 +532,52 @@ START_TEST(the_best_is_chosen_by_bits_and_layers)
     ck_assert_double_eq(o->qat_schedule.freeze, of->freeze);
     ck_assert_double_eq(o->qat_schedule.freeze_from, 5 * of->freeze);
     dt_recipe_free(r);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Drawn weights train in float for a share of the updates, by kind of layer and width, unless the
+ * recipe says from which update on. */
+typedef struct best_start {
+    const char *model;
+    double ternary, bits; /* of ternary weights, of 2, 3 and 4 bits */
+} best_start;
+
+static const best_start best_starts[] = {
+    { LINEAR, 0.05, 0.1 },
+    { MEMORY, 0.05, 0.1 },
+    { CONV, 0.05, 0.33 },
+    { LANGUAGE, 0, 0 },
+};
+
+START_TEST(the_best_start_is_a_share)
+{
+    static const struct {
+        const char *keys;
+        double share; /* -1: that of the table */
+    } beside[] = {
+        { "rate: 2", -1 },       { "start_share: 0.7", 0.7 }, { "start_share: 0", 0 },
+        { "start_step: 20", 0 }, { "start_step: 0", 0 },
+    };
+    static const char *const widths[] = { "scheme: ternary", "bits: 2", "bits: 3", "bits: 4",
+                                          "bits: 8" };
+    const best_start *of = &best_starts[_i];
+    dt_ctx *ctx = create_ctx();
+    for (int w = 0; w < 5; w++) {
+        for (int k = 0; k < 5; k++) {
+            char text[1024];
+            dt_recipe *r = NULL;
+            snprintf(text, sizeof text,
+                     "run: {dir: r}\nmodel: %sqat: {recipe: best, weight: {%s}, %s}\n", of->model,
+                     widths[w], beside[k].keys);
+            const dt_recipe_source source = source_of(text);
+            TEST_OK(ctx, dt_recipe_read(ctx, &source, &r));
+            const double best = w == 0 ? of->ternary : w < 4 ? of->bits : 0;
+            ck_assert_double_eq(dt_recipe_get(r)->qat_schedule.start_share,
+                                beside[k].share < 0 ? best : beside[k].share);
+            dt_recipe_free(r);
+        }
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -1242,6 +1296,8 @@ Suite *test_recipe_suite(void)
     tcase_add_test(values, a_target_chooses_the_rest);
     tcase_add_loop_test(values, the_best_is_chosen_by_bits_and_layers, 0,
                         sizeof best_choices / sizeof best_choices[0]);
+    tcase_add_loop_test(values, the_best_start_is_a_share, 0,
+                        sizeof best_starts / sizeof *best_starts);
     tcase_add_test(values, rules_of_other_bits_have_a_scheme);
     tcase_add_test(values, the_command_line_wins);
     tcase_add_test(values, shown_recipes_read_back);

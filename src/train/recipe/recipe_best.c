@@ -19,16 +19,21 @@ typedef struct choice {
                      * static or learned */
 } choice;
 
-/* Scales of groups and networks with memory, or scales of channels that the recipe gives; QAT from
- * drawn weights, whose scales are not those of trained ones, or from trained weights. */
+/* Scales of groups, or scales of channels that the recipe gives; QAT from drawn weights, whose
+ * scales are not those of trained ones, or from trained weights. */
 enum { GROUPS = 1, CHANNELS = 2, DRAWN = 4, TRAINED = 8 };
 enum { ANYTHING, SKIPPED, BITS }; /* whether they are quantized; that, and their bits */
-enum { DENSE, CONVOLUTIONAL, LANGUAGE, KINDS };
-enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary weights */
+enum { DENSE, RECURRENT, CONVOLUTIONAL, LANGUAGE, KINDS };
+enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 7 }; /* by bits, but for ternary weights */
 
 #define RATE_OF(rate)                                                                              \
     {                                                                                              \
         "qat.rate", NULL, .lr = (rate)                                                             \
+    }
+/* Of drawn weights, unless the recipe says from which update on. */
+#define START(share)                                                                               \
+    {                                                                                              \
+        "qat.start_share", (share), .where = DRAWN                                                 \
     }
 /* `of_range`: where the range is that of a row before it, which is static. */
 #define FREEZE(of_range, most, place)                                                              \
@@ -46,28 +51,37 @@ enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 6 }; /* by bits, but for ternary we
 
 static const choice choices[KINDS][MOST_BITS + 1][CHOICES] = {
     [DENSE] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0), START("0.05") },
         [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true, .where = GROUPS },
                 { "qat.damping", "1e-3", .where = GROUPS },
                 { "qat.weight.range", "static", .is_scheme = true, .where = CHANNELS },
-                RATE_OF(0.012) },
-        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, RATE_OF(0.012) },
-        [4] = { RATE_OF(0.012) },
+                RATE_OF(0.012), START("0.1") },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, RATE_OF(0.012),
+                START("0.1") },
+        [4] = { RATE_OF(0.012), START("0.1") },
+    },
+    [RECURRENT] = {
+        [TERNARY] = { RATE_OF(0.048), START("0.05") },
+        [2] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true },
+                { "qat.damping", "1e-3" }, RATE_OF(0.012), START("0.1") },
+        [3] = { { "qat.weight.scheme", "asymmetric", .is_scheme = true }, RATE_OF(0.012),
+                START("0.1") },
+        [4] = { RATE_OF(0.012), START("0.1") },
     },
     [CONVOLUTIONAL] = {
-        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0) },
+        [TERNARY] = { RATE_OF(0.024), FREEZE(false, SKIPPED, 0), START("0.05") },
         [2] = { { "qat.weight.scheme", "half_levels", .is_scheme = true, .rules = SKIPPED },
                 { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true, SKIPPED, 0) },
+                FREEZE(true, SKIPPED, 0), START("0.33") },
         [3] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
                 RATE_OF(0.012),
-                FREEZE(true, SKIPPED, 0) },
+                FREEZE(true, SKIPPED, 0), START("0.33") },
         [4] = { { "qat.weight.range", "static", .is_scheme = true },
                 { "qat.weight.granularity", "channel", .is_scheme = true },
-                RATE_OF(0.012) },
+                RATE_OF(0.012), START("0.33") },
     },
     [LANGUAGE] = {
         [TERNARY] = { STATIC, FREEZE(true, BITS, TRAINED),
@@ -129,8 +143,9 @@ static int where(dt_recipe *r)
 {
     const bool channels = strcmp(text_at(r, "qat.weight.granularity", ""), "channel") == 0;
     const bool trained = dt__node_at(r, "model.init", NULL) != NULL ||
-                         strcmp(text_at(r, "qat.start_step", "0"), "0") != 0;
-    return (channels && !has_memory(r) ? CHANNELS : GROUPS) | (trained ? TRAINED : DRAWN);
+                         strcmp(text_at(r, "qat.start_step", "0"), "0") != 0 ||
+                         strcmp(text_at(r, "qat.start_share", "0"), "0") != 0;
+    return (channels ? CHANNELS : GROUPS) | (trained ? TRAINED : DRAWN);
 }
 
 static int kind_of(dt_recipe *r)
@@ -140,7 +155,8 @@ static int kind_of(dt_recipe *r)
     for (int i = 0; i < DT__COUNT_OF(families); i++) {
         if (strcmp(family, families[i]) == 0) return i < 3 ? CONVOLUTIONAL : LANGUAGE;
     }
-    return has_layer(dt__node_at(r, "model.layers", NULL), "conv") ? CONVOLUTIONAL : DENSE;
+    if (has_layer(dt__node_at(r, "model.layers", NULL), "conv")) return CONVOLUTIONAL;
+    return has_memory(r) ? RECURRENT : DENSE;
 }
 
 static bool is_int4(const char *preset)
@@ -220,7 +236,9 @@ static bool is_excluded(dt_recipe *r, const choice *c)
     const bool learned = strcmp(range, "learned") == 0;
     const bool groups = dt__node_at(r, "qat.weight.group_size", NULL) != NULL;
     const dt__node *freeze = dt__node_at(r, "qat.freeze", NULL);
+    const bool starts = dt__node_at(r, "qat.start_step", NULL) != NULL;
     if ((c->where & ~where(r)) != 0) return true;
+    if (starts && strcmp(c->path, "qat.start_share") == 0) return true;
     if (c->freezes && (dt__node_at(r, "adapters", NULL) != NULL ||
                        strcmp(text_at(r, "cluster.experts", ""), "spread") == 0 ||
                        (freeze != NULL && freeze->origin != DT__FROM_BEST) ||
