@@ -220,11 +220,12 @@ static bool keeps_codes(const char *op)
     return DT__IS_ONE_OF(op, ops);
 }
 
-/* Operators whose layers quantize their first input. */
-static bool takes_codes(const char *op)
+/* Whether the node's layer quantizes its first input: it has a weight. */
+static bool takes_codes(dt__onnx *g)
 {
-    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
-    return DT__IS_ONE_OF(op, ops);
+    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm" };
+    const char *op = g->node->op_type;
+    return DT__IS_ONE_OF(op, ops) || (strcmp(op, "MatMul") == 0 && dt__onnx_is_linear(g));
 }
 
 dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
@@ -274,7 +275,7 @@ dt_status dt__onnx_round_inputs(dt__onnx *g)
         const dt__onnx_value *v = dt__onnx_in(g, i);
         if (v != NULL && v->whole) DT__TRY(check_whole(g, i));
         if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
-        const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        const bool taken = i == 0 && v != NULL && !v->integers && takes_codes(g);
         if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
             dt__onnx_int_of(g->node, "to", 0) == v->type) {
             continue; /* PyTorch writes it behind each QuantizeLinear */
