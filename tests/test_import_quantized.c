@@ -525,6 +525,46 @@ START_TEST(lite_refusals)
 }
 END_TEST
 
+/* Every activation that an operator may have in it is computed, or refused. */
+START_TEST(lite_activations)
+{
+    enum { RELU6 = 3, ACTIVATIONS = 6 };
+    static const char net[] =
+        "  input: [6]\n  layers:\n"
+        "  - {linear: a, out: 8, activation: relu6}\n  - {linear: b, out: 3}\n";
+    dt_export_summary summary;
+    dt_export_difference d[DT_MAX_OUT];
+    dt_model_info info;
+    size_t n;
+    int outputs, equal = 0, left_out = 0;
+    test_join(path, folder, "net.tflite");
+    dt_module *m = list_net_create(ctx, net), *imported;
+    TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
+    char *bytes = test_read_file(path, &n);
+    for (size_t i = 0; i < n; i++) {
+        for (char k = 0; bytes[i] == RELU6 && k < ACTIVATIONS; k++) {
+            bytes[i] = k;
+            test_write_file(path, bytes, n);
+            bytes[i] = RELU6;
+            if (dt_tflite_import(ctx, path, &imported, &info) != DT_OK) {
+                left_out += strstr(dt_error(ctx), "which LiteRT leaves out") != NULL;
+                continue;
+            }
+            if (dt_export_verify(imported, &info, path, d, &outputs) == DT_OK) {
+                ck_assert_msg(d[0].relative <= 1e-5, "byte %zu is %d: %g apart", i, k,
+                              d[0].relative);
+                equal++;
+            }
+            dt_model_info_free(ctx, &info);
+            dt_module_free(imported);
+        }
+    }
+    ck_assert(equal >= RELU6 + 1 && left_out > 0);
+    free(bytes);
+    dt_module_free(m);
+}
+END_TEST
+
 /* Means of codes between floats: halves go away from zero, as TFLite has them. Of a half in each
  * second window a tenth would differ; what is left is rounding of the convolution's products. */
 START_TEST(lite_means_of_others)
@@ -611,6 +651,7 @@ Suite *test_import_quantized_suite(void)
     tcase_add_test(c, lite_constants_without_memory);
     tcase_add_test(c, lite_means_of_others);
     tcase_add_test(c, lite_refusals);
+    tcase_add_test(c, lite_activations);
     suite_add_tcase(s, c);
     return s;
 }

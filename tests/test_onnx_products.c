@@ -3,6 +3,7 @@
  * interpreter of ONNX computes of the same file. */
 #include "testing.h"
 
+#include "core/core.h"
 #include "onnx_graph.h"
 
 #include <detent/experimental/export.h>
@@ -67,19 +68,35 @@ static void round_value(DtOnnx__Model *m, const char *name, char to[24])
     onnx_node(m, "DequantizeLinear", NULL, in, to);
 }
 
-/* y = a b, of which a computed one is relu(x0). `text` says what was drawn. */
+/* What stands between a rounded value and a product, which must not round again: the first two keep
+ * dimension 1 with one element. */
+static const struct {
+    const char *op, *attributes, *second;
+} between[] = {
+    { "ReduceMean", "keepdims=1", "axes" },
+    { "ReduceMax", "keepdims=1", "axes" },
+    { "Neg", NULL, "" },
+    { "LeakyRelu", "alpha=3f", "" },
+    { "Softmax", "axis=-1", "" },
+    { "Mul", NULL, "scale" },
+    { "Identity", NULL, "" },
+};
+
+/* y = a b, of which a computed one is relu(x0) or made of it. `text` says what was drawn. */
 static DtOnnx__Model *drawn_product(char text[200])
 {
+    const int more = draw(2 * DT__COUNT_OF(between)); /* that of `between`, if there is one */
     static const char *const orders[] = { "perm=[1,0]", "perm=[0,2,1]", "perm=[0,1,3,2]" };
     const int n = 2 + draw(3), other = 1 + draw(3); /* dimensions of x0 and of the constant */
     const bool left = draw(3) == 0, both = n > 2 && draw(3) == 0, rounds = draw(2);
     int dims[4] = { 2 }, constant[3];
     char x[2000], c[2000], a[24] = "h", in[64];
     for (int i = 1; i < n; i++) dims[i] = 1 + draw(4);
+    write_tensor(x, sizeof x, dims, n);
+    if (more < 2) dims[1] = 1;
     for (int i = 0; i < other; i++) constant[i] = 1 + draw(3);
     if (other == 3 && n > 2) constant[0] = draw(2) || n == 3 ? 1 : dims[n - 3];
     constant[left || other == 1 ? other - 1 : other - 2] = left ? dims[n - 2] : dims[n - 1];
-    write_tensor(x, sizeof x, dims, n);
     write_tensor(c, sizeof c, constant, other);
     const onnx_case relu = { .op = "Relu", .in = { x }, .out = { "f32: 0" } };
     DtOnnx__Model *m = onnx_model(&relu);
@@ -87,12 +104,19 @@ static DtOnnx__Model *drawn_product(char text[200])
     onnx_weight(m, "c", c);
     onnx_weight(m, "scale", "f32: 0.3");
     onnx_weight(m, "zero", "i8: -7");
+    onnx_weight(m, "axes", "i64 1: 1");
     if (rounds) round_value(m, "h", a);
+    if (more < DT__COUNT_OF(between)) {
+        snprintf(in, sizeof in, "%s %s", a, between[more].second);
+        onnx_node(m, between[more].op, between[more].attributes, in, "b");
+        strcpy(a, "b");
+    }
     if (both) onnx_node(m, "Transpose", orders[n - 2], a, "t"); /* by its own transpose */
     snprintf(in, sizeof in, "%s %s", left ? "c" : a, left ? a : both ? "t" : "c");
     if (both && left) snprintf(in, sizeof in, "t %s", a);
-    snprintf(text, 200, "%.12s..., the constant %.12s..., %s, %s%s", x, c, in,
-             left ? "on the left" : "on the right", rounds ? ", rounded" : "");
+    snprintf(text, 200, "%.12s..., the constant %.12s..., %s, %s%s%s", x, c, in,
+             left ? "on the left" : "on the right", rounds ? ", rounded, " : ", ",
+             more < DT__COUNT_OF(between) ? between[more].op : "as it is");
     onnx_node(m, "MatMul", NULL, in, "y");
     m->graph->output[0]->type->tensor_type->shape = NULL;
     m->graph->input[0]->type->tensor_type->shape->dim[0]->dim_value = 0;
@@ -126,7 +150,7 @@ static bool agrees(void)
 
 START_TEST(products)
 {
-    const int64_t draws = test_count((test_draws){ .usual = 400, .sanitized = 40, .quick = 100 });
+    const int64_t draws = test_count((test_draws){ .usual = 400, .sanitized = 40, .quick = 200 });
     int64_t equal = 0;
     for (int64_t k = 0; k < draws; k++) equal += agrees();
     printf("onnx_products: %lld equal, %lld refused\n", (long long)equal,

@@ -220,6 +220,13 @@ static bool keeps_codes(const char *op)
     return DT__IS_ONE_OF(op, ops);
 }
 
+/* Operators whose readers say which codes their results have. */
+static bool makes_codes(const char *op)
+{
+    static const char *const ops[] = { "QuantizeLinear", "DynamicQuantizeLinear", "Cast" };
+    return DT__IS_ONE_OF(op, ops);
+}
+
 /* Whether the node's layer quantizes its first input: it has a weight. */
 static bool takes_codes(dt__onnx *g)
 {
@@ -296,13 +303,14 @@ void dt__onnx_keep_codes(dt__onnx *g)
     if (x != NULL && x->whole && y != NULL && y->kind == DT__ONNX_COMPUTED) {
         y->whole = strcmp(op, "Equal") != 0 && (to == DT__ONNX_I64 || to == DT__ONNX_I32);
     }
-    if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || !keeps_codes(op)) return;
+    if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || makes_codes(op)) return;
+    const bool keeps = keeps_codes(op);
     for (int i = 0; (size_t)i < g->node->n_output; i++) {
         dt__onnx_value *out = dt__onnx_out(g, i);
         if (out == NULL || out->kind != DT__ONNX_COMPUTED) continue;
-        out->codes = x->codes;
-        out->integers = x->integers && strcmp(op, "DequantizeLinear") != 0;
-        out->rounded = x->rounded;
+        out->codes = keeps ? x->codes : NULL;
+        out->integers = keeps && x->integers && strcmp(op, "DequantizeLinear") != 0;
+        out->rounded = keeps && x->rounded;
     }
 }
 
