@@ -22,11 +22,15 @@ static dt_ctx *ctx;
 static test_memory memory;
 static char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH];
 
-/* A line has all that it names. */
+static int between; /* lines that say that layers compute floats between codes */
+
+/* A line has all that it names, and an import changes no scale. */
 static void check_line(void *user, const char *line)
 {
     (void)user;
+    between += strstr(line, "not a network of integers alone") != NULL;
     ck_assert_msg(strstr(line, "(null)") == NULL, "%s", line);
+    ck_assert_msg(strstr(line, "its scale becomes larger") == NULL, "%s", line);
 }
 
 static void begin(void)
@@ -308,6 +312,18 @@ static const char *const nets[] = {
     "  - {avg_pool2d: pool, kernel: [3, 2], stride: [3, 2]}\n  - flatten\n",
 };
 
+/* Their results have the dimensions of the layer before in another order. */
+static const char *const ends[] = {
+    "  input: [2, 5, 4]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {permute: turned, dims: [0, 3, 1, 2]}\n",
+    "  input: [2, 5, 4]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {permute: turned, dims: [0, 2, 3, 1]}\n",
+    "  input: [2, 4, 3]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {mean: rows, dims: [2]}\n",
+    "  input: [2, 4, 3]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {mean: lines, dims: [1]}\n",
+};
+
 static const char *const affines[] = { "shift", "plane", "row", "lines", "end" };
 
 /* Writes the network of a recipe's lines as int8 TFLite. */
@@ -340,6 +356,8 @@ static void assert_equal(dt_module *m, const dt_model_info *info, int net, const
                   d[0].absolute);
 }
 
+enum { N_NETS = sizeof nets / sizeof *nets };
+
 /* The model computes the file's codes: as it is imported, saved and loaded, and converted. */
 START_TEST(lite_codes_are_the_same)
 {
@@ -347,7 +365,7 @@ START_TEST(lite_codes_are_the_same)
     dt_model_info info, info_again;
     test_join(path, folder, "net.tflite");
     for (uint64_t seed = 0; seed < 3; seed++) {
-        write_lite(nets[_i], seed);
+        write_lite(_i < N_NETS ? nets[_i] : ends[_i - N_NETS], seed);
         TEST_OK(ctx, dt_tflite_import(ctx, path, &m, &info));
         ck_assert(dt_is_prepared(m));
         assert_equal(m, &info, _i, "imported");
@@ -361,6 +379,37 @@ START_TEST(lite_codes_are_the_same)
         dt_model_info_free(ctx, &info);
         dt_module_free(m);
     }
+}
+END_TEST
+
+/* A scale that kernels for devices do not take is none of another model: the file is refused, or
+ * its layers compute floats between codes. */
+START_TEST(lite_scales_are_kept)
+{
+    static const char net[] = "  input: [6]\n  layers:\n  - {linear: a, out: 7}\n"
+                              "  - {linear: b, out: 7, from: input}\n"
+                              "  - {mul: product, from: [a, b]}\n";
+    dt_module *m;
+    size_t n;
+    int imported = 0;
+    test_join(path, folder, "net.tflite");
+    write_lite(net, 0);
+    char *bytes = test_read_file(path, &n);
+    between = 0;
+    for (size_t i = 0; i + 4 <= n; i += 4) {
+        float scale;
+        memcpy(&scale, bytes + i, 4);
+        if (!(scale > 1e-5f && scale < 1)) continue;
+        const float less = scale / 64;
+        memcpy(bytes + i, &less, 4);
+        test_write_file(path, bytes, n);
+        memcpy(bytes + i, &scale, 4);
+        if (dt_tflite_import(ctx, path, &m, NULL) != DT_OK) continue;
+        imported++;
+        dt_module_free(m);
+    }
+    ck_assert(between > 0 && imported > between);
+    free(bytes);
 }
 END_TEST
 
@@ -644,7 +693,8 @@ Suite *test_import_quantized_suite(void)
     tcase_add_test(c, results_between_layers_are_rounded);
     tcase_add_test(c, operators_of_codes);
     tcase_add_loop_test(c, refusals, 0, COUNT(refused));
-    tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets));
+    tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets) + COUNT(ends));
+    tcase_add_test(c, lite_scales_are_kept);
     tcase_add_loop_test(c, lite_damage, 0, 8);
     tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets) + COUNT(others));
     tcase_add_test(c, lite_codes_of_others);
