@@ -14,6 +14,7 @@
 #include <detent/experimental/layers.h>
 #include <detent/train.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -242,6 +243,55 @@ START_TEST(operators_of_codes)
     TEST_OK(ctx, dt_tape_create(ctx, &t));
     for (int i = 0; i < 2; i++) y[i] = output_of(pair[i], t, x);
     ck_assert_mem_eq(dt_data(y[0]), dt_data(y[1]), 27 * sizeof(float));
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    for (int i = 0; i < 2; i++) dt_module_free(pair[i]);
+}
+END_TEST
+
+/* QGemm: its bias has the scale alpha s_x s_w. */
+START_TEST(biases_of_qgemm)
+{
+    static const int of[] = { 0, 1, 5 };
+    static const char *const alphas[] = { "", " alpha=1f", " alpha=0.5f", " alpha=-3f" };
+    static const char *const reals[] = { "f32: 1", "f32: 1", "f32: 0.5", "f32: -3" };
+    static const int64_t dims[] = { 9, 4 };
+    const struct weight *w = &weights[of[_i % 3]];
+    char with[40];
+    dt_module *pair[2];
+    dt_tape *t;
+    dt_tensor *x, *y[2];
+    snprintf(with, sizeof with, "transB=%d%s", w->transposed ? 0 : 1, alphas[_i / 3]);
+    for (int codes = 0; codes < 2; codes++) {
+        DtOnnx__Model *g = graph_of(w);
+        onnx_weight(g, "c", "i32 3: 700 -900 45");
+        onnx_weight(g, "alpha", reals[_i / 3]);
+        if (codes == 1) {
+            onnx_node(g, "QGemm", with, "hq hs hz w ws wz c ys yz", "yq");
+            g->graph->node[g->graph->n_node - 1]->domain = (char *)(uintptr_t) "com.microsoft";
+        } else {
+            onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+            onnx_node(g, "DequantizeLinear", w->attributes, "w ws wz", "wd");
+            onnx_node(g, "Mul", NULL, "hs ws", "s");
+            onnx_node(g, "Mul", NULL, "s alpha", "bs");
+            onnx_node(g, "Cast", "to=1", "c", "cf");
+            onnx_node(g, "Mul", NULL, "cf bs", "b");
+            onnx_node(g, "Gemm", with, "hd wd b", "p");
+            onnx_node(g, "QuantizeLinear", NULL, "p ys yz", "yq");
+        }
+        finish(g);
+        write_model(g);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &pair[codes], NULL));
+    }
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 2));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    for (int i = 0; i < 2; i++) y[i] = output_of(pair[i], t, x);
+    for (int i = 0; i < 27; i++) {
+        const float *a = dt_data(y[0]), *b = dt_data(y[1]);
+        ck_assert_msg(fabsf(a[i] - b[i]) <= 1e-6f, "%s: output %d is %g, expected %g", with, i,
+                      (double)b[i], (double)a[i]);
+    }
     dt_tape_free(t);
     dt_tensor_free(x);
     for (int i = 0; i < 2; i++) dt_module_free(pair[i]);
@@ -692,6 +742,7 @@ Suite *test_import_quantized_suite(void)
     tcase_add_test(c, as_floats);
     tcase_add_test(c, results_between_layers_are_rounded);
     tcase_add_test(c, operators_of_codes);
+    tcase_add_loop_test(c, biases_of_qgemm, 0, 12);
     tcase_add_loop_test(c, refusals, 0, COUNT(refused));
     tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets) + COUNT(ends));
     tcase_add_test(c, lite_scales_are_kept);

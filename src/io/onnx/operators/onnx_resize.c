@@ -105,7 +105,6 @@ static dt_status by_size(dt__onnx *g, const dt__onnx_number *n, resized_axis *a)
 static dt_status keep_aspect(dt__onnx *g, const int *axis, int n, resized_axis *all)
 {
     const bool larger = dt__onnx_says(g, "keep_aspect_ratio_policy", "not_larger", "stretch");
-    if (dt__onnx_says(g, "keep_aspect_ratio_policy", "stretch", "stretch")) return DT_OK;
     double scale = larger ? INFINITY : 0;
     for (int i = 0; i < n; i++) {
         const double own = all[axis[i]].scale;
@@ -133,7 +132,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
     const dt__onnx_value *scales = given(g, old ? 1 : 2), *sizes = old ? NULL : given(g, 3);
     const dt__onnx_value *roi = crops ? given(g, 1) : NULL, *by = sizes != NULL ? sizes : scales;
     int axis[DT_MAX_RANK];
-    bool seen[DT_MAX_RANK] = { false };
+    bool seen[DT_MAX_RANK] = { false }, negative = false;
     dt_ints axes;
     DT__TRY(dt__onnx_list(g, "axes", &axes));
     const int n = axes.n > 0 ? axes.n : v->rank - g->front;
@@ -145,6 +144,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
     for (int i = 0; i < n; i++) {
         const dt__onnx_number x = dt__onnx_number_at(by, i);
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis[i]));
+        negative |= axes.n > 0 && axes.v[i] < 0;
         resized_axis *a = &all[axis[i]];
         if (v->axis[axis[i]] == 0) {
             const bool own = sizes == NULL ? x.value == 1 : x.batch || x.value == (double)g->batch;
@@ -154,7 +154,14 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
         DT__TRY(sizes != NULL ? by_size(g, &x, a) : by_scale(g, &x, a));
         for (int k = 0; k < 2 && crops; k++) a->roi[k] = dt__onnx_number_at(roi, i + k * n).value;
     }
-    return sizes == NULL ? DT_OK : keep_aspect(g, axis, n, all);
+    if (sizes == NULL || dt__onnx_says(g, "keep_aspect_ratio_policy", "stretch", "stretch")) {
+        return DT_OK;
+    }
+    if (negative) {
+        return dt__onnx_refuse(g, "it keeps the ratio along axes below 0, which onnxruntime does "
+                                  "not; expected others");
+    }
+    return keep_aspect(g, axis, n, all);
 }
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
