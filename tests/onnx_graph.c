@@ -285,6 +285,7 @@ void onnx_node(DtOnnx__Model *m, const char *op, const char *with, const char *i
     node->output = memory(sizeof(char *));
     while (*in != 0) {
         const size_t n = strcspn(in, " ");
+        ck_assert_uint_lt(node->n_input, ONNX_VALUES);
         node->input[node->n_input++] = copy(in, n);
         in += n + strspn(in + n, " ");
     }

@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ONNX_VALUES 8
+#define ONNX_VALUES 9
 
 /* A node with its inputs. A tensor is its type, its extents, and numbers: "f32 2 3: 1 2 3 4 5 6",
  * "i64 1: -1", a scalar "f32: 1"; "-" is an absent one. With "=" in front it is an initializer,

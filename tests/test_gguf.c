@@ -1456,6 +1456,57 @@ START_TEST(parts_of_a_split_model)
 }
 END_TEST
 
+/* Where the type of a scaling is missing, llama.cpp takes it for linear. */
+START_TEST(a_factor_without_its_type)
+{
+    static const char *const names[] = { "llama float", "llama3", "longrope", "pythia" };
+    static const float factors[] = { 0, 1, 2, 4.5F };
+    enum { ADDED = 96 }; /* bytes; what follows stays aligned */
+    made t;
+    size_t size;
+    dt_model_info info;
+    dt_module *m;
+    const char *name = names[_i];
+    struct variant v = *variant_named(_i == 1 ? "llama float" : name);
+    if (_i == 1) v.llama.rope = (dt_rope_options){ DT_ROPE_LLAMA3, 8, 1, 4, 64 };
+    make_float(&t, &v);
+    TEST_OK(t.ctx, export_as(&t, DT_GGUF_F32));
+    char *bytes = test_read_file(t.path, &size), *whole = malloc(size + ADDED);
+    for (int k = 0; k < DT__COUNT_OF(factors); k++) {
+        char other[ADDED] = "general.";
+        uint32_t bits;
+        size_t used = 24;
+        const bool scales = factors[k] > 1;
+        memcpy(&bits, &factors[k], sizeof bits);
+        memcpy(whole, bytes, used);
+        whole[16] = (char)(bytes[16] + 2); /* the number of keys */
+        used += put_key(whole + used,
+                        _i == 3 ? "gptneox.rope.scaling.factor" : "llama.rope.scaling.factor", 6,
+                        bits, 4);
+        memset(other + 8, 'x', ADDED - (used - 24) - 13 - 8);
+        used += put_key(whole + used, other, 0, 1, 1);
+        ck_assert_uint_eq(used, 24 + ADDED);
+        memcpy(whole + used, bytes + 24, size - 24);
+        test_write_file(t.path, whole, size + ADDED);
+        if (scales && _i > 0) {
+            TEST_FAILS(t.ctx, DT_ERR_UNSUPPORTED, "rope.scaling", load(t.ctx, t.path));
+            continue;
+        }
+        TEST_OK(t.ctx, dt_model_load(t.ctx, t.path, &m, &info));
+        if (_i == 0) {
+            const dt_rope_options *r = &((const dt_llama_options *)info.options)->rope;
+            ck_assert_int_eq(r->scaling, scales ? DT_ROPE_LINEAR : DT_ROPE_PLAIN);
+            ck_assert(!scales || r->factor == (double)factors[k]);
+        }
+        dt_model_info_free(t.ctx, &info);
+        dt_module_free(m);
+    }
+    free(whole);
+    free(bytes);
+    drop(&t);
+}
+END_TEST
+
 enum { NUMBER, REAL, TEXT, ELEMENT };
 static const struct {
     const char *variant, *name;
@@ -1709,6 +1760,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, a_file_may_have_no_tensors);
     tcase_add_loop_test(c, foreign_files, 0, (int)(sizeof changes / sizeof changes[0]));
     tcase_add_test(c, parts_of_a_split_model);
+    tcase_add_loop_test(c, a_factor_without_its_type, 0, 4);
     tcase_add_loop_test(c, foreign_values, 0, (int)(sizeof other_values / sizeof other_values[0]));
     tcase_add_loop_test(c, foreign_amplitudes, 0, 2);
     tcase_add_loop_test(c, foreign_architectures, 0,

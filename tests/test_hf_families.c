@@ -431,6 +431,22 @@ static const struct {
     { "pythia", "\"rope_type\": \"default\"", "\"type\": \"dynamic\"", DT_ERR_UNSUPPORTED,
       "rope_scaling" },
     { "pythia", "\"hidden_size\": 32", "\"hidden_size\": 64", DT_ERR_FORMAT, "query_key_value" },
+    { "pythia", "\"hidden_size\": 32", "\"hidden_size\": 32, \"head_dim\": 16", DT_ERR_UNSUPPORTED,
+      "head_dim is not hidden_size / num_attention_heads" },
+    { "pythia", "\"hidden_size\": 32", "\"hidden_size\": 32, \"head_dim\": 8", DT_OK, "" },
+    { "mistral", "\"rope_type\": \"default\"",
+      "\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+      "\"original_max_position_embeddings\": 16}, \"original_max_position_embeddings\": 64, \"x\": "
+      "{",
+      DT_ERR_UNSUPPORTED, "original_max_position_embeddings is 64, and 16 in rope_parameters" },
+    { "mistral", "\"rope_type\": \"default\"",
+      "\"rope_type\": \"llama3\", \"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "
+      "\"original_max_position_embeddings\": 16}, \"original_max_position_embeddings\": 16, \"x\": "
+      "{",
+      DT_OK, "" },
+    { "gemma3", "\"rope_parameters\": {",
+      "\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2}, \"rope_parameters\": {",
+      DT_ERR_UNSUPPORTED, "'type' without 'rope_type'" },
     { "gemma3", "\"gelu_pytorch_tanh\"", "\"gelu\"", DT_ERR_UNSUPPORTED,
       "hidden_activation 'gelu'" },
     { "gemma3", "\"attn_logit_softcapping\": null", "\"attn_logit_softcapping\": 50.0",

@@ -506,6 +506,7 @@ START_TEST(values_of_other_classes_are_refused)
         { "residual_multiplier", "1e0", "0.22" },
         { "clip_qkv", "null", "8" },
         { "use_mrope", "false", "true" },
+        { "is_causal", "true", "false" },
     };
     static char said[LINES];
     char folder[TEST_PATH], text[1024];

@@ -14,6 +14,7 @@
 #include <detent/experimental/layers.h>
 #include <detent/train.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +23,15 @@ static dt_ctx *ctx;
 static test_memory memory;
 static char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH];
 
-/* A line has all that it names. */
+static int between; /* lines that say that layers compute floats between codes */
+
+/* A line has all that it names, and an import changes no scale. */
 static void check_line(void *user, const char *line)
 {
     (void)user;
+    between += strstr(line, "not a network of integers alone") != NULL;
     ck_assert_msg(strstr(line, "(null)") == NULL, "%s", line);
+    ck_assert_msg(strstr(line, "its scale becomes larger") == NULL, "%s", line);
 }
 
 static void begin(void)
@@ -244,6 +249,55 @@ START_TEST(operators_of_codes)
 }
 END_TEST
 
+/* QGemm: its bias has the scale alpha s_x s_w. */
+START_TEST(biases_of_qgemm)
+{
+    static const int of[] = { 0, 1, 5 };
+    static const char *const alphas[] = { "", " alpha=1f", " alpha=0.5f", " alpha=-3f" };
+    static const char *const reals[] = { "f32: 1", "f32: 1", "f32: 0.5", "f32: -3" };
+    static const int64_t dims[] = { 9, 4 };
+    const struct weight *w = &weights[of[_i % 3]];
+    char with[40];
+    dt_module *pair[2];
+    dt_tape *t;
+    dt_tensor *x, *y[2];
+    snprintf(with, sizeof with, "transB=%d%s", w->transposed ? 0 : 1, alphas[_i / 3]);
+    for (int codes = 0; codes < 2; codes++) {
+        DtOnnx__Model *g = graph_of(w);
+        onnx_weight(g, "c", "i32 3: 700 -900 45");
+        onnx_weight(g, "alpha", reals[_i / 3]);
+        if (codes == 1) {
+            onnx_node(g, "QGemm", with, "hq hs hz w ws wz c ys yz", "yq");
+            g->graph->node[g->graph->n_node - 1]->domain = (char *)(uintptr_t) "com.microsoft";
+        } else {
+            onnx_node(g, "DequantizeLinear", NULL, "hq hs hz", "hd");
+            onnx_node(g, "DequantizeLinear", w->attributes, "w ws wz", "wd");
+            onnx_node(g, "Mul", NULL, "hs ws", "s");
+            onnx_node(g, "Mul", NULL, "s alpha", "bs");
+            onnx_node(g, "Cast", "to=1", "c", "cf");
+            onnx_node(g, "Mul", NULL, "cf bs", "b");
+            onnx_node(g, "Gemm", with, "hd wd b", "p");
+            onnx_node(g, "QuantizeLinear", NULL, "p ys yz", "yq");
+        }
+        finish(g);
+        write_model(g);
+        TEST_OK(ctx, dt_onnx_import(ctx, path, NULL, &pair[codes], NULL));
+    }
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+    TEST_OK(ctx, dt_fill_normal(x, 0, 2));
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    for (int i = 0; i < 2; i++) y[i] = output_of(pair[i], t, x);
+    for (int i = 0; i < 27; i++) {
+        const float *a = dt_data(y[0]), *b = dt_data(y[1]);
+        ck_assert_msg(fabsf(a[i] - b[i]) <= 1e-6f, "%s: output %d is %g, expected %g", with, i,
+                      (double)b[i], (double)a[i]);
+    }
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    for (int i = 0; i < 2; i++) dt_module_free(pair[i]);
+}
+END_TEST
+
 static const struct refusal {
     const char *op, *attributes, *in, *says;
 } refused[] = {
@@ -308,6 +362,18 @@ static const char *const nets[] = {
     "  - {avg_pool2d: pool, kernel: [3, 2], stride: [3, 2]}\n  - flatten\n",
 };
 
+/* Their results have the dimensions of the layer before in another order. */
+static const char *const ends[] = {
+    "  input: [2, 5, 4]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {permute: turned, dims: [0, 3, 1, 2]}\n",
+    "  input: [2, 5, 4]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {permute: turned, dims: [0, 2, 3, 1]}\n",
+    "  input: [2, 4, 3]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {mean: rows, dims: [2]}\n",
+    "  input: [2, 4, 3]\n  layers:\n  - {conv2d: stem, out: 3, kernel: 1}\n"
+    "  - {mean: lines, dims: [1]}\n",
+};
+
 static const char *const affines[] = { "shift", "plane", "row", "lines", "end" };
 
 /* Writes the network of a recipe's lines as int8 TFLite. */
@@ -340,6 +406,8 @@ static void assert_equal(dt_module *m, const dt_model_info *info, int net, const
                   d[0].absolute);
 }
 
+enum { N_NETS = sizeof nets / sizeof *nets };
+
 /* The model computes the file's codes: as it is imported, saved and loaded, and converted. */
 START_TEST(lite_codes_are_the_same)
 {
@@ -347,7 +415,7 @@ START_TEST(lite_codes_are_the_same)
     dt_model_info info, info_again;
     test_join(path, folder, "net.tflite");
     for (uint64_t seed = 0; seed < 3; seed++) {
-        write_lite(nets[_i], seed);
+        write_lite(_i < N_NETS ? nets[_i] : ends[_i - N_NETS], seed);
         TEST_OK(ctx, dt_tflite_import(ctx, path, &m, &info));
         ck_assert(dt_is_prepared(m));
         assert_equal(m, &info, _i, "imported");
@@ -361,6 +429,37 @@ START_TEST(lite_codes_are_the_same)
         dt_model_info_free(ctx, &info);
         dt_module_free(m);
     }
+}
+END_TEST
+
+/* A scale that kernels for devices do not take is none of another model: the file is refused, or
+ * its layers compute floats between codes. */
+START_TEST(lite_scales_are_kept)
+{
+    static const char net[] = "  input: [6]\n  layers:\n  - {linear: a, out: 7}\n"
+                              "  - {linear: b, out: 7, from: input}\n"
+                              "  - {mul: product, from: [a, b]}\n";
+    dt_module *m;
+    size_t n;
+    int imported = 0;
+    test_join(path, folder, "net.tflite");
+    write_lite(net, 0);
+    char *bytes = test_read_file(path, &n);
+    between = 0;
+    for (size_t i = 0; i + 4 <= n; i += 4) {
+        float scale;
+        memcpy(&scale, bytes + i, 4);
+        if (!(scale > 1e-5f && scale < 1)) continue;
+        const float less = scale / 64;
+        memcpy(bytes + i, &less, 4);
+        test_write_file(path, bytes, n);
+        memcpy(bytes + i, &scale, 4);
+        if (dt_tflite_import(ctx, path, &m, NULL) != DT_OK) continue;
+        imported++;
+        dt_module_free(m);
+    }
+    ck_assert(between > 0 && imported > between);
+    free(bytes);
 }
 END_TEST
 
@@ -525,6 +624,46 @@ START_TEST(lite_refusals)
 }
 END_TEST
 
+/* Every activation that an operator may have in it is computed, or refused. */
+START_TEST(lite_activations)
+{
+    enum { RELU6 = 3, ACTIVATIONS = 6 };
+    static const char net[] =
+        "  input: [6]\n  layers:\n"
+        "  - {linear: a, out: 8, activation: relu6}\n  - {linear: b, out: 3}\n";
+    dt_export_summary summary;
+    dt_export_difference d[DT_MAX_OUT];
+    dt_model_info info;
+    size_t n;
+    int outputs, equal = 0, left_out = 0;
+    test_join(path, folder, "net.tflite");
+    dt_module *m = list_net_create(ctx, net), *imported;
+    TEST_OK(ctx, dt_export(m, NULL, "tflite", NULL, path, &summary));
+    char *bytes = test_read_file(path, &n);
+    for (size_t i = 0; i < n; i++) {
+        for (char k = 0; bytes[i] == RELU6 && k < ACTIVATIONS; k++) {
+            bytes[i] = k;
+            test_write_file(path, bytes, n);
+            bytes[i] = RELU6;
+            if (dt_tflite_import(ctx, path, &imported, &info) != DT_OK) {
+                left_out += strstr(dt_error(ctx), "which LiteRT leaves out") != NULL;
+                continue;
+            }
+            if (dt_export_verify(imported, &info, path, d, &outputs) == DT_OK) {
+                ck_assert_msg(d[0].relative <= 1e-5, "byte %zu is %d: %g apart", i, k,
+                              d[0].relative);
+                equal++;
+            }
+            dt_model_info_free(ctx, &info);
+            dt_module_free(imported);
+        }
+    }
+    ck_assert(equal >= RELU6 + 1 && left_out > 0);
+    free(bytes);
+    dt_module_free(m);
+}
+END_TEST
+
 /* Means of codes between floats: halves go away from zero, as TFLite has them. Of a half in each
  * second window a tenth would differ; what is left is rounding of the convolution's products. */
 START_TEST(lite_means_of_others)
@@ -603,14 +742,17 @@ Suite *test_import_quantized_suite(void)
     tcase_add_test(c, as_floats);
     tcase_add_test(c, results_between_layers_are_rounded);
     tcase_add_test(c, operators_of_codes);
+    tcase_add_loop_test(c, biases_of_qgemm, 0, 12);
     tcase_add_loop_test(c, refusals, 0, COUNT(refused));
-    tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets));
+    tcase_add_loop_test(c, lite_codes_are_the_same, 0, COUNT(nets) + COUNT(ends));
+    tcase_add_test(c, lite_scales_are_kept);
     tcase_add_loop_test(c, lite_damage, 0, 8);
     tcase_add_loop_test(c, lite_of_floats, 0, COUNT(nets) + COUNT(others));
     tcase_add_test(c, lite_codes_of_others);
     tcase_add_test(c, lite_constants_without_memory);
     tcase_add_test(c, lite_means_of_others);
     tcase_add_test(c, lite_refusals);
+    tcase_add_test(c, lite_activations);
     suite_add_tcase(s, c);
     return s;
 }

@@ -175,6 +175,12 @@ static const onnx_case known[] = {
                     "extrapolation_value=9f",
       .in = { "f32 2: 0 4", "=f32 2: 0 2", "-", "=i64 1: 3" },
       .out = { "f32 3: 0 4 9" } },
+    { .op = "ReduceSum",
+      .attributes = "noop_with_empty_axes=1",
+      .in = { "f32 2 2: 1 -2 3 4" },
+      .out = { "f32 2 2: 1 -2 3 4" } },
+    /* a constant of more dimensions than the computed value */
+    { .op = "Max", .in = { "f32 2: 1 -2", "=f32 2 1: 0 -1" }, .out = { "f32 2 2: 1 0 1 -1" } },
 };
 
 static double largest_of(const float *a, const float *b, int64_t n)
@@ -247,17 +253,20 @@ END_TEST
 /* ---- drawn interpolations -------------------------------------------------------------------- */
 
 /* Element o of n_out of a row of n, by the formulas of Resize; NAN: near a tie of roundings. */
-static double interpolated(const float *x, int n, int n_out, int o, int mode, int way)
+static double interpolated(const float *x, int n, int n_out, int o, const int how[3])
 {
+    const int mode = how[0], way = how[1], rounding = how[2];
     const double scale = (double)n_out / n, half = (o + 0.5) / scale - 0.5;
     const double at = way == 0   ? half
                       : way == 1 ? (n_out == 1 ? 0 : (double)o * (n - 1) / (n_out - 1))
-                                 : o / scale;
+                      : way == 2 ? o / scale
+                                 : (o + 0.5) / scale;
     double sum = 0;
     if (mode == 0) {
-        const double down = floor(at), rest = at - down;
-        if (fabs(rest - 0.5) < 1e-3 && rest != 0.5) return NAN;
-        const double i = rest > 0.5 ? down + 1 : down;
+        const double down = floor(at), rest = at - down, tie = rounding < 2 ? 0.5 : round(rest);
+        const bool ceils = rounding == 3 && rest > 0, middle = rest + (rounding == 1) * 1e-9 > 0.5;
+        if (fabs(rest - tie) < 1e-3 && (rest != tie || scale != (double)(float)scale)) return NAN;
+        const double i = (rounding < 2 ? middle : ceils) ? down + 1 : down;
         return (double)x[i < 0 ? 0 : i > n - 1 ? n - 1 : (int)i];
     }
     for (int i = (int)floor(at) - 2; i <= (int)floor(at) + 3; i++) {
@@ -274,29 +283,33 @@ static double interpolated(const float *x, int n, int n_out, int o, int mode, in
 static void draw_interpolation(int k)
 {
     static const char *const modes[] = { "nearest", "linear", "cubic" };
-    static const char *const ways[] = { "half_pixel", "align_corners", "asymmetric" };
-    const int n = 2 + draw(5), n_out = 2 + draw(9), mode = draw(3), way = draw(3);
-    float x[8], wanted[12];
-    char in[200], sizes[40], with[100];
-    int used = snprintf(in, sizeof in, "f32 %d:", n);
-    bool clear = true;
-    for (int i = 0; i < n; i++) {
-        x[i] = (float)(draw(1000) / 100.0 - 5);
-        used += snprintf(in + used, sizeof in - (size_t)used, " %.9g", (double)x[i]);
+    static const char *const ways[] = { "half_pixel", "align_corners", "asymmetric",
+                                        "tf_half_pixel_for_nn" };
+    static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor",
+                                             "ceil" };
+    const int n = 2 + draw(5), n_out = 2 + draw(9), how[] = { draw(3), draw(4), draw(4) };
+    float x[2][8], wanted[24]; /* of two rows, which stay */
+    char in[400], sizes[40], with[200];
+    int used = snprintf(in, sizeof in, "f32 2 %d:", n);
+    bool clear = n != n_out;
+    for (int i = 0; i < 2 * n; i++) {
+        float *to = &x[i / n][i % n];
+        *to = (float)(draw(1000) / 100.0 - 5);
+        used += snprintf(in + used, sizeof in - (size_t)used, " %.9g", (double)*to);
     }
-    for (int o = 0; o < n_out; o++) {
-        const double y = interpolated(x, n, n_out, o, mode, way);
+    for (int o = 0; o < 2 * n_out; o++) {
+        const double y = interpolated(x[o / n_out], n, n_out, o % n_out, how);
         clear &= !isnan(y);
         wanted[o] = (float)y;
     }
     if (!clear) return;
-    snprintf(sizes, sizeof sizes, "=i64 1: %d", n_out);
-    snprintf(with, sizeof with, "mode=%s coordinate_transformation_mode=%s", modes[mode],
-             ways[way]);
+    snprintf(sizes, sizeof sizes, "=i64 2: 2 %d", n_out);
+    snprintf(with, sizeof with, "mode=%s coordinate_transformation_mode=%s nearest_mode=%s",
+             modes[how[0]], ways[how[1]], roundings[how[2]]);
     const onnx_case c = {
         .op = "Resize", .attributes = with, .in = { in, "-", "-", sizes }, .out = { "f32 1: 0" }
     };
-    run(&c, wanted, n_out, k % 8 == 0);
+    run(&c, wanted, 2 * n_out, k % 8 == 0);
 }
 
 START_TEST(interpolations)
@@ -387,6 +400,54 @@ START_TEST(drawn_nodes)
 }
 END_TEST
 
+/* SAME of a transposed convolution cuts its result to stride times the extent; where it is shorter,
+ * programs differ. */
+static bool draw_same(void)
+{
+    const float x[] = { 1, 10, -100, 7 }, w[] = { 2, -3, 5 };
+    const int kernel = 1 + draw(3), dilation = 1 + draw(2), stride = 1 + draw(4);
+    const bool upper = draw(2);
+    const int more = (kernel - 1) * dilation + 1 - stride,
+              before = upper ? more / 2 : more - more / 2;
+    float wanted[16] = { 0 };
+    char with[100], weight[60];
+    snprintf(with, sizeof with, "auto_pad=SAME_%s strides=[%d] dilations=[%d]",
+             upper ? "UPPER" : "LOWER", stride, dilation);
+    snprintf(weight, sizeof weight, "=f32 1 1 %d: 2%s%s", kernel, kernel > 1 ? " -3" : "",
+             kernel > 2 ? " 5" : "");
+    const onnx_case c = { .op = "ConvTranspose",
+                          .attributes = with,
+                          .in = { "f32 1 1 4: 1 10 -100 7", weight },
+                          .out = { "f32 1 1 1: 0" } };
+    if (more < 0) {
+        const dt_onnx_options o = { .no_batch = true };
+        dt_module *m;
+        write_case(&c, false);
+        TEST_FAILS(ctx, DT_ERR_UNSUPPORTED, "SAME in several ways",
+                   dt_onnx_import(ctx, path, &o, &m, NULL));
+        onnx_forget();
+        return false;
+    }
+    for (int i = 0; i < 4; i++) {
+        for (int k = 0; k < kernel; k++) {
+            const int at = i * stride + k * dilation - before;
+            if (at >= 0 && at < 4 * stride) wanted[at] += x[i] * w[k];
+        }
+    }
+    run(&c, wanted, 4 * stride, false);
+    return true;
+}
+
+START_TEST(same_of_transposed_convolutions)
+{
+    const int64_t draws = test_count((test_draws){ .usual = 80, .sanitized = 20 });
+    int64_t read = 0;
+    state = 13;
+    for (int64_t k = 0; k < draws; k++) read += draw_same();
+    ck_assert(read > 0 && read < draws);
+}
+END_TEST
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static const struct {
@@ -437,6 +498,36 @@ static const struct {
         .out = { "f32 2: 0 0" } },
       true,
       "in several ways" },
+    { { .op = "Resize",
+        .attributes = "mode=linear",
+        .in = { "f32 3: 0 0 0", "-", "=f32 1: 1.25" },
+        .out = { "f32 3: 0 0 0" } },
+      true,
+      "without a change of extents" },
+    { { .op = "Resize",
+        .attributes = "nearest_mode=floor coordinate_transformation_mode=half_pixel_symmetric",
+        .in = { "f32 3: 0 0 0", "-", "-", "=i64 1: 1" },
+        .out = { "f32 1: 0" } },
+      true,
+      "programs round" },
+    { { .op = "Resize",
+        .attributes = "mode=linear axes=[-1] keep_aspect_ratio_policy=not_larger",
+        .in = { "f32 3: 0 0 0", "-", "-", "=i64 1: 6" },
+        .out = { "f32 6: 0 0 0 0 0 0" } },
+      true,
+      "axes below 0" },
+    { { .op = "ReduceL1",
+        .attributes = "noop_with_empty_axes=1",
+        .in = { "f32 2 2: 0 0 0 0" },
+        .out = { "f32 2 2: 0 0 0 0" } },
+      true,
+      "noop_with_empty_axes" },
+    { { .op = "ReduceLogSumExp",
+        .attributes = "noop_with_empty_axes=1",
+        .in = { "f32 2 2: 0 0 0 0", "=i64 0:" },
+        .out = { "f32 2 2: 0 0 0 0" } },
+      true,
+      "noop_with_empty_axes" },
     { { .op = "MaxPool",
         .attributes = "kernel_shape=[1] pads=[1,0]",
         .in = { "f32 1 1 2: 0 0" },
@@ -471,6 +562,7 @@ Suite *test_onnx_structure_suite(void)
     tcase_add_loop_test(c, known_values, 0, DT__COUNT_OF(known));
     tcase_add_test(c, interpolations);
     tcase_add_test(c, drawn_nodes);
+    tcase_add_test(c, same_of_transposed_convolutions);
     tcase_add_loop_test(c, refusals, 0, DT__COUNT_OF(bad));
     suite_add_tcase(s, c);
     return s;

@@ -204,7 +204,7 @@ static dt_status read_rotation(const reading *r)
     const char *text;
     size_t n;
     char name[96];
-    double amplitude;
+    double amplitude, factor;
     dt_rope_options *o = &r->g->o.rope;
     *o = (dt_rope_options){ DT_ROPE_PLAIN, 1, 1, 4, 8192 };
     r->g->o.theta = 10000;
@@ -213,24 +213,30 @@ static dt_status read_rotation(const reading *r)
     DT__TRY(read_real(r, "rope.scaling.attn_factor", 1, &amplitude));
     snprintf(name, sizeof name, "%s.rope.scaling.type", r->g->arch->name);
     DT__TRY(dt__gguf_text(r->raw, name, &text, &n));
+    DT__TRY(read_real(r, "rope.scaling.factor", 0, &factor));
+    const bool scales = factor != 0 && factor != 1;
+    const bool none = text != NULL && dt__gguf_is(text, n, "none");
+    const bool longrope = text != NULL && dt__gguf_is(text, n, "longrope");
     dt__gguf_raw *divisors = dt__gguf_tensor_of(r->raw, "rope_freqs.weight");
+    if (scales && (longrope || (divisors != NULL && !none))) {
+        return dt__gguf_refuse(r->raw, "rope.scaling.factor %g with %s", factor,
+                               longrope ? "longrope" : "rope_freqs.weight");
+    }
     if (divisors != NULL) {
         divisors->used = true;
-        if (text == NULL || dt__gguf_is(text, n, "none")) {
-            return dt__gguf_read_divisors(r->raw, r->g, divisors);
-        }
+        if (text == NULL || none) return dt__gguf_read_divisors(r->raw, r->g, divisors);
         return dt__gguf_refuse(r->raw, "rope.scaling.type and rope_freqs.weight together");
     }
-    if (text != NULL && dt__gguf_is(text, n, "longrope")) return read_longrope(r, amplitude);
+    if (longrope) return read_longrope(r, amplitude);
     if (amplitude != 1) {
         return dt__gguf_refuse(r->raw, "rope.scaling.attn_factor %g without longrope", amplitude);
     }
-    if (text == NULL || dt__gguf_is(text, n, "none")) return DT_OK;
-    if (!dt__gguf_is(text, n, "linear") || r->g->arch->is_gpt) {
+    if (none || (text == NULL && !scales)) return DT_OK;
+    if ((text != NULL && !dt__gguf_is(text, n, "linear")) || r->g->arch->is_gpt) {
         return dt__gguf_refuse(r->raw, "key '%s': %s is supported", name,
                                r->g->arch->is_gpt ? "none" : "linear, longrope and none");
     }
-    o->scaling = DT_ROPE_LINEAR;
+    o->scaling = DT_ROPE_LINEAR; /* llama.cpp's type where the key is missing */
     return read_real(r, "rope.scaling.factor", -1, &o->factor);
 }
 

@@ -8,6 +8,7 @@
 typedef struct config {
     dt_gpt_options gpt;
     bool has_share, has_theta;
+    int64_t head; /* head_dim, which only transformers' rotation reads; 0: absent */
     const char *activation;
     bool biased;
     dt__hf_rope parameters;
@@ -25,6 +26,7 @@ static const dt_key keys[] = {
     { "num_hidden_layers", DT_KEY_INT, AT(gpt.layers), .least = 1, .most = MOST },
     { "num_attention_heads", DT_KEY_INT, AT(gpt.heads), .least = 1, .most = MOST },
     { "intermediate_size", DT_KEY_INT, AT(gpt.hidden), .least = 1, .most = MOST },
+    { "head_dim", DT_KEY_INT, AT(head), .least = 1, .most = MOST },
     { "layer_norm_eps", DT_KEY_REAL, AT(gpt.eps), .most = 1 },
     { "rotary_pct", DT_KEY_REAL, AT(gpt.rotated), .most = 1, GIVEN(has_share) },
     { "rotary_emb_base", DT_KEY_REAL, AT(gpt.theta), .most = DT_NO_LIMIT, GIVEN(has_theta) },
@@ -82,6 +84,10 @@ static dt_status check(const dt__json *j, config *c)
         return dt_fail(j->ctx, DT_ERR_UNSUPPORTED,
                        "%s: hidden_act '%s' is not supported; gelu and gelu_new are", j->path,
                        dt__shown(act, shown));
+    }
+    if (c->head != 0 && c->head * c->gpt.heads != c->gpt.width) {
+        return dt__hf_refuse_gpt(j, "head_dim is not hidden_size / num_attention_heads, which "
+                                    "transformers rotates another part of each head by");
     }
     if (!c->biased) return dt__hf_refuse_gpt(j, "attention_bias false is not supported; true is");
     if (c->has_code) return dt__hf_refuse_gpt(j, "auto_map: the model brings code of its own");

@@ -81,18 +81,22 @@ static dt_status check_factors(const dt__hf_config *c, const char *name, const c
     return DT_OK;
 }
 
-/* transformers takes the original context from outside of the map, and where attention_factor is
- * absent version 5 computes it from `factor`, version 4 from the contexts. */
+/* transformers 5 takes the original context from outside of the map, if it is there. */
+static dt_status check_original(const dt__hf_config *c, const char *name, const dt__hf_rope *r)
+{
+    if (c->original == 0 || !r->has_original || r->original == c->original) return DT_OK;
+    return dt__hf_refuse(c,
+                         "original_max_position_embeddings is %lld, and %lld in %s: transformers "
+                         "reads the first",
+                         (long long)c->original, (long long)r->original, name);
+}
+
+/* Where attention_factor is absent transformers 5 computes it from `factor`, version 4 from the
+ * contexts. */
 static dt_status check_contexts(const dt__hf_config *c, const char *name, const dt__hf_rope *r)
 {
     const double ratio = (double)c->context / (double)c->original;
-    if (r->has_original && r->original != c->original) {
-        return dt__hf_refuse(
-            c,
-            "original_max_position_embeddings is %lld, and %lld in %s: transformers "
-            "reads the first",
-            (long long)c->original, (long long)r->original, name);
-    }
+    DT__TRY(check_original(c, name, r));
     if (r->has_attention ? !(r->attention > 0) : c->original == 1) {
         return dt__hf_refuse(c, "%s: attention_factor %g: it must be above 0", name, r->attention);
     }
@@ -182,6 +186,7 @@ static dt_status rope_of(const dt__hf_config *c, const char *name, const dt__hf_
     out->scaling = k->scaling;
     if (k->wants_factor) out->factor = r->factor;
     if (!k->wants_frequencies) return DT_OK;
+    DT__TRY(check_original(c, name, r));
     out->low_freq_factor = r->low;
     out->high_freq_factor = r->high;
     out->original_context = r->original;
@@ -253,9 +258,20 @@ static dt_status set_local(const dt__hf_config *c, dt_llama_options *out)
     return DT_OK;
 }
 
+/* The first name of rope_type is read in a Gemma's rope_scaling by transformers 4 alone. */
+static dt_status check_name(const dt__hf_config *c)
+{
+    const dt__hf_rope *r = &c->scaling;
+    const bool old = c->of->gemma && r->rope_type == NULL && r->type != NULL;
+    if (!old || strcmp(r->type, "default") == 0) return DT_OK;
+    return dt__hf_refuse(c, "rope_scaling: 'type' without 'rope_type', which versions of "
+                            "transformers read in two ways");
+}
+
 dt_status dt__hf_set_rotation(const dt__hf_config *c, dt_llama_options *out)
 {
     rotation four = { .rope = out->rope }, five = four;
+    DT__TRY(check_name(c));
     if (c->scaling.present) DT__TRY(rope_of(c, "rope_scaling", &c->scaling, &four));
     if (c->parameters.present || c->parameters.other[0] != 0) {
         DT__TRY(rope_of(c, "rope_parameters", &c->parameters, &five));

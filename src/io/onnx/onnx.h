@@ -434,6 +434,8 @@ dt_status dt__onnx_plus(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_val
  * all that reads result 0, of `rank` dimensions, is Softmax, of which no row is hidden as a whole
  * (onnx_attention.c). */
 dt_status dt__onnx_masked(dt__onnx *g, int rank, const dt__onnx_value *c, dt__onnx_value *out);
+/* Whether a MatMul is layer linear: its weight is a constant matrix, or vector (onnx_weights.c). */
+bool dt__onnx_is_linear(dt__onnx *g);
 /* Whether a constant is minus infinity. */
 bool dt__onnx_hides(const dt__onnx_value *c);
 /* Where of a constant condition, that hides elements of a computed value: a mask is added to it. */

@@ -25,11 +25,10 @@ static bool is_turned(const dt__onnx_value *b)
            t->dims[1] == b->dims[0];
 }
 
-/* *w = the constant matrix of input 1, transposed unless it is `transposed` already. */
-static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
+/* *w = the constant matrix b, transposed unless it is `transposed` already. */
+static dt_status matrix_of(dt__onnx *g, const dt__onnx_value *b, bool transposed, dt__onnx_value *w)
 {
     static const int swapped[] = { 1, 0 };
-    const dt__onnx_value *b = dt__onnx_in(g, 1);
     if (b->kind != DT__ONNX_CONSTANT) {
         return dt__onnx_refuse(g, "both its matrices are computed; expected a constant one");
     }
@@ -39,10 +38,10 @@ static dt_status matrix_of(dt__onnx *g, bool transposed, dt__onnx_value *w)
     return transposed || is_turned(b) ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
 }
 
-/* Adds a linear layer of input 0, whose last dimension it reads. */
-static dt_status multiply(dt__onnx *g, dt__onnx_layer *l)
+/* Adds a linear layer of v, whose last dimension it reads. */
+static dt_status multiply(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_value *v)
 {
-    dt__onnx_value x = *dt__onnx_in(g, 0);
+    dt__onnx_value x = *v;
     DT__TRY(dt__onnx_ordered(g, &x));
     if (x.axis[x.rank - 1] == 0)
         return dt__onnx_refuse(g, "it is over the batch dimension; expected others");
@@ -51,18 +50,53 @@ static dt_status multiply(dt__onnx *g, dt__onnx_layer *l)
     return DT_OK;
 }
 
+/* ---- MatMul ---------------------------------------------------------------------------------- */
+
+static bool is_vector(const dt__onnx *g, const dt__onnx_value *v)
+{
+    return v->rank - (v->kind == DT__ONNX_CONSTANT ? 0 : g->front) == 1;
+}
+
+/* Makes a vector a matrix of one row, or of one column. */
+static dt_status grow(dt__onnx *g, dt__onnx_value *v, bool row)
+{
+    if (v->kind != DT__ONNX_CONSTANT) return dt__onnx_inserted(g, v, row ? g->front : v->rank);
+    v->dims[1] = row ? v->dims[0] : 1;
+    if (row) v->dims[0] = 1;
+    v->rank = 2;
+    v->turned = NULL;
+    return DT_OK;
+}
+
+bool dt__onnx_is_linear(dt__onnx *g)
+{
+    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
+    return a->kind == DT__ONNX_COMPUTED && b->kind == DT__ONNX_CONSTANT && b->rank <= 2;
+}
+
+/* A vector on the left is a row, one on the right a column, whose dimension the result lacks. */
 dt_status dt__onnx_matmul(dt__onnx *g)
 {
-    dt__onnx_value w;
+    dt__onnx_value w, y, a = *dt__onnx_in(g, 0), b = *dt__onnx_in(g, 1);
     dt__onnx_layer *l;
-    const dt__onnx_value *a = dt__onnx_in(g, 0), *b = dt__onnx_in(g, 1);
-    if (a->kind == DT__ONNX_CONSTANT || b->kind != DT__ONNX_CONSTANT || b->rank != 2) {
-        return dt__onnx_operate(g);
+    const bool row = is_vector(g, &a), column = is_vector(g, &b), is_linear = dt__onnx_is_linear(g);
+    if (row) DT__TRY(grow(g, &a, true));
+    if (column) DT__TRY(grow(g, &b, false));
+    if (is_linear) {
+        DT__TRY(matrix_of(g, &b, false, &w));
+        DT__TRY(linear(g, &w, false, &l));
+        DT__TRY(multiply(g, l, &a));
+        y = *dt__onnx_out(g, 0);
+    } else {
+        const dt__onnx_value *const v[] = { &a, &b };
+        DT__TRY(dt__onnx_apply(g, &(dt__onnx_form){ "matmul", false }, v, 2, &y));
     }
-    DT__TRY(matrix_of(g, false, &w));
-    DT__TRY(linear(g, &w, false, &l));
-    return multiply(g, l);
+    if (row) DT__TRY(dt__onnx_dropped(g, &y, y.rank - 2));
+    if (column) DT__TRY(dt__onnx_dropped(g, &y, y.rank - 1));
+    return dt__onnx_finish(g, DT_OK, &y);
 }
+
+/* ---- Gemm ------------------------------------------------------------------------------------ */
 
 /* Products that are folded into weights must not leave the range in which floats have 24 bits;
  * those beside a larger one need fewer. */
@@ -110,7 +144,7 @@ dt_status dt__onnx_gemm(dt__onnx *g)
     dt__onnx_layer *l;
     const dt__onnx_value *c = dt__onnx_in(g, 2), *x = dt__onnx_in(g, 0);
     float *bias;
-    DT__TRY(matrix_of(g, dt__onnx_int_of(g->node, "transB", 0) != 0, &w));
+    DT__TRY(matrix_of(g, dt__onnx_in(g, 1), dt__onnx_int_of(g->node, "transB", 0) != 0, &w));
     DT__TRY(scale(g, &w, dt__onnx_real_attribute(g->node, "alpha", 1)));
     if (x->kind != DT__ONNX_COMPUTED || x->rank - g->front != 2) {
         return dt__onnx_refuse(g, "none of its matrices is computed; expected one");
@@ -121,5 +155,5 @@ dt_status dt__onnx_gemm(dt__onnx *g)
         DT__TRY(dt__onnx_weigh_floats(g, l, "bias", bias, w.dims[0]));
         DT__TRY(dt__onnx_hint(g, l, c->initializer, false));
     }
-    return multiply(g, l);
+    return multiply(g, l, x);
 }

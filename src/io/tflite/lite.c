@@ -250,6 +250,7 @@ dt_status dt__vlite_axis(const dt__vlite_call *c, int64_t axis, int rank, int *o
 double dt__vlite_activated(int activation, double x)
 {
     if (activation == 1) return x < 0 ? 0 : x;
+    if (activation == 2) return x < -1 ? -1 : x > 1 ? 1 : x;
     if (activation == 3) return x < 0 ? 0 : x > 6 ? 6 : x;
     return x;
 }

@@ -155,5 +155,6 @@ dt_status dt__lite_prepare(dt__lite_import *m, dt_module *model)
         dt__say(g->ctx, "%s: %lld biases have more than 24 bits; they are the nearest floats",
                 g->file->path, (long long)m->moved);
     }
+    DT__TRY(dt__device_probe(d, false)); /* a coarser result is none of the file's codes */
     return dt__device_probe(d, true);
 }

@@ -42,6 +42,21 @@ static dt_status add_input(dt__lite_import *m, int i)
     return DT_OK;
 }
 
+/* A layer with the dimensions of an output as the model gives them: those of the file in their
+ * order, but an image with its channels first. */
+static dt_status ordered(dt__onnx *g, const dt__lite_place *p, int rank, dt__onnx_layer **out)
+{
+    int order[4];
+    bool moves = false;
+    *out = p->layer;
+    for (int i = 0; i < rank; i++) {
+        order[i] = p->axis[rank == 4 && i > 0 ? (i == 1 ? 3 : i - 1) : i];
+        moves |= order[i] != i;
+    }
+    g->node = p->layer->node;
+    return moves ? dt__onnx_permuted(g, p->layer, order, out) : DT_OK;
+}
+
 /* A tensor without layer after all operators were read is a fault of the file. */
 static dt_status find_outputs(dt__lite_import *m, dt__onnx_layer *out[DT_MAX_OUT])
 {
@@ -57,7 +72,7 @@ static dt_status find_outputs(dt__lite_import *m, dt__onnx_layer *out[DT_MAX_OUT
                            "%s: output %d is a row of pixels in another order than here",
                            g->file->path, i);
         }
-        out[i] = p->layer;
+        DT__TRY(ordered(g, p, m->v->tensor[m->v->out[i]].rank, &out[i]));
         dt__onnx_mark(g, out[i]);
     }
     for (int i = 0; i < m->v->ins; i++) {

@@ -68,8 +68,8 @@ static int32_t code_of(float value, const dt__vlite_tensor *y)
 
 void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most)
 {
-    *least = activation == 0 ? -128 : code_of(0, y);
-    *most = activation == 3 ? code_of(6, y) : 127;
+    *least = activation == 2 ? code_of(-1, y) : activation % 2 == 1 ? code_of(0, y) : -128;
+    *most = activation == 3 ? code_of(6, y) : activation == 2 ? code_of(1, y) : 127;
 }
 
 /* ---- two operands ---------------------------------------------------------------------------- */

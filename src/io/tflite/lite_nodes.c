@@ -390,13 +390,13 @@ const char *dt__form_away(dt__lite_nodes *b, const char *value, double part)
 dt_status dt__form_set_activated(dt__lite_nodes *b, int64_t activation, const char *value)
 {
     if (activation == 1) value = DT__LITE_NODE(b, "Relu", value);
-    else if (activation == 4) value = DT__LITE_NODE(b, "Tanh", value);
     else if (activation == 2 || activation == 3) {
         const double least = activation == 2 ? -1 : 0, most = activation == 2 ? 1 : 6;
         value =
             DT__LITE_NODE(b, "Clip", value, dt__form_number(b, least), dt__form_number(b, most));
     } else if (activation != 0) {
-        dt__form_refuse(b, "the activation %lld in it is not known", (long long)activation);
+        dt__form_refuse(b, "the activation %lld in it is not known%s", (long long)activation,
+                        activation == 4 ? ": it is tanh, which LiteRT leaves out" : "");
     }
     return dt__form_set(b, 0, value);
 }

@@ -65,6 +65,10 @@ static dt_status pad_to_shape(dt__onnx *g, const dt_shape *x, dt__onnx_window *w
         const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, n = x->dims[1 + i];
         if (!given) wanted[i] = n * w->stride[i];
         int64_t all = (n - 1) * w->stride[i] + w->output_padding[i] + reach - wanted[i];
+        if (all < 0 && !given) {
+            return dt__onnx_refuse(g, "its stride is larger than its kernel, where programs read "
+                                      "SAME in several ways; expected pads or output_shape");
+        }
         if (all < 0) { /* the result is longer than what it sums */
             w->output_padding[i] -= all;
             all = 0;

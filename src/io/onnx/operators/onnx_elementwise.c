@@ -1,6 +1,5 @@
 /* Operators of several operands that broadcast, each computed or constant: the layer's constants
- * stand in an operand's place (dt_operands). Maxima, comparisons, logic, Where, and the product of
- * matrices. */
+ * stand in an operand's place (dt_operands). Maxima, comparisons, logic, Where. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -22,11 +21,13 @@ static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool i
     const dt__onnx_value *first = NULL;
     *c = (common){ .keep = !in_order };
     for (int i = 0; i < n; i++) {
-        if (v[i]->rank > c->rank) c->rank = v[i]->rank;
+        const int rank = v[i]->rank + (is_constant(v[i]) ? g->front : 0);
+        if (rank > c->rank) c->rank = rank;
     }
     for (int i = 0; i < n; i++) {
         if (is_constant(v[i])) continue;
-        const int at = dt__onnx_batch_at(v[i]) + c->rank - v[i]->rank;
+        const int more = g->front > 0 ? 0 : c->rank - v[i]->rank,
+                  at = dt__onnx_batch_at(v[i]) + more;
         if (first == NULL || first->rank < v[i]->rank) c->batch = at;
         if (first == NULL || first->rank < v[i]->rank) first = v[i];
     }
@@ -202,7 +203,6 @@ static const struct row {
     { "Xor", { "equal", false }, false, true },
     { "Where", { "where", false }, false, false },
     { "Div", { "div", false }, false, false },
-    { "MatMul", { "matmul", false }, false, false },
 };
 
 dt_status dt__onnx_operate(dt__onnx *g)

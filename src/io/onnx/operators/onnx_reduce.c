@@ -105,8 +105,10 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     dt_ints axes;
     while (strcmp(r->op, g->node->op_type) != 0) r++;
     DT__TRY(dt__onnx_list_or_in(g, "axes", 1, &axes));
-    if (axes.n == 0 && r->same && dt__onnx_int_of(g->node, "noop_with_empty_axes", 0) != 0) {
-        return dt__onnx_identity(g);
+    if (axes.n == 0 && dt__onnx_int_of(g->node, "noop_with_empty_axes", 0) != 0) {
+        if (r->same) return dt__onnx_identity(g);
+        return dt__onnx_refuse(g, "it has no axes and noop_with_empty_axes, which programs read as "
+                                  "the input, or as a function of each element");
     }
     if (axes.n == 0 && g->front > 0) {
         for (; axes.n < v.rank - 1; axes.n++) axes.v[axes.n] = axes.n;

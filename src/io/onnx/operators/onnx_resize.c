@@ -105,7 +105,6 @@ static dt_status by_size(dt__onnx *g, const dt__onnx_number *n, resized_axis *a)
 static dt_status keep_aspect(dt__onnx *g, const int *axis, int n, resized_axis *all)
 {
     const bool larger = dt__onnx_says(g, "keep_aspect_ratio_policy", "not_larger", "stretch");
-    if (dt__onnx_says(g, "keep_aspect_ratio_policy", "stretch", "stretch")) return DT_OK;
     double scale = larger ? INFINITY : 0;
     for (int i = 0; i < n; i++) {
         const double own = all[axis[i]].scale;
@@ -133,7 +132,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
     const dt__onnx_value *scales = given(g, old ? 1 : 2), *sizes = old ? NULL : given(g, 3);
     const dt__onnx_value *roi = crops ? given(g, 1) : NULL, *by = sizes != NULL ? sizes : scales;
     int axis[DT_MAX_RANK];
-    bool seen[DT_MAX_RANK] = { false };
+    bool seen[DT_MAX_RANK] = { false }, negative = false;
     dt_ints axes;
     DT__TRY(dt__onnx_list(g, "axes", &axes));
     const int n = axes.n > 0 ? axes.n : v->rank - g->front;
@@ -145,6 +144,7 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
     for (int i = 0; i < n; i++) {
         const dt__onnx_number x = dt__onnx_number_at(by, i);
         DT__TRY(dt__onnx_new_axis(g, axes.n > 0 ? axes.v[i] : i, v->rank, seen, &axis[i]));
+        negative |= axes.n > 0 && axes.v[i] < 0;
         resized_axis *a = &all[axis[i]];
         if (v->axis[axis[i]] == 0) {
             const bool own = sizes == NULL ? x.value == 1 : x.batch || x.value == (double)g->batch;
@@ -154,10 +154,23 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
         DT__TRY(sizes != NULL ? by_size(g, &x, a) : by_scale(g, &x, a));
         for (int k = 0; k < 2 && crops; k++) a->roi[k] = dt__onnx_number_at(roi, i + k * n).value;
     }
-    return sizes == NULL ? DT_OK : keep_aspect(g, axis, n, all);
+    if (sizes == NULL || dt__onnx_says(g, "keep_aspect_ratio_policy", "stretch", "stretch")) {
+        return DT_OK;
+    }
+    if (negative) {
+        return dt__onnx_refuse(g, "it keeps the ratio along axes below 0, which onnxruntime does "
+                                  "not; expected others");
+    }
+    return keep_aspect(g, axis, n, all);
 }
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
+
+/* Whether an axis stays as it is: programs leave it out, whatever its coordinates. */
+static bool stays(const resized_axis *a)
+{
+    return a->n_in == a->n_out && fabs(a->scale - 1) < 1e-9 && a->roi[0] == 0 && a->roi[1] == 1;
+}
 
 /* Whether the transformation is the same for an extent n_in scale that is not an integer. */
 static bool is_clear(const resizing *r, const resized_axis *a)
@@ -167,6 +180,7 @@ static bool is_clear(const resizing *r, const resized_axis *a)
     return (whole || (r->way != ALIGN && r->way != CROP)) && !one;
 }
 
+/* Of output o, near the element of the input that it stands for. */
 static double coordinate(const resizing *r, const resized_axis *a, int64_t o)
 {
     const double n = (double)a->n_in, out = (double)a->n_out, at = (double)o;
@@ -205,6 +219,24 @@ static dt_status nearest(dt__onnx *g, const resizing *r, const resized_axis *a, 
                                                  : r->rounding == CEIL && rest > 0;
     *out = clamped(a, down + up);
     return DT_OK;
+}
+
+/* The element that is output o. A coordinate that is a tie may be none with a scale in float. */
+static dt_status chosen(dt__onnx *g, const resizing *r, const resized_axis *a, int64_t o,
+                        int64_t *out)
+{
+    int64_t other = 0;
+    const resizing half = { .way = HALF };
+    resized_axis rough = *a;
+    rough.scale = (double)(float)a->scale;
+    const double x = coordinate(r, a, o);
+    const double y = r->way == SYMMETRIC
+                         ? x + coordinate(&half, &rough, o) - coordinate(&half, a, o)
+                         : (double)(float)coordinate(r, &rough, o);
+    DT__TRY(nearest(g, r, a, x, out));
+    DT__TRY(nearest(g, r, a, y, &other));
+    if (other == *out) return DT_OK;
+    return dt__onnx_refuse(g, "coordinate %.9g is a tie, which programs round apart", x);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -258,7 +290,7 @@ static dt_status mix(dt__onnx *g, const resizing *r, const resized_axis *a, int 
             continue;
         }
         if (r->mode != NEAREST) DT__TRY(weigh(g, r, a, x, row));
-        else DT__TRY(nearest(g, r, a, x, &at));
+        else DT__TRY(chosen(g, r, a, o, &at));
         if (r->mode == NEAREST) row[at] = 1;
     }
     DT__TRY(dt__onnx_mixed(g, *l, dim, a->n_out, weight, l));
@@ -298,7 +330,8 @@ static dt_status choose(dt__onnx *g, const resizing *r, const resized_axis *all,
         index[dim] = dt__onnx_memory(g, a->n_out, sizeof *index[dim]);
         if (index[dim] == NULL) return DT_ERR_NOMEM;
         for (int64_t o = 0; o < a->n_out; o++) {
-            DT__TRY(nearest(g, r, a, coordinate(r, a, o), &index[dim][o]));
+            index[dim][o] = o;
+            if (!stays(a)) DT__TRY(chosen(g, r, a, o, &index[dim][o]));
         }
         if (dim == 2) factor = repeats(index[2], a);
         image &= dim == 1 || (factor > 1 && factor <= 1024 && repeats(index[dim], a) == factor);
@@ -317,6 +350,20 @@ static dt_status choose(dt__onnx *g, const resizing *r, const resized_axis *all,
     return DT_OK;
 }
 
+/* Where no dimension changes its extent onnxruntime copies all elements, whatever the scales and
+ * coordinates; with antialias along each such dimension. */
+static dt_status check_moves(dt__onnx *g, const resizing *r, const resized_axis *all, int rank)
+{
+    bool moves = false, scales = false;
+    for (int i = 1; i <= rank; i++) {
+        moves |= all[i].n_in != all[i].n_out;
+        scales |= all[i].n_in == all[i].n_out && !stays(&all[i]);
+    }
+    if (!scales || (moves && !r->antialias)) return DT_OK;
+    return dt__onnx_refuse(g, "it scales without a change of extents, which programs compute in "
+                              "several ways");
+}
+
 dt_status dt__onnx_resize(dt__onnx *g)
 {
     resizing r;
@@ -331,6 +378,7 @@ dt_status dt__onnx_resize(dt__onnx *g)
         all[i] = (resized_axis){ n, n, 1, { 0, 1 } };
     }
     DT__TRY(read_extents(g, &v, r.way == CROP, all));
+    DT__TRY(check_moves(g, &r, all, l->shape.rank));
     for (int i = 1; i <= l->shape.rank; i++) {
         if (!is_clear(&r, &all[i]) || (old && r.mode == NEAREST && all[i].scale < 1)) {
             return dt__onnx_refuse(
@@ -345,8 +393,7 @@ dt_status dt__onnx_resize(dt__onnx *g)
     }
     for (int i = 1; i <= l->shape.rank; i++) {
         const resized_axis *a = &all[i];
-        const bool whole = a->roi[0] == 0 && a->roi[1] == 1;
-        if (a->n_in == a->n_out && fabs(a->scale - 1) < 1e-9 && whole) continue;
+        if (stays(a)) continue;
         if (a->n_in > MOST_SIZE)
             return dt__onnx_refuse(g, "it is over more than %d elements", MOST_SIZE);
         DT__TRY(mix(g, &r, a, i, &l));

@@ -144,6 +144,30 @@ static dt_status name_result(expanding *e, const step *s, const char **out)
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
+/* The bias of QGemm has the scale alpha s_x s_w: the other operator's beta is alpha. */
+static dt_status scale_bias(expanding *e, DtOnnx__Node *to)
+{
+    const DtOnnx__Attribute *alpha = dt__onnx_attribute_of(e->n, "alpha");
+    if (alpha == NULL) return DT_OK;
+    DtOnnx__Attribute *beta = dt__onnx_memory(e->g, 1, sizeof *beta);
+    if (beta == NULL) return DT_ERR_NOMEM;
+    *beta = *alpha;
+    beta->name = dt__onnx_text("beta");
+    to->attribute[to->n_attribute++] = beta;
+    return DT_OK;
+}
+
+/* onnxruntime divides by the whole window, AveragePool by what lies inside of the padding. */
+static dt_status check_pool(dt__onnx *g, const dt__onnx_node *n)
+{
+    const bool both =
+        dt__onnx_int_of(n, "ceil_mode", 0) != 0 && dt__onnx_int_of(n, "count_include_pad", 0) != 0;
+    if (!both || strcmp(n->op_type, "QLinearAveragePool") != 0) return DT_OK;
+    g->node = n;
+    return dt__onnx_refuse(g, "QLinearAveragePool with ceil_mode and count_include_pad, which "
+                              "onnxruntime computes otherwise than AveragePool");
+}
+
 /* Attributes of the operator, and the axis of the scales of a weight. */
 static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
 {
@@ -156,6 +180,7 @@ static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
         if (strcmp(a->name, "opset") == 0 && a->i == e->g->file->opset) continue;
         to->attribute[to->n_attribute++] = a;
     }
+    if (strcmp(s->op, "Gemm") == 0) DT__TRY(scale_bias(e, to));
     if (axis == NO_AXIS) return DT_OK;
     const DtOnnx__Attribute *turned = dt__onnx_attribute_of(e->n, "transB");
     if (axis == BY_TRANS_B) axis = turned != NULL && turned->i != 0 ? 0 : 1;
@@ -230,6 +255,7 @@ dt_status dt__onnx_expand_codes(dt__onnx *g)
     for (size_t i = 0; i < from->n_node; i++) {
         expanding e = { .g = g, .n = from->node[i], .to = node + to->n_node };
         const expansion *x = expansion_of(e.n);
+        if (x != NULL) DT__TRY(check_pool(g, e.n));
         if (is_concat(e.n)) DT__TRY(expand_concat(&e));
         else if (x == NULL) e.to[e.used++] = from->node[i];
         for (int k = 0; x != NULL && k < MOST_STEPS && x->steps[k].op != NULL; k++) {

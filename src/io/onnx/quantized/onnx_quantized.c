@@ -220,11 +220,19 @@ static bool keeps_codes(const char *op)
     return DT__IS_ONE_OF(op, ops);
 }
 
-/* Operators whose layers quantize their first input. */
-static bool takes_codes(const char *op)
+/* Operators whose readers say which codes their results have. */
+static bool makes_codes(const char *op)
 {
-    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm", "MatMul" };
+    static const char *const ops[] = { "QuantizeLinear", "DynamicQuantizeLinear", "Cast" };
     return DT__IS_ONE_OF(op, ops);
+}
+
+/* Whether the node's layer quantizes its first input: it has a weight. */
+static bool takes_codes(dt__onnx *g)
+{
+    static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm" };
+    const char *op = g->node->op_type;
+    return DT__IS_ONE_OF(op, ops) || (strcmp(op, "MatMul") == 0 && dt__onnx_is_linear(g));
 }
 
 dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
@@ -274,7 +282,7 @@ dt_status dt__onnx_round_inputs(dt__onnx *g)
         const dt__onnx_value *v = dt__onnx_in(g, i);
         if (v != NULL && v->whole) DT__TRY(check_whole(g, i));
         if (keeps_codes(op) && (v == NULL || v->codes == NULL || v->codes->scale != NULL)) continue;
-        const bool taken = i == 0 && takes_codes(op) && v != NULL && !v->integers;
+        const bool taken = i == 0 && v != NULL && !v->integers && takes_codes(g);
         if (v != NULL && v->integers && strcmp(op, "Cast") == 0 &&
             dt__onnx_int_of(g->node, "to", 0) == v->type) {
             continue; /* PyTorch writes it behind each QuantizeLinear */
@@ -295,13 +303,14 @@ void dt__onnx_keep_codes(dt__onnx *g)
     if (x != NULL && x->whole && y != NULL && y->kind == DT__ONNX_COMPUTED) {
         y->whole = strcmp(op, "Equal") != 0 && (to == DT__ONNX_I64 || to == DT__ONNX_I32);
     }
-    if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || !keeps_codes(op)) return;
+    if (x == NULL || x->kind != DT__ONNX_COMPUTED || x->codes == NULL || makes_codes(op)) return;
+    const bool keeps = keeps_codes(op);
     for (int i = 0; (size_t)i < g->node->n_output; i++) {
         dt__onnx_value *out = dt__onnx_out(g, i);
         if (out == NULL || out->kind != DT__ONNX_COMPUTED) continue;
-        out->codes = x->codes;
-        out->integers = x->integers && strcmp(op, "DequantizeLinear") != 0;
-        out->rounded = x->rounded;
+        out->codes = keeps ? x->codes : NULL;
+        out->integers = keeps && x->integers && strcmp(op, "DequantizeLinear") != 0;
+        out->rounded = keeps && x->rounded;
     }
 }
 
