@@ -466,11 +466,27 @@ static void say_anomalies(const part *p)
     }
 }
 
+/* Where the order of files counts, that of a pattern may not be the one that is meant. */
+static void say_order(const part *p)
+{
+    const dt_data_options *o = p->all->o;
+    const bool newest = o->split.by == DT_SPLIT_TIME && o->split.column == NULL;
+    if (p->files.larger == NULL || (p->y == NULL && !newest)) return;
+    dt__say(p->all->ctx,
+            "warning: %s: '%s' is read before '%s', as files of a pattern are in the order of "
+            "their bytes: %s%s; numbers of equally many digits, or a list of files, set the order",
+            p->key, p->files.larger, p->files.smaller,
+            p->y != NULL ? "targets belong to examples in this order in "
+                         : "the last are held back",
+            p->y != NULL ? p->y : "");
+}
+
 static dt_status read_part(part *p)
 {
     opening *all = p->all;
     const bool anomaly = all->o->task == DT_DATA_ANOMALY;
     DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
+    say_order(p);
     if (p->by_folder && all->train != NULL && all->folders.n == 0 && !anomaly) {
         return dt_fail(
             all->ctx, DT_ERR_CONFIG,
