@@ -65,6 +65,11 @@ dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ig
         return dt_refuse(c, DT_ERR_DTYPE, "%s must be i32 or i64, not %s", name_of(c, i),
                          dt_dtype_name(x->dtype));
     }
+    if (ignore != NULL && *ignore == 0) {
+        return dt_refuse(c, DT_ERR_ARG,
+                         "ignore_index is 0, as in options of zeros, which would leave out class "
+                         "0: begin with the defaults; labels to ignore are any other number");
+    }
     for (int64_t k = 0; k < x->count; k++) {
         const int64_t v = dt__index_at(x, k);
         if ((v >= 0 && v < n) || (ignore != NULL && v == *ignore)) continue;

@@ -110,6 +110,12 @@ static dt_status take_shape(part *p, const piece *x)
         if (skipped == 0) s->length = s->stride = x->dims[0];
     }
     s->axis = axis_of(p->all->o->standard.axis, s->rank);
+    if (p->all->o->layout == DT_LAYOUT_NHWC && s->rank < 2) {
+        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                       "data.layout: nhwc is of examples whose last dimension counts channels, but "
+                       "those of '%s' have one dimension",
+                       x->name);
+    }
     if (p->all->o->layout == DT_LAYOUT_NHWC) {
         dt__array_channels_last(s);
         if (p->all->o->standard.axis == DT_AXIS_AUTO) s->axis = 0;

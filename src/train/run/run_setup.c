@@ -255,6 +255,7 @@ dt_status dt__run_open(dt__run *r)
                 "weights are rounded and converted as they are",
                 (long long)r->o->qat_schedule.start_step, (long long)r->data.steps);
     }
+    if (counted) dt__say_length(r);
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);
 }
