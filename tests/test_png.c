@@ -317,7 +317,7 @@ START_TEST(files_that_are_not_read_are_said)
 }
 END_TEST
 
-/* Of images with and without an alpha channel, or a colour that is none, those with one are said. */
+/* Images with an alpha channel, or a colour that is none, are said. */
 START_TEST(transparency_is_said)
 {
     static const struct {

@@ -118,9 +118,9 @@ typedef struct dt_schedule {
 } dt_schedule;
 
 /* lr times the factor of update t; lr itself where s->name is none of these. With T <= W the run is
- * taken to end with its warmup (p = 1). NaN, which dt_optimizer_step refuses, where a field that the
- * schedule needs is 0: T of linear, cosine, polynomial, one_cycle and warmup_stable_decay; gamma;
- * every; power. */
+ * taken to end with its warmup (p = 1). NaN, which dt_optimizer_step refuses, where a field that
+ * the schedule needs is 0: T of linear, cosine, polynomial, one_cycle and warmup_stable_decay;
+ * gamma; every; power. */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
 #ifdef __cplusplus
