@@ -1,12 +1,14 @@
-/* What data say by their names: classes that are one but for their spelling, or missing; files of a
+/* What data say of themselves: classes that are one but for their spelling, or missing; files of a
  * pattern whose numbers are not in the order in which they are read; files of two patterns that are
- * joined though their names differ. Names are drawn, and a line is expected if and only if they are
- * such. */
+ * joined though their names differ; columns in other units. All are drawn, and a line is expected
+ * if and only if they are such. */
 #include "sample.h"
 
+#include "data/arrays.h"
 #include "data/columns/alike.h"
 #include "data/tables/tensor_names.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,6 +195,60 @@ START_TEST(pairs)
 }
 END_TEST
 
+/* ---- units ---------------------------------------------------------------------------------- */
+
+/* Tables of which a column is multiplied, divided or moved, and tables as those trained on. */
+START_TEST(units)
+{
+    enum { ROWS = 40, COLUMNS = 3 };
+    static const double shifts[] = { -1e3, -20, 20, 500 },
+                        factors[] = { 1e3, 255, 1e-3, 1 / 255.0 };
+    static double x[ROWS * COLUMNS];
+    static const float y[ROWS];
+    char said[DT__MESSAGE_SIZE], words[40];
+    drawing d = { .at = 9000 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 200; i++) {
+        const int kind = (int)below(&d, 3), changed = (int)below(&d, COLUMNS);
+        const uint32_t by = below(&d, 4);
+        const bool one = below(&d, 4) == 0; /* mean and deviation for all columns */
+        double mean[COLUMNS], deviation[COLUMNS];
+        for (int c = 0; c < COLUMNS; c++) {
+            const int from = one ? 0 : c;
+            deviation[c] = c > 0 && one ? deviation[0] : 2 * pow(10, (int)below(&d, 9) - 4);
+            mean[c] = c > 0 && one ? mean[0] : deviation[c] * ((int)below(&d, 7) - 3);
+            for (int k = 0; k < ROWS; k++) {
+                const double u = ((int)below(&d, 2001) - 1000) / 600.0;
+                double *v = &x[k * COLUMNS + c];
+                *v = mean[from] + deviation[from] * u;
+                if (c == changed && kind == 1) *v *= factors[by];
+                if (c == changed && kind == 2) *v += deviation[from] * shifts[by];
+            }
+        }
+        const dt_arrays a = { .count = ROWS,
+                              .rank = 1,
+                              .dims = { COLUMNS },
+                              .axis = -1,
+                              .x = x,
+                              .x_dtype = DT_ARRAY_F64,
+                              .y = y,
+                              .y_dtype = DT_ARRAY_F32,
+                              .outputs = 1,
+                              .target = DT_TARGET_VALUES };
+        dt_dataset *data = NULL;
+        TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &data));
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_far(data, one ? 1 : COLUMNS, mean, deviation));
+        snprintf(words, sizeof words, "warning: channel %d has mean", changed);
+        if (kind == 0) ck_assert_str_eq(said, "");
+        else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%d: %s", i, said);
+        dt_dataset_free(data);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status say(dt_ctx *ctx, void *user)
 {
     const dt__name_list list = { "data.train", "classes", "so", plain, MOST };
@@ -211,6 +267,7 @@ Suite *test_alike_suite(void)
     tcase_add_test(c, classes);
     tcase_add_test(c, order);
     tcase_add_test(c, pairs);
+    tcase_add_test(c, units);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(suite, c);
     return suite;
