@@ -175,8 +175,12 @@ END_TEST
 /* Integers beyond 2^53, which doubles merge as well. */
 START_TEST(large_integers)
 {
+    static const int64_t first[] = { INT64_C(1) << 53, -(INT64_C(1) << 53) - 1, INT64_C(1) << 54,
+                                     INT64_C(1234567890123456789) };
     dt_ctx *ctx = sample_context(1);
-    int64_t v[2] = { INT64_C(1234567890123456789), INT64_C(1234567890123456790) };
+    int64_t v[2] = { first[_i], first[_i] + 1 };
+    char message[80];
+    snprintf(message, sizeof message, "%lld and %lld are both", (long long)v[0], (long long)v[1]);
     static const float y[2];
     dt_dataset *d = NULL;
     const dt_arrays a = { .count = 2,
@@ -189,8 +193,7 @@ START_TEST(large_integers)
                           .y_dtype = DT_ARRAY_F32,
                           .outputs = 1,
                           .target = DT_TARGET_VALUES };
-    TEST_FAILS(ctx, DT_ERR_FORMAT, "1234567890123456789 and 1234567890123456790 are both",
-               dt_dataset_from_arrays(ctx, &a, &d));
+    TEST_FAILS(ctx, DT_ERR_FORMAT, message, dt_dataset_from_arrays(ctx, &a, &d));
     v[1] = v[0];
     TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &d));
     dt_dataset_free(d);
@@ -282,8 +285,11 @@ static void write_table(drawing *d, const char *name, const table *t)
     file_free(&f);
 }
 
-static dt_status train_on(dt_ctx *ctx, const char *name, const char *target)
+static dt_status train_by(dt_ctx *ctx, const char *name, const char *target, int scale)
 {
+    char column[] = "t";
+    dt_column_rule rule = { .columns = { 1, { column } }, .scale = scale };
+    dt_list_item items[] = { { NULL, &rule } };
     dt_dataset *part[3];
     char path[TEST_PATH];
     strcpy(path, path_of(name));
@@ -293,9 +299,15 @@ static dt_status train_on(dt_ctx *ctx, const char *name, const char *target)
     o.columns.target = (dt_strings){ 1, { target } };
     o.task = strcmp(target, "y") == 0 ? DT_DATA_CLASSIFICATION : DT_DATA_REGRESSION;
     o.standardize = true;
+    if (scale != DT_SCALE_NONE) o.columns.types = (dt_item_list){ 1, items };
     const dt_status s = dt_data_open(ctx, &o, &part[0], &part[1], &part[2]);
     for (int i = 0; i < 3; i++) dt_dataset_free(part[i]);
     return s;
+}
+
+static dt_status train_on(dt_ctx *ctx, const char *name, const char *target)
+{
+    return train_by(ctx, name, target, DT_SCALE_NONE);
 }
 
 static dt_status predict(dt_ctx *ctx, const char *name)
@@ -367,6 +379,39 @@ START_TEST(single_pair)
 }
 END_TEST
 
+/* Of a column by its logarithm, where the logarithms are fractions over few numbers of f32. */
+START_TEST(logarithms)
+{
+    drawing d = { .at = 9000000 };
+    dt_ctx *ctx = sample_context(1);
+    int refused = 0;
+    for (int i = 0; i < 100; i++) {
+        const int kind = (int)below(&d, KINDS);
+        double v[ROWS * COLUMNS], scaled[ROWS * COLUMNS] = { 0 };
+        file_bytes f = { NULL, 0 };
+        draw_column(&d, kind, true, v);
+        file_text(&f, "t,y\n");
+        for (int k = 0; k < ROWS; k++) {
+            char text[80];
+            snprintf(text, sizeof text, "%.17g,%d\n", v[k * COLUMNS], k % 2);
+            file_text(&f, text);
+            const double a = fabs(v[k * COLUMNS]);
+            scaled[k * COLUMNS] = copysign(log1p(a), v[k * COLUMNS]);
+        }
+        test_write_file(path_of("log.csv"), f.v, f.n);
+        file_free(&f);
+        const dt_status s = train_by(ctx, "log.csv", "y", DT_SCALE_LOG);
+        const bool bad = is_merged(scaled, ROWS);
+        ck_assert_msg(bad ? s != DT_OK && strstr(dt_error(ctx), "one logarithm") : s == DT_OK,
+                      "kind %d: %s", kind, s == DT_OK ? "accepted" : dt_error(ctx));
+        refused += bad;
+    }
+    ck_assert_int_gt(refused, 10);
+    ck_assert_int_lt(refused, 90);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status train_again(dt_ctx *ctx, void *user)
 {
     (void)user;
@@ -389,7 +434,8 @@ Suite *test_merging_suite(void)
     TCase *c = tcase_create("all");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, arrays, 0, 3);
-    tcase_add_test(c, large_integers);
+    tcase_add_loop_test(c, large_integers, 0, 4);
+    tcase_add_test(c, logarithms);
     tcase_add_test(c, channels);
     tcase_add_test(c, measurements);
     tcase_add_test(c, tables);

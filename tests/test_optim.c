@@ -891,6 +891,49 @@ START_TEST(a_recorded_pass_refuses_the_step)
 }
 END_TEST
 
+/* A schedule of which a field that it needs is 0 gives NaN, which no step takes; another one never
+ * does. */
+START_TEST(schedules_of_zeros)
+{
+    static const struct {
+        int name;
+        bool ends, steps, counts, power; /* fields that it needs */
+    } kinds[] = {
+        { .name = DT_CONSTANT },
+        { .name = DT_STEP, .steps = true, .counts = true },
+        { .name = DT_LINEAR, .ends = true },
+        { .name = DT_COSINE, .ends = true },
+        { .name = DT_MULTISTEP, .steps = true },
+        { .name = DT_COSINE_RESTARTS, .counts = true },
+        { .name = DT_POLYNOMIAL, .ends = true, .power = true },
+        { .name = DT_ONE_CYCLE, .ends = true },
+        { .name = DT_WARMUP_STABLE_DECAY, .ends = true },
+        { .name = DT_PLATEAU, .steps = true },
+    };
+    for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
+        for (int set = 0; set < 16; set++) {
+            const dt_schedule s = { .name = kinds[i].name,
+                                    .total_steps = set & 1 ? 30 : 0,
+                                    .gamma = set & 2 ? 0.5 : 0,
+                                    .every = set & 4 ? 7 : 0,
+                                    .power = set & 8 ? 2 : 0,
+                                    .milestones = { 1, { 9 } },
+                                    .rise = 0.3,
+                                    .warmup_steps = set % 3 };
+            const bool whole = (!kinds[i].ends || set & 1) && (!kinds[i].steps || set & 2) &&
+                               (!kinds[i].counts || set & 4) && (!kinds[i].power || set & 8);
+            for (int64_t k = 0; k < 35; k++) {
+                const double rate = dt_schedule_rate(&s, 0.125, k);
+                ck_assert_msg(whole ? rate >= 0 && rate <= 0.125 : isnan(rate),
+                              "%d, fields %d, update %d: %g", i, set, (int)k, rate);
+            }
+            const dt_plateau p = { .reductions = 2 };
+            ck_assert(isnan(dt_plateau_factor(&s, &p)) == (s.name == DT_PLATEAU && !whole));
+        }
+    }
+}
+END_TEST
+
 START_TEST(bad_options)
 {
     static const struct {
@@ -909,6 +952,13 @@ START_TEST(bad_options)
         { { .name = DT_ADAM, .beta1 = 1 }, "beta1" },
         { { .name = DT_ADAMW, .beta2 = -0.5 }, "beta2" },
         { { .name = DT_ADAMW, .eps = -1 }, "eps" },
+        { { .name = DT_ADAM }, "eps 0 at least" },
+        { { .name = DT_ADAMW, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999 }, "eps 0 at least" },
+        { { .name = DT_SGD, .n_groups = 1, .groups = { { .match = "a" } } }, "rate 0 trains" },
+        { { .name = DT_LION,
+            .n_groups = 2,
+            .groups = { { "a", 1, 1, false }, { .match = "*", .weight_decay = 1 } } },
+          "group '*': rate 0 trains" },
     };
     dt_module *m = three_params();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -978,6 +1028,7 @@ Suite *test_optim_suite(void)
     tcase_add_test(c, refused_writes_have_the_same_message_everywhere);
     tcase_add_test(c, a_recorded_pass_refuses_the_step);
     tcase_add_test(c, bad_options);
+    tcase_add_test(c, schedules_of_zeros);
     tcase_add_test(c, clipping_leaves_gradients_with_infinite_norm);
     suite_add_tcase(s, c);
     return s;

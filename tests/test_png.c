@@ -283,6 +283,16 @@ static void check_said(const char *said, const drawn_files *f, bool png)
     ck_assert_msg((strstr(said, words) != NULL) == (f->folders > 0), "%s in %s", words, said);
 }
 
+/* A chunk tRNS behind IHDR, the first 33 bytes. */
+static size_t with_colour(uint8_t *file, size_t n, const uint8_t *colour, size_t size)
+{
+    static uint8_t rest[PNG_MAKE_MOST];
+    memcpy(rest, file + 33, n - 33);
+    const size_t used = png_make_chunk(file, 33, "tRNS", colour, size);
+    memcpy(file + used, rest, n - 33);
+    return used + n - 33;
+}
+
 START_TEST(files_that_are_not_read_are_said)
 {
     char folder[TEST_PATH], said[1024];
@@ -303,6 +313,49 @@ START_TEST(files_that_are_not_read_are_said)
             dt_dataset_free(d);
             dt_ctx_free(ctx);
         }
+    }
+}
+END_TEST
+
+/* Images with an alpha channel, or a colour that is none, are said. */
+START_TEST(transparency_is_said)
+{
+    static const struct {
+        int type;
+        bool colour, transparent;
+    } kinds[] = {
+        { PNG_GREY, 0, 0 }, { PNG_RGB, 0, 0 },        { PNG_GREY, 1, 1 },
+        { PNG_RGB, 1, 1 },  { PNG_GREY_ALPHA, 0, 1 }, { PNG_RGBA, 0, 1 },
+    };
+    static uint8_t file[PNG_MAKE_MOST];
+    char folder[TEST_PATH], class[TEST_PATH], path[TEST_PATH], said[1024], words[80];
+    for (int64_t k = 0; k < test_count(((test_draws){ 20, 3, 8 })); k++) {
+        int transparent = 0;
+        test_folder(folder);
+        test_join(class, folder, "a");
+        ck_assert_int_eq(mkdir(class, 0777), 0);
+        for (int i = 0; i < 5; i++) {
+            const int kind = rand() % DT__COUNT_OF(kinds);
+            const png_make_options o = { kinds[kind].type, 8, .width = 3, .height = 2 };
+            static const uint8_t none[6] = { 0, 1, 0, 2, 0, 3 };
+            size_t n = png_make(&o, file);
+            if (kinds[kind].colour) n = with_colour(file, n, none, o.type == PNG_GREY ? 2 : 6);
+            snprintf(words, sizeof words, "%d.png", i);
+            test_join(path, class, words);
+            test_write_file(path, file, n);
+            transparent += kinds[kind].transparent;
+        }
+        dt_ctx *ctx;
+        dt_dataset *d;
+        said[0] = 0;
+        const dt_ctx_options options = { .log = note, .log_user = said };
+        ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+        TEST_OK(ctx, dt_folder_read(ctx, folder, NULL, &d));
+        snprintf(words, sizeof words, "%d of 5 images have transparency", transparent);
+        if (transparent == 0) ck_assert_str_eq(said, "");
+        else ck_assert_msg(strstr(said, words) != NULL, "%s: %s", words, said);
+        dt_dataset_free(d);
+        dt_ctx_free(ctx);
     }
 }
 END_TEST
@@ -539,7 +592,11 @@ START_TEST(hostile)
         expect_bad(&b, bad, b.size, sizes[i].text);
     }
     expect_bad(&b, (const uint8_t *)"\x1f\x8b\x08\0\0\0\0\0\0\0\0", 10, "is not a PNG file");
-    expect_bad(&b, (const uint8_t *)"GIF89a..............", 20, "is not a PNG file");
+    expect_bad(&b, (const uint8_t *)"GIF89a..............", 20, "it is a GIF image");
+    expect_bad(&b, (const uint8_t *)"RIFF....WEBPVP8 ....", 20, "it is a WebP image");
+    expect_bad(&b, (const uint8_t *)"....ftypheic........", 20, "it is a HEIC");
+    expect_bad(&b, (const uint8_t *)"<html>404 not found.", 20, "it is a text");
+    expect_bad(&b, (const uint8_t *)"", 0, "it is empty");
     const png_make_options short_palette = { PNG_PALETTE, 8, .width = 9, .height = 9,
                                              .palette = 3 };
     static uint8_t bad[PNG_MAKE_MOST];
@@ -619,6 +676,7 @@ Suite *test_png_suite(void)
     tcase_add_test(good, order);
     tcase_add_test(good, names_without_utf8);
     tcase_add_test(good, files_that_are_not_read_are_said);
+    tcase_add_test(good, transparency_is_said);
     tcase_add_test(good, recipe);
     suite_add_tcase(s, good);
     TCase *bad = tcase_create("bad");

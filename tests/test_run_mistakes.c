@@ -17,6 +17,51 @@ typedef struct mistake {
     "a-hundred-characters-of-a-name-are-nothing-but-three-hundred-are-more-than-a-folder-takes-"   \
     "as-one--"
 
+/* Settings that never act in a run of 20 updates, 5 an epoch, with 4 evaluations; each has a
+ * neighbour that acts. */
+static const struct {
+    const char *overrides[3], *said; /* NULL: nothing */
+} lengths[] = {
+    { { "train.schedule={name: step, every: 17, warmup_steps: 3}" },
+      "'train.schedule.every' is 17" },
+    { { "train.schedule={name: step, every: 16, warmup_steps: 3}" }, NULL },
+    { { "train.schedule={name: cosine_restarts, every: 20}" }, "the rate never steps" },
+    { { "train.schedule={name: multistep, milestones: [4, 20]}" }, "milestones' is 20" },
+    { { "train.schedule={name: multistep, milestones: [4, 19]}" }, NULL },
+    { { "train.schedule={name: cosine, total_steps: 19}" }, "from there on the rate is 0" },
+    { { "train.schedule={name: cosine, total_steps: 19, floor: 0.1}" }, NULL },
+    { { "train.schedule={name: cosine, total_steps: 20}" }, NULL },
+    { { "train.schedule={name: linear, total_steps: 90}" }, NULL },
+    { { "train.average={name: epochs, last: 5}" }, "'train.average.last' is 5, but there are 4" },
+    { { "train.average={name: epochs, last: 4}" }, NULL },
+    { { "train.early_stopping.patience=4", "data.validation=0.1" }, "nothing is stopped" },
+    { { "train.early_stopping.patience=3", "data.validation=0.1" }, NULL },
+    { { "train.spikes={policy: skip, window: 20}" }, "none is a spike" },
+    { { "train.spikes={policy: skip, window: 19}" }, NULL },
+};
+
+static void keep_line(void *user, const char *line)
+{
+    char *all = user;
+    const size_t used = strlen(all);
+    if (strncmp(line, "warning: 'train.", 16) == 0) snprintf(all + used, 500 - used, "%s\n", line);
+}
+
+START_TEST(settings_that_never_act)
+{
+    char said[500] = "";
+    const dt_ctx_options options = { .threads = 1, .log = keep_line, .log_user = said };
+    dt_ctx *ctx = NULL;
+    job j = { .dir = "never", .dry_run = true };
+    for (int i = 0; i < 3; i++) j.overrides[i] = lengths[_i].overrides[i];
+    ck_assert_int_eq(dt_ctx_create(&ctx, &options), DT_OK);
+    TEST_OK(ctx, job_try(ctx, &j));
+    if (lengths[_i].said == NULL) ck_assert_str_eq(said, "");
+    else ck_assert_msg(strstr(said, lengths[_i].said) != NULL, "%s", said);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static const mistake mistakes[] = {
     { { "model.sizes=[400, 10]" },
       DT_ERR_CONFIG,
@@ -53,6 +98,9 @@ static const mistake mistakes[] = {
     { { "model.norm=batch", "data.train_count=129" },
       DT_ERR_CONFIG,
       "the last of an epoch's batches is a single one of 129 images" },
+    { { "model={norm: batch, momentum: 0, eps: 0, family: mlp, sizes: [784, 10, 10]}" },
+      DT_ERR_CONFIG,
+      "momentum 0 and eps 0, as in options of zeros" },
     { { "model.norm=batch", "train.batch_size=1" },
       DT_ERR_CONFIG,
       "1 values a channel; training requires at least 2" },
@@ -319,6 +367,7 @@ Suite *test_run_mistakes_suite(void)
     Suite *suite = suite_create("run_mistakes");
     TCase *all = tcase_create("run_mistakes");
     tcase_set_timeout(all, 300);
+    tcase_add_loop_test(all, settings_that_never_act, 0, DT__COUNT_OF(lengths));
     tcase_add_loop_test(all, a_mistake_is_found_before_a_file_is_written, 0,
                         DT__COUNT_OF(mistakes));
     tcase_add_test(all, one_image_may_be_left_over);

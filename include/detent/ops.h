@@ -103,7 +103,7 @@ enum { DT_REDUCE_MEAN, DT_REDUCE_SUM };
 
 typedef struct dt_cross_entropy_options {
     int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
-    int64_t ignore_index;   /* rows of this label are ignored; default -100 */
+    int64_t ignore_index;   /* rows of this label are ignored; default -100; 0 is class 0 */
     double label_smoothing; /* s, 0...1 */
     double gamma; /* focal loss: rows count (1 - p[label])^gamma times; 0: once; not with s */
 } dt_cross_entropy_options;

@@ -22,7 +22,7 @@ enum { DT_DECAY_MATRICES, DT_DECAY_ALL };
  * dots, `?` is one character. The last group that matches a parameter counts. */
 typedef struct dt_parameter_group {
     const char *match;
-    double rate;         /* factor on the learning rate */
+    double rate;         /* factor on the learning rate, above 0 unless frozen */
     double weight_decay; /* factor on the weight decay */
     bool frozen;         /* not trained */
 } dt_parameter_group;
@@ -40,7 +40,7 @@ typedef struct dt_optimizer_options {
     double momentum, dampening; /* sgd */
     bool nesterov;
     double beta1, beta2; /* adam, adamw, lion */
-    double eps;          /* adam, adamw */
+    double eps;          /* adam, adamw; at least 1e-30 */
     dt_parameter_group groups[DT_MAX_GROUPS];
     int64_t n_groups;
     bool average; /* keep room for an average of each parameter (dt_optimizer_average) */
@@ -103,7 +103,7 @@ enum {
 typedef struct dt_schedule {
     int name;
     int64_t warmup_steps;     /* W */
-    int64_t total_steps;      /* T; 0: the run's number of updates */
+    int64_t total_steps;      /* T; 0: in a run, its number of updates */
     double floor;             /* f */
     double gamma;             /* step, multistep, plateau */
     int64_t every;            /* step, cosine_restarts */
@@ -117,8 +117,10 @@ typedef struct dt_schedule {
     int64_t cooldown;         /* plateau: evaluations after a reduction that are not counted */
 } dt_schedule;
 
-/* lr times the factor of update t; lr itself where s->name is none of these. With T = 0 or T <= W
- * the run is taken to end with its warmup (p = 1). */
+/* lr times the factor of update t; lr itself where s->name is none of these. With T <= W the run is
+ * taken to end with its warmup (p = 1). NaN, which dt_optimizer_step refuses, where a field that
+ * the schedule needs is 0: T of linear, cosine, polynomial, one_cycle and warmup_stable_decay;
+ * gamma; every; power. */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
 #ifdef __cplusplus

@@ -162,6 +162,10 @@ typedef struct dt__array_channels {
 
 dt__array_channels dt__array_channels_of(const dt__array_store *s);
 
+/* Says which channels of the arrays of d are in other units than those that a model was trained on,
+ * by its means and deviations, n or one for all. NOMEM. */
+dt_status dt__say_far(const dt_dataset *d, int64_t n, const double *mean, const double *deviation);
+
 /* ARG if the options of augmentation do not fit; the changes of example i of a batch, in place
  * (arrays_augment.c). */
 dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o);

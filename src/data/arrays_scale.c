@@ -8,9 +8,11 @@
  *     M2    = M2 + M2_b + delta^2 n n_b / (n + n_b) */
 #include "data/arrays.h"
 
+#include "core/text/json.h"
 #include "kernels/kernels.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define BLOCK 16384             /* numbers of a block, about */
@@ -169,11 +171,11 @@ static void measure_all(const measuring *m, double *mean, double *squares)
 }
 
 /* M2 becomes the deviation. */
-static void finish(const measuring *m, double *squares)
+static void finish(const dt_dataset *d, double *squares)
 {
-    const dt_dataset *d = m->d;
-    const double n = (double)d->count * (double)(m->shape.outer * m->shape.inner);
-    for (int64_t c = 0; c < m->shape.channels; c++) {
+    const dt__array_channels shape = dt__array_channels_of(d->arrays);
+    const double n = (double)d->count * (double)(shape.outer * shape.inner);
+    for (int64_t c = 0; c < shape.channels; c++) {
         const double deviation = sqrt(squares[c] / n);
         const bool constant = !((float)deviation > 0);
         squares[c] = constant ? 1 : deviation;
@@ -191,11 +193,9 @@ static bool are_finite(int64_t n, const double *sum)
     return i == n;
 }
 
-dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation)
+/* Means, and sums of squared distances from them. */
+static dt_status measure(const dt_dataset *d, double *mean, double *squares)
 {
-    DT__NEED(NULL, d);
-    DT__TRY(check_kind(d));
-    if (d->count == 0) return dt_fail(d->ctx, DT_ERR_ARG, "dataset: no examples to measure");
     DT__TRY(dt__kernels_open(d->ctx));
     const int64_t size = dt__array_size(d->arrays), channels = dt_dataset_array_channels(d);
     measuring m = { .d = d,
@@ -206,11 +206,70 @@ dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviatio
     m.values = dt__alloc_array(d->ctx, m.at_once * m.each, (size_t)size * sizeof *m.values);
     m.sums = dt__alloc_array(d->ctx, 2 * m.at_once, (size_t)channels * sizeof *m.sums);
     const dt_status status = m.values == NULL || m.sums == NULL ? DT_ERR_NOMEM : DT_OK;
-    for (int64_t c = 0; c < channels; c++) mean[c] = deviation[c] = 0;
-    if (status == DT_OK) measure_all(&m, mean, deviation);
+    for (int64_t c = 0; c < channels; c++) mean[c] = squares[c] = 0;
+    if (status == DT_OK) measure_all(&m, mean, squares);
     DT__RELEASE(d->ctx, m.values, m.sums);
-    DT__TRY(status);
-    if (!are_finite(channels, deviation)) DT__TRY(dt__array_store_check(d->arrays, 0));
-    finish(&m, deviation);
+    return status;
+}
+
+dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviation)
+{
+    DT__NEED(NULL, d);
+    DT__TRY(check_kind(d));
+    if (d->count == 0) return dt_fail(d->ctx, DT_ERR_ARG, "dataset: no examples to measure");
+    DT__TRY(measure(d, mean, deviation));
+    if (!are_finite(dt_dataset_array_channels(d), deviation)) {
+        DT__TRY(dt__array_store_check(d->arrays, 0));
+    }
+    finish(d, deviation);
     return DT_OK;
+}
+
+/* ---- other units -------------------------------------------------------------------------- */
+
+#define FAR 10    /* deviations of the training data between two means */
+#define OTHER 100 /* times another deviation */
+#define ENOUGH 10 /* numbers that tell a deviation */
+
+/* "column 'a'" or "channel 0". */
+static void name_channel(const dt_dataset *d, int64_t c, char text[DT__SHOWN + 12])
+{
+    const dt__array_store *s = d->arrays;
+    char shown[DT__SHOWN];
+    const bool named = s->column_name != NULL && s->n_columns == dt_dataset_array_channels(d);
+    if (named) snprintf(text, DT__SHOWN + 12, "column '%s'", dt__shown(s->column_name[c], shown));
+    else snprintf(text, DT__SHOWN + 12, "channel %lld", (long long)c);
+}
+
+dt_status dt__say_far(const dt_dataset *d, int64_t n, const double *mean, const double *deviation)
+{
+    const int64_t channels = dt_dataset_array_channels(d);
+    if (d->count == 0 || (n != 1 && n != channels)) return DT_OK;
+    double *own = dt__alloc_array(d->ctx, 2 * channels, sizeof *own), *spread = own + channels;
+    if (own == NULL) return DT_ERR_NOMEM;
+    const dt_status s = measure(d, own, spread);
+    const dt__array_channels shape = dt__array_channels_of(d->arrays);
+    const double numbers = (double)d->count * (double)(shape.outer * shape.inner);
+    int64_t far = 0, first = 0;
+    for (int64_t c = 0; s == DT_OK && c < channels; c++) {
+        const double unit = deviation[n == 1 ? 0 : c], middle = mean[n == 1 ? 0 : c];
+        spread[c] = sqrt(spread[c] / numbers);
+        const bool tells = numbers >= ENOUGH && spread[c] > 0;
+        const bool other = tells && (spread[c] * OTHER < unit || spread[c] > unit * OTHER);
+        const bool plain = middle == 0 && unit == 1; /* not measured */
+        if (plain || (!other && !(fabs(own[c] - middle) > FAR * unit))) continue;
+        if (far++ == 0) first = c;
+    }
+    if (far > 0) {
+        char text[DT__SHOWN + 12], more[40] = "";
+        name_channel(d, first, text);
+        if (far > 1) snprintf(more, sizeof more, " (and %lld more)", (long long)far - 1);
+        dt__say(d->ctx,
+                "warning: %s%s has mean %.4g and deviation %.4g; the model was trained on %.4g and "
+                "%.4g: if they are in other units, answers are wrong",
+                text, more, own[first], spread[first], mean[n == 1 ? 0 : first],
+                deviation[n == 1 ? 0 : first]);
+    }
+    dt__release(d->ctx, own);
+    return s;
 }

@@ -110,6 +110,12 @@ static dt_status take_shape(part *p, const piece *x)
         if (skipped == 0) s->length = s->stride = x->dims[0];
     }
     s->axis = axis_of(p->all->o->standard.axis, s->rank);
+    if (p->all->o->layout == DT_LAYOUT_NHWC && s->rank < 2) {
+        return dt_fail(p->all->ctx, DT_ERR_CONFIG,
+                       "data.layout: nhwc is of examples whose last dimension counts channels, but "
+                       "those of '%s' have one dimension",
+                       x->name);
+    }
     if (p->all->o->layout == DT_LAYOUT_NHWC) {
         dt__array_channels_last(s);
         if (p->all->o->standard.axis == DT_AXIS_AUTO) s->axis = 0;
@@ -466,11 +472,27 @@ static void say_anomalies(const part *p)
     }
 }
 
+/* Where the order of files counts, that of a pattern may not be the one that is meant. */
+static void say_order(const part *p)
+{
+    const dt_data_options *o = p->all->o;
+    const bool newest = o->split.by == DT_SPLIT_TIME && o->split.column == NULL;
+    if (p->files.larger == NULL || (p->y == NULL && !newest)) return;
+    dt__say(p->all->ctx,
+            "warning: %s: '%s' is read before '%s', as files of a pattern are in the order of "
+            "their bytes: %s%s; numbers of equally many digits, or a list of files, set the order",
+            p->key, p->files.larger, p->files.smaller,
+            p->y != NULL ? "targets belong to examples in this order in "
+                         : "the last are held back",
+            p->y != NULL ? p->y : "");
+}
+
 static dt_status read_part(part *p)
 {
     opening *all = p->all;
     const bool anomaly = all->o->task == DT_DATA_ANOMALY;
     DT__TRY(dt__tensor_names_add(all->ctx, p->key, all->o->dir, p->names, &p->files));
+    say_order(p);
     if (p->by_folder && all->train != NULL && all->folders.n == 0 && !anomaly) {
         return dt_fail(
             all->ctx, DT_ERR_CONFIG,

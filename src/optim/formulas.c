@@ -51,9 +51,12 @@ static int adam_states(const dt_optimizer_options *o)
 
 static dt_status betas_check(dt_ctx *ctx, const dt_optimizer_options *o, double eps)
 {
-    if (below_one(o->beta1) && below_one(o->beta2) && eps >= 0.0 && isfinite(eps)) return DT_OK;
+    /* With eps 0 a gradient of 0 is an update of 0 / 0. */
+    const bool fits = eps >= 1e-30 && isfinite(eps);
+    if (below_one(o->beta1) && below_one(o->beta2) && fits) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG,
-                   "%s: beta1 %g and beta2 %g must be in 0...1 without 1, eps %g at least 0",
+                   "%s: beta1 %g and beta2 %g must be in 0...1 without 1, eps %g at least 1e-30 "
+                   "(dt_optimizer_defaults has the usual ones)",
                    name_of(o), o->beta1, o->beta2, eps);
 }
 
@@ -93,7 +96,7 @@ static int lion_states(const dt_optimizer_options *o)
 
 static dt_status lion_check(dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    return betas_check(ctx, o, 0);
+    return betas_check(ctx, o, 1); /* it has no eps */
 }
 
 static void lion_apply(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u)

@@ -153,6 +153,11 @@ static bool factor_fits(double v) { return v >= 0.0 && isfinite(v); }
 
 static dt_status check_factors(dt_ctx *ctx, const dt_parameter_group *g)
 {
+    if (g->match != NULL && g->rate == 0.0 && !g->frozen) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "group '%s': rate 0 trains nothing: expected a factor above 0, or frozen",
+                       g->match);
+    }
     if (g->match != NULL && factor_fits(g->rate) && factor_fits(g->weight_decay)) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG, "group '%s': factors %g and %g must be finite and at least 0",
                    g->match == NULL ? "(NULL)" : g->match, g->rate, g->weight_decay);
@@ -289,7 +294,8 @@ void dt_optimizer_free(dt_optimizer *o)
 static dt_status check_group(dt_optimizer *o, const char *glob, double lr_factor,
                              double decay_factor)
 {
-    DT__TRY(check_factors(o->ctx, &(const dt_parameter_group){ glob, lr_factor, decay_factor, 0 }));
+    const dt_parameter_group group = { glob, lr_factor, decay_factor, lr_factor == 0.0 };
+    DT__TRY(check_factors(o->ctx, &group));
     DT__TRY(dt__optimizer_follow(o));
     for (int64_t i = 0; i < o->n; i++) {
         if (dt__glob_match(glob, o->slots[i].path)) return DT_OK;
@@ -443,8 +449,10 @@ dt_status dt_optimizer_step_scaled(dt_optimizer *o, dt_tape *t, double lr, doubl
     DT__NEED(dt_tape_ctx(t), t);
     if (t->status != DT_OK) return t->status;
     if (!(lr >= 0.0) || !isfinite(lr)) {
-        return dt_tape_fail(t, DT_ERR_ARG, "%s: the rate %g must be at least 0", o->formula.name,
-                            lr);
+        return dt_tape_fail(t, DT_ERR_ARG,
+                            "%s: the rate %g must be at least 0; that of a schedule whose "
+                            "total_steps, every, gamma or power is not set is nan",
+                            o->formula.name, lr);
     }
     if (!(factor > 0.0) || !isfinite(factor)) {
         return dt_tape_fail(t, DT_ERR_ARG, "%s: the factor %g of gradients must be above 0",

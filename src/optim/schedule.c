@@ -33,7 +33,7 @@ static double constant(const dt_schedule *s, const place *at)
 
 static double steps(const dt_schedule *s, const place *at)
 {
-    return pow(s->gamma, (double)(at->after / dt__max_i64(s->every, 1)));
+    return pow(s->gamma, (double)(at->after / s->every));
 }
 
 static double multistep(const dt_schedule *s, const place *at)
@@ -53,7 +53,7 @@ static double cosine(const dt_schedule *s, const place *at)
 /* Cycles grow by a factor, so there are few of them, or all have one length. */
 static double cosine_restarts(const dt_schedule *s, const place *at)
 {
-    int64_t length = dt__max_i64(s->every, 1), left = at->after;
+    int64_t length = s->every, left = at->after;
     if (s->growth <= 1) left %= length;
     while (left >= length) {
         left -= length;
@@ -96,10 +96,26 @@ static const factor factors[] = {
     [DT_PLATEAU] = constant,
 };
 
+/* What a schedule must be told: fields of 0 would be rates of 0, or that never fall. */
+#define BIT(name) (1U << (name))
+#define ENDS                                                                                       \
+    (BIT(DT_LINEAR) | BIT(DT_COSINE) | BIT(DT_POLYNOMIAL) | BIT(DT_ONE_CYCLE) |                    \
+     BIT(DT_WARMUP_STABLE_DECAY))
+#define STEPS (BIT(DT_STEP) | BIT(DT_MULTISTEP) | BIT(DT_PLATEAU))
+#define COUNTS (BIT(DT_STEP) | BIT(DT_COSINE_RESTARTS))
+
+static bool is_set(const dt_schedule *s)
+{
+    const unsigned own = BIT(s->name);
+    return !((own & ENDS && s->total_steps <= 0) || (own & STEPS && !(s->gamma > 0)) ||
+             (own & COUNTS && s->every <= 0) || (own & BIT(DT_POLYNOMIAL) && !(s->power > 0)));
+}
+
 double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 {
     if (s == NULL) return NAN;
     if (s->name < 0 || s->name >= DT__COUNT_OF(factors)) return lr;
+    if (!is_set(s)) return NAN;
     const int64_t warmup = dt__max_i64(s->warmup_steps, 0), update = dt__max_i64(t, 0);
     const int64_t after = update - warmup, length = s->total_steps - warmup;
     if (after < 0) return lr * (double)(update + 1) / (double)warmup;
@@ -133,5 +149,6 @@ double dt_plateau_factor(const dt_schedule *s, const dt_plateau *p)
 {
     if (s == NULL) return NAN;
     if (s->name != DT_PLATEAU) return 1.0;
+    if (!is_set(s)) return NAN;
     return fmax(pow(s->gamma, (double)p->reductions), s->floor);
 }

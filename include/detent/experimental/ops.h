@@ -305,7 +305,7 @@ typedef struct dt_head_operands {
 
 typedef struct dt_linear_cross_entropy_options {
     int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
-    int64_t ignore_index;   /* rows of this label are ignored; default -100 */
+    int64_t ignore_index;   /* rows of this label are ignored; default -100; 0 is class 0 */
     double label_smoothing; /* s, 0...1 */
     double distill;         /* d, the share of the distillation loss, 0...1; default 0 */
     double temperature;     /* T, above 0; default 1 */
@@ -328,7 +328,7 @@ DT_API dt_tensor *dt_linear_cross_entropy(dt_tape *t, const dt_head_operands *in
 
 typedef struct dt_distill_options {
     int reduction;        /* DT_REDUCE_...; the mean divides by the rows not ignored */
-    int64_t ignore_index; /* rows of this label are ignored; default -100 */
+    int64_t ignore_index; /* rows of this label are ignored; default -100; 0 is class 0 */
     double temperature;   /* T, above 0; default 1 */
 } dt_distill_options;
 

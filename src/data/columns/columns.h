@@ -27,6 +27,9 @@ static inline bool dt__column_fills_in(const dt_column *c)
     return c->missing != DT_MISSING_REFUSED && c->missing != DT_MISSING_CODE;
 }
 
+/* A number by the column's scale. */
+double dt__column_scaled(const dt_column *c, double v);
+
 /* Writes the list of a model file, and reads it; what is read lives as long as *blocks. FORMAT,
  * NOMEM. */
 void dt__columns_put(dt__chars *t, const dt_columns *c);

@@ -62,7 +62,7 @@ static double quantile(const dt_column *c, double v)
     return 2 * (((double)low + part) / (double)(c->n_quantiles - 1)) - 1;
 }
 
-static double scaled(const dt_column *c, double v)
+double dt__column_scaled(const dt_column *c, double v)
 {
     switch (c->scale) {
     case DT_SCALE_LOG: return logarithm(v);
@@ -140,7 +140,7 @@ static dt_status encode(dt_ctx *ctx, const dt_column *c, double v, float **x)
     } else if (c->type == DT_COLUMN_TIME) {
         n = put_parts(c, v, y);
     } else {
-        y[0] = c->type == DT_COLUMN_NUMBER ? scaled(c, v) : v;
+        y[0] = c->type == DT_COLUMN_NUMBER ? dt__column_scaled(c, v) : v;
     }
     for (int i = 0; i < n; i++) {
         if (!(fabs(y[i]) <= (double)FLT_MAX)) return refuse(ctx, c, "beyond the range of f32");

@@ -129,8 +129,9 @@ typedef struct reading {
     const dt_png_options *options;
     sought what;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count;             /* number of files of all classes */
-    int64_t turned, unclear;   /* images whose EXIF data say so, or are damaged */
+    int64_t count;           /* number of files of all classes */
+    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
+    int64_t transparent;
     dt__unread unread, beside; /* in the folders of classes; images beside these */
     char *first;               /* path of the first image, whose size all others must have */
     dt_dataset d;
@@ -242,6 +243,7 @@ static dt_status take_image(reading *r, dt__image_file *f, int64_t i, int64_t la
     ((uint8_t *)r->d.targets->data)[i] = (uint8_t)label;
     r->turned += f->orientation > DT__UPRIGHT;
     r->unclear += f->orientation == 0;
+    r->transparent += f->png.transparent;
     if (!resizes(r) && (f->height != r->d.height || f->width != r->d.width)) {
         return refuse_size(r, f);
     }
@@ -264,6 +266,12 @@ static dt_status read_image(reading *r, int64_t i)
 
 static void say_turned(const reading *r)
 {
+    if (r->transparent > 0) {
+        dt__say(r->ctx,
+                "'%s': %lld of %lld images have transparency, which is not read: their pixels are "
+                "the colours beneath it",
+                r->folder, (long long)r->transparent, (long long)r->d.count);
+    }
     if (r->turned > 0) {
         dt__say(r->ctx, "'%s': %lld of %lld images are turned upright, as their EXIF data say",
                 r->folder, (long long)r->turned, (long long)r->d.count);

@@ -12,6 +12,7 @@ typedef struct dt__png {
     dt_ctx *ctx;
     int64_t height, width; /* upright */
     int orientation;       /* of dt__orientation_read */
+    bool transparent;      /* it says how opaque pixels are, or which colour is none */
     dt__input in;
     png_structp png;
     png_infop info;

@@ -8,6 +8,8 @@
 
 #include "data/images/grey.h"
 
+#include <string.h>
+
 #define MOST_SIDE 65535U
 #define MOST_PIXELS ((int64_t)1 << 27)
 #define MOST_CHUNK ((png_alloc_size_t)1 << 23) /* bytes of a chunk, except pixels */
@@ -91,6 +93,8 @@ static void read_header(dt__png *p)
     p->orientation = read_orientation(p);
     p->height = png_get_image_height(p->png, p->info);
     p->width = png_get_image_width(p->png, p->info);
+    p->transparent = (png_get_color_type(p->png, p->info) & PNG_COLOR_MASK_ALPHA) != 0 ||
+                     png_get_valid(p->png, p->info, PNG_INFO_tRNS) != 0;
 }
 
 static dt_status check_length(dt__png *p)
@@ -107,14 +111,34 @@ static dt_status check_length(dt__png *p)
                    (long long)p->in.file_size, (long long)MOST_PIXELS);
 }
 
+/* What a file that is no PNG file is. */
+static const char *kind_of(const dt__input *in)
+{
+    static const struct {
+        size_t at;
+        const char *begin, *kind;
+    } kinds[] = {
+        { 8, "WEBP", "it is a WebP image" },     { 0, "GIF8", "it is a GIF image" },
+        { 0, "BM", "it is a BMP image" },        { 0, "II*", "it is a TIFF image" },
+        { 0, "MM", "it is a TIFF image" },       { 4, "ftyp", "it is a HEIC or AVIF image" },
+        { 0, "<", "it is a text such as HTML" },
+    };
+    if (in->have == 0) return "it is empty";
+    for (int i = 0; i < DT__COUNT_OF(kinds); i++) {
+        const size_t n = strlen(kinds[i].begin);
+        if ((size_t)in->have < kinds[i].at + n) continue;
+        if (memcmp(in->buffer + kinds[i].at, kinds[i].begin, n) == 0) return kinds[i].kind;
+    }
+    return "it does not begin with 89 50 4e 47 0d 0a 1a 0a";
+}
+
 dt_status dt__png_open(dt_ctx *ctx, const char *path, dt__png *p)
 {
     *p = (dt__png){ .ctx = ctx };
     DT__TRY(dt__input_open(ctx, path, &p->in));
     if (p->in.have < SIGNATURE || png_sig_cmp(p->in.buffer, 0, SIGNATURE) != 0) {
-        return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s' is not a PNG file: it does not begin with 89 50 4e 47 0d 0a 1a 0a",
-                       path);
+        return dt_fail(ctx, DT_ERR_FORMAT, "'%s' is not a PNG file, nor JPEG: %s", path,
+                       kind_of(&p->in));
     }
     DT__TRY(guarded(p, read_header));
     return check_length(p);

@@ -376,6 +376,12 @@ static dt_status check_keys(const dt_dataset *d, const dt_data_options *o,
                        "data.split.by: group requires data.split.column, a column of a table, or "
                        "{group} in data.file_names");
     }
+    if (o->split.by == DT_SPLIT_STRATIFIED && d->target != DT_TARGET_CLASS &&
+        d->target != DT_TARGET_ANOMALY) {
+        return dt_fail(d->ctx, DT_ERR_CONFIG,
+                       "data.split.by: stratified is of classes, which the targets are not; "
+                       "expected rows");
+    }
     if (o->split.folds == 0 || o->split.by != DT_SPLIT_TIME) return DT_OK;
     return dt_fail(d->ctx, DT_ERR_CONFIG,
                    "data.split.folds: data in the order of time have one newest part; "

@@ -7,11 +7,15 @@
  * they are in the order of their numbers if all are numbers, else of their bytes. */
 #include "core/block_list.h"
 #include "core/comparisons.h"
+#include "data/columns/alike.h"
+#include "data/columns/columns.h"
 #include "data/tables/csv_types.h"
+#include "data/tables/merging.h"
 #include "data/tables/table_cache.h"
 #include "data/value_text.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +129,17 @@ static dt_status fit_words(fitting *f, int64_t k)
     return names == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
+/* Of the categories of a column. */
+static dt_status say_alike(const fitting *f, const dt_column *c)
+{
+    char where[DT__SHOWN + 40], shown[DT__SHOWN];
+    snprintf(where, sizeof where, "data.train: column '%s'", dt__shown(c->name, shown));
+    const dt__name_list list = { where, "categories",
+                                 "'words' of its rule in data.columns.types says so", c->category,
+                                 c->n_categories };
+    return dt__say_alike(f->t->ctx, &list);
+}
+
 static dt_status fit_constant(const fitting *f, int64_t k)
 {
     dt_column *c = &f->t->column[k];
@@ -140,8 +155,24 @@ static dt_status fit_constant(const fitting *f, int64_t k)
                    fill, dt__column_types[c->type]);
 }
 
+/* Numbers such as seconds since 1970 have one logarithm in f32 where they themselves differ by
+ * hours. Writes over the values. */
+static dt_status check_logarithms(const fitting *f, const dt_column *c)
+{
+    char shown[DT__SHOWN];
+    for (int64_t i = 0; i < f->n; i++) f->v[i] = dt__column_scaled(c, f->v[i]);
+    const dt__number_run run = { "", DT_ARRAY_F64, (const uint8_t *)f->v, f->n };
+    const dt_status s = dt__refuse_merged(f->t->ctx, &run, 1, 1, 1);
+    if (s != DT_ERR_FORMAT) return s;
+    return dt_fail(f->t->ctx, DT_ERR_CONFIG,
+                   "data.columns.types: column '%s': different numbers have one logarithm in f32, "
+                   "which models compute with; 'scale: robust' subtracts their median first",
+                   dt__shown(c->name, shown));
+}
+
 static dt_status fit_scale(const fitting *f, dt_column *c)
 {
+    if (c->scale == DT_SCALE_LOG) return check_logarithms(f, c);
     if (c->scale == DT_SCALE_ROBUST) {
         const double range = quantile(f, 0.75) - quantile(f, 0.25);
         c->offset = quantile(f, 0.5);
@@ -189,6 +220,7 @@ static dt_status fit_column(fitting *f, int64_t k)
                        c->name);
     }
     DT__TRY(c->type == DT_COLUMN_CATEGORY ? fit_words(f, k) : fit_values(f, c));
+    if (c->type == DT_COLUMN_CATEGORY) DT__TRY(say_alike(f, c));
     return c->missing == DT_MISSING_CONSTANT ? fit_constant(f, k) : DT_OK;
 }
 

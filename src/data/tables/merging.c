@@ -201,7 +201,7 @@ static dt__exact exact_at(int dtype, const uint8_t *data, int64_t i)
             dt__value_range *r = &range[i * step];                                                 \
             r->low = v < r->low ? v : r->low;                                                      \
             r->high = v > r->high ? v : r->high;                                                   \
-            r->inexact |= (double)(float)v != v || fabs(v) > 0x1p53;                               \
+            r->inexact |= (double)(float)v != v || fabs(v) >= 0x1p53;                              \
             r->real |= fabs(v) < ALL_INTEGERS && (v + 0x1.8p52) - 0x1.8p52 != v;                   \
         }                                                                                          \
     }

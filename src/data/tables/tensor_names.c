@@ -73,6 +73,31 @@ static int stops_at(const char *path, int error)
     return error != ENOENT && error != ENOTDIR;
 }
 
+static size_t digits_of(const char *text) { return strspn(text, "0123456789"); }
+
+/* Whether the first number in which a and b differ is larger in a; false where a letter differs
+ * before. */
+static bool is_larger(const char *a, const char *b)
+{
+    size_t n = 0;
+    while (a[n] != 0 && a[n] == b[n]) n++;
+    while (n > 0 && digits_of(a + n - 1) > 0) n--; /* where the number begins */
+    const char *p = a + n + strspn(a + n, "0"), *q = b + n + strspn(b + n, "0");
+    const size_t i = digits_of(p), k = digits_of(q);
+    if (digits_of(a + n) == 0 || digits_of(b + n) == 0) return false;
+    return i != k ? i > k : strncmp(p, q, i) > 0;
+}
+
+/* Notes files that are not in the order of their numbers. */
+static void find_larger(dt__tensor_names *names, int64_t first)
+{
+    for (int64_t i = first + 1; i < names->n && names->larger == NULL; i++) {
+        if (!is_larger(names->v[i - 1].path, names->v[i].path)) continue;
+        names->larger = names->v[i - 1].path;
+        names->smaller = names->v[i].path;
+    }
+}
+
 static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__tensor_names *names)
 {
     glob_t found;
@@ -89,12 +114,64 @@ static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__
     globfree(&found);
     if (names->n > first) {
         qsort(names->v + first, (size_t)(names->n - first), sizeof *names->v, dt__by_text);
+        find_larger(names, first);
     }
     return status;
 }
 
 static dt_status add_each(dt_ctx *ctx, const char *key, const char *dir, const char *name,
                           dt__tensor_names *names);
+
+/* The name of a file, or of a pattern, without its folder; of files that are joined the first. */
+static size_t name_in(const char *path, const char **name)
+{
+    const size_t n = dt__join_length(path);
+    const char *end = path + (n > 0 ? n : strlen(path));
+    *name = end;
+    while (*name > path && (*name)[-1] != '/') --*name;
+    return (size_t)(end - *name);
+}
+
+/* What distinguishes a file of a pattern: all that its first * to its last stand for. False: the
+ * pattern has none. */
+static bool stem_of(const char *pattern, const char *path, const char **stem, size_t *n)
+{
+    const char *form;
+    size_t after = 0;
+    const size_t length = name_in(pattern, &form), own = name_in(path, stem);
+    const size_t before = strcspn(form, "*");
+    if (before >= length) return false;
+    while (form[length - after - 1] != '*') after++;
+    *stem += before;
+    *n = own - before - after;
+    return true;
+}
+
+/* Moves *p to the next number before `end`; returns its length, 0: there is none. */
+static size_t next_number(const char **p, const char *end)
+{
+    while (*p < end && digits_of(*p) == 0) ++*p;
+    const size_t n = digits_of(*p), most = (size_t)(end - *p);
+    return n < most ? n : most;
+}
+
+/* Whether two files that are joined are of one name, or have the same numbers in it. */
+static bool is_pair(const char *const pattern[2], const char *const path[2])
+{
+    const char *a, *b;
+    size_t n, k, i, j;
+    if (!stem_of(pattern[0], path[0], &a, &n) || !stem_of(pattern[1], path[1], &b, &k)) return true;
+    if (n == k && memcmp(a, b, n) == 0) return true;
+    const char *const end[] = { a + n, b + k };
+    bool any = false;
+    while ((i = next_number(&a, end[0])) == (j = next_number(&b, end[1])) && i > 0) {
+        if (memcmp(a, b, i) != 0) return false;
+        a += i;
+        b += j;
+        any = true;
+    }
+    return any && i == j;
+}
 
 /* The files of FILE+FILE: names of the same place belong to one table. */
 static dt_status add_joined(dt_ctx *ctx, const char *key, const char *dir, const char *name,
@@ -109,6 +186,16 @@ static dt_status add_joined(dt_ctx *ctx, const char *key, const char *dir, const
                     "%s: '%s': %lld files match '%s', but %lld '%s'; expected one of each for "
                     "every table",
                     key, name, (long long)first.n, left, (long long)others.n, name + n + 1);
+    }
+    for (int64_t i = 0; i < first.n && s == DT_OK; i++) {
+        const char *const pattern[] = { left, name + n + 1 };
+        const char *const path[] = { first.v[i].path, others.v[i].path };
+        if (is_pair(pattern, path)) continue;
+        dt__say(ctx,
+                "warning: %s: '%s' and '%s' are joined, though their names do not say that they "
+                "belong together: files of two patterns are joined in the order of their bytes",
+                key, path[0], path[1]);
+        break;
     }
     for (int64_t i = 0; i < first.n && s == DT_OK; i++) {
         char *both = dt__format_string(ctx, "%s+%s", first.v[i].path, others.v[i].path);
@@ -159,7 +246,7 @@ void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
 {
     for (int64_t i = 0; i < names->n; i++) dt__release(ctx, names->v[i].path);
     dt__release(ctx, names->v);
-    *names = (dt__tensor_names){ NULL, 0, 0 };
+    *names = (dt__tensor_names){ .v = NULL };
 }
 
 /* The name of the folder that holds a file; of length 0 if it is not named. */

@@ -14,6 +14,9 @@ typedef struct dt__tensor_name {
 typedef struct dt__tensor_names {
     dt__tensor_name *v;
     int64_t n, room;
+    /* The first two files of a pattern of which the one with the larger number is read first, as
+     * x10 before x2; NULL: there are none. Lent by v. */
+    const char *larger, *smaller;
 } dt__tensor_names;
 
 /* Adds the files that `names` of `key` ("data.train") say. Files of a pattern are in byte order.

@@ -19,6 +19,7 @@
  * where a model has several: `input` and `output` are then those of packed examples and answers,
  * in this order. */
 #include "core/block_list.h"
+#include "data/arrays.h"
 #include "data/columns/columns.h"
 #include "data/data_options.h"
 #include "data/joined.h"
@@ -553,6 +554,7 @@ dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
     if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
     if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
     if (dt_dataset_array_channels(d) > 0) {
+        DT__TRY(dt__say_far(d, data->channels, data->mean, data->deviation));
         return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);
     }
     if (data->channels > DT_MAX_REALS) {

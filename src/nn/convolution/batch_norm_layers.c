@@ -72,6 +72,12 @@ dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t
     DT__TRY(dt__want_extent(ctx, type->name, "the number of channels", channels));
     DT__TRY(dt__want_share(ctx, type->name, "momentum", layer->momentum));
     DT__TRY(dt__want_share(ctx, type->name, "eps", layer->eps));
+    if (layer->momentum == 0 && layer->eps == 0) {
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "%s: momentum 0 and eps 0, as in options of zeros: the running statistics "
+                       "would never follow the data; usual are 0.1 and 1e-5",
+                       type->name);
+    }
     dt_module *m;
     DT__TRY(dt_module_create(ctx, type, sizeof *layer, &m));
     *(dt__batch_norm_layer *)dt_module_state(m) = *layer;

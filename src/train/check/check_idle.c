@@ -45,6 +45,11 @@ static bool sync_norm(const dt_recipe *r)
     return r->options.cluster.sync_norm && r->options.train.shards < 2;
 }
 
+static bool no_features(const dt_recipe *r)
+{
+    return r->options.data.features.kind == DT_FEATURES_NONE;
+}
+
 static bool coefficients(const dt_recipe *r)
 {
     return r->options.data.features.kind == DT_FEATURES_LOG_MEL;
@@ -122,6 +127,7 @@ static const struct {
     { "train.log.layers_every_steps", "qat", layer_figures,
       "there is no 'qat', of whose layers it is" },
     { "cluster.sync_norm", "train.shards", sync_norm, "'train.shards' is below 2" },
+    { "data.features.*", "data.features.kind", no_features, "'data.features.kind' is none" },
     { "data.features.coefficients", "data.features.kind", coefficients,
       "'data.features.kind' is log_mel" },
     { "convert.calibration", "convert.rounder", calibration,

@@ -81,6 +81,17 @@ static void check_settings(dt_recipe *r)
     if (smoothing != NULL && t->label_smoothing > 0 && is_loss(t->loss, DT__LOSS_FOCAL)) {
         dt__complain(r, smoothing, "'train.label_smoothing' and loss focal exclude each other");
     }
+    dt__node *weights = dt__given(r, "train.class_weights");
+    if (weights != NULL && t->class_weights.n == DT_WEIGHTS_BALANCED &&
+        t->sampler == DT_SAMPLER_BALANCED) {
+        dt__remark(r, weights,
+                   "'train.class_weights' is balanced, and so is 'train.sampler': rare classes "
+                   "count twice over; one of the two balances them");
+    }
+    if (smoothing != NULL && t->label_smoothing == 1) {
+        dt__complain(r, smoothing,
+                     "'train.label_smoothing' is 1: labels would not count; expected less");
+    }
     for (int i = 1; levels != NULL && !dt__has_bad(r, "train.quantiles") && i < t->quantiles.n;
          i++) {
         if (t->quantiles.v[i] > t->quantiles.v[i - 1]) continue;
@@ -109,10 +120,47 @@ static void check_own_optimizer(dt_recipe *r)
     }
 }
 
+/* The largest product of rate and decay of a parameter, group by group. */
+static double largest_decay(const dt_optimizer_options *o)
+{
+    double most = 1;
+    for (int64_t i = 0; i < o->n_groups; i++) {
+        const dt_parameter_group *g = &o->groups[i];
+        if (!g->frozen && g->rate * g->weight_decay > most) most = g->rate * g->weight_decay;
+    }
+    return most * o->lr * o->weight_decay;
+}
+
+/* Rates that train nothing, or whose decay alone turns the sign of a parameter. */
+static void check_rates(dt_recipe *r)
+{
+    const dt_optimizer_options *o = &r->options.train.optimizer;
+    dt__node *rate = dt__given(r, "train.optimizer.lr");
+    dt__node *decay = dt__given(r, "train.optimizer.weight_decay");
+    if (dt__has_bad(r, "train.optimizer")) return;
+    for (int64_t i = 0; i < o->n_groups; i++) {
+        const char *path = dt__recipe_format(r, "train.optimizer.groups.%lld.rate", (long long)i);
+        dt__node *node = dt__given(r, path);
+        if (node == NULL || o->groups[i].rate > 0 || o->groups[i].frozen) continue;
+        dt__complain(r, node, "'%s' is 0: 'frozen: true' says so, or expected a factor above 0",
+                     path);
+    }
+    if (rate != NULL && o->lr == 0) {
+        dt__remark(r, rate, "'train.optimizer.lr' is 0: no parameter is changed");
+    }
+    if (decay == NULL || (o->name != DT_ADAMW && o->name != DT_LION)) return;
+    if (largest_decay(o) < 1) return;
+    dt__complain(r, decay,
+                 "'train.optimizer.weight_decay' times the rate is %g: each update multiplies "
+                 "parameters by 1 less that; expected a product below 1",
+                 largest_decay(o));
+}
+
 static void check_optimizer(dt_recipe *r)
 {
     const dt_optimizer_options *o = &r->options.train.optimizer;
     check_own_optimizer(r);
+    check_rates(r);
     dt__node *node = dt__given(r, "train.optimizer.nesterov");
     if (node != NULL && o->nesterov && (o->momentum == 0 || o->dampening != 0) &&
         !dt__is_bad(r, "train.optimizer.momentum") && !dt__is_bad(r, "train.optimizer.dampening")) {

@@ -273,6 +273,8 @@ dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
+/* check_length.c: says which settings never act in a run of this length. */
+void dt__say_length(const dt__run *r);
 /* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
  * outputs; FORMAT where they do not fit, and where other data should be joined. */
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);

@@ -273,7 +273,9 @@ dt_status dt__run_open(dt__run *r)
     DT__TRY(dt__say_targets("test", r->data.test));
     DT__TRY(take_data(r));
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
-    if (r->recipe->n_complaints == 0 && r->o->qat.given) say_start(r);
+    const bool counted = r->recipe->n_complaints == 0;
+    if (counted && r->o->qat.given) say_start(r);
+    if (counted) dt__say_length(r);
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);
 }

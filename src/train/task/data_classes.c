@@ -2,6 +2,7 @@
  * targets that are always the same. */
 #include "core/text/json.h"
 #include "core/text/number.h"
+#include "data/columns/alike.h"
 #include "data/joined.h"
 #include "data/splits/leaks.h"
 #include "data/tables/csv.h"
@@ -334,8 +335,23 @@ static bool say_commas(const char *part, const dt_dataset *d)
     return true;
 }
 
+/* Says which classes are alike, of the training data alone: other parts have the same. */
+static dt_status say_alike(const char *part, const dt_dataset *d)
+{
+    if (!has_labels(d) || strcmp(part, "train") != 0) return DT_OK;
+    const char **name = dt__alloc_zero(d->ctx, (size_t)dt__max_i64(1, d->classes) * sizeof *name);
+    if (name == NULL) return DT_ERR_NOMEM;
+    for (int64_t c = 0; c < d->classes; c++) name[c] = dt_dataset_class_name(d, c);
+    const dt__name_list list = { "data.train", "classes",
+                                 "examples without a class are to be left out", name, d->classes };
+    const dt_status s = dt__say_alike(d->ctx, &list);
+    dt__release(d->ctx, name);
+    return s;
+}
+
 static dt_status say_targets(const char *part, const char *output, const dt_dataset *d)
 {
+    DT__TRY(say_alike(part, d));
     const bool one_class = say_same(part, output, d) && has_labels(d);
     return one_class || say_commas(part, d) ? DT_OK : say_missing(part, output, d);
 }
