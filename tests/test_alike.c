@@ -5,7 +5,7 @@
 #include "sample.h"
 
 #include "data/arrays.h"
-#include "data/columns/alike.h"
+#include "data/alike.h"
 #include "data/tables/tensor_names.h"
 
 #include <math.h>

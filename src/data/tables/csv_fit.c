@@ -7,7 +7,7 @@
  * they are in the order of their numbers if all are numbers, else of their bytes. */
 #include "core/block_list.h"
 #include "core/comparisons.h"
-#include "data/columns/alike.h"
+#include "data/alike.h"
 #include "data/columns/columns.h"
 #include "data/tables/csv_types.h"
 #include "data/tables/merging.h"

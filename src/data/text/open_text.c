@@ -370,13 +370,7 @@ static dt_status make_parts(opening *s, dt__documents *train, const dt__document
 {
     int64_t kept = 0;
     DT__TRY(open_tokenizer(s, train));
-    const bool chats = train->chats || test->chats;
-    if (!chats && s->o->given == NULL && (s->o->chat != DT_CHAT_AUTO || s->o->system != NULL)) {
-        return dt_fail(s->ctx, DT_ERR_CONFIG,
-                       "data.%s is of lines of messages, and the data have none",
-                       s->o->system != NULL ? "system" : "chat");
-    }
-    if (chats) DT__TRY(take_form(s));
+    if (train->chats || test->chats) DT__TRY(take_form(s));
     if (train->n > 0) {
         DT__TRY(cut(s, train, &kept));
         DT__TRY(make_part(s, &(range){ train, 0, kept, TRAIN }));

@@ -221,6 +221,16 @@ static dt_status check_sides(dt__run *r)
     return DT_OK;
 }
 
+static void say_chats(const dt__run *r)
+{
+    const dt_data_options *o = &r->o->data;
+    if (r->data.train->chat != DT_CHAT_AUTO) return;
+    if (o->chat == DT_CHAT_AUTO && o->system == NULL) return;
+    dt__say(r->ctx,
+            "warning: data.%s does nothing: it is of lines of messages, and the data have none",
+            o->system != NULL ? "system" : "chat");
+}
+
 static dt_status find_metrics(dt__run *r)
 {
     return dt__recipe_blame(r->recipe, "train.metrics", DT_ERR_CONFIG,
@@ -275,7 +285,10 @@ dt_status dt__run_open(dt__run *r)
     DT__TRY(dt__run_collect_errors(r, tests, DT__COUNT_OF(tests)));
     const bool counted = r->recipe->n_complaints == 0;
     if (counted && r->o->qat.given) say_start(r);
-    if (counted) dt__say_length(r);
+    if (counted) {
+        dt__say_length(r);
+        say_chats(r);
+    }
     dt_seed(r->ctx, (uint64_t)r->o->run.seed);
     return dt__run_check(r);
 }

@@ -2,7 +2,7 @@
  * targets that are always the same. */
 #include "core/text/json.h"
 #include "core/text/number.h"
-#include "data/columns/alike.h"
+#include "data/alike.h"
 #include "data/joined.h"
 #include "data/splits/leaks.h"
 #include "data/tables/csv.h"

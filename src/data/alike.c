@@ -1,7 +1,7 @@
 /* Two names are alike if they are one number, or one text in the compatibility form of Unicode
  * (NFKC) with case folded, blanks and dashes of one kind, runs of blanks as one, and no invisible
  * characters. Names of one character, such as a and A, may differ in case. */
-#include "data/columns/alike.h"
+#include "data/alike.h"
 
 #include "core/block_list.h"
 #include "core/comparisons.h"
