@@ -619,6 +619,9 @@ START_TEST(chats_are_found)
     run(2, "runs/n is a language model, but g.csv is a table",
         "new t.yaml --data g.csv --target kind --init runs/n");
     run(4, "nowhere: cannot open", "new t.yaml --data chat.jsonl --init nowhere");
+    run(0, "assumed", "new asked.yaml --data g.jsonl");
+    run(0, "warning: data.system does nothing", "train asked.yaml --dry-run data.system=Hi");
+    run(0, "warning: data.chat does nothing", "train asked.yaml --dry-run data.chat=plain");
 }
 END_TEST
 
