@@ -137,7 +137,7 @@ static void check_in_context(uint64_t seed, form f, int64_t least, int cache)
 
 START_TEST(logits_have_the_bits_of_one_pass)
 {
-    const int64_t n = test_networks((test_draws){ .usual = 60, .quick = 24, .sanitized = 12 });
+    const int64_t n = test_networks((test_draws){ .usual = 60, .quick = 24, .sanitized = 6 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
         for (form f = PLAIN; f < FORMS; f++) check_in_context(seed, f, 1, DT_CACHE_F32);
     }
@@ -148,7 +148,7 @@ END_TEST
 START_TEST(long_texts_have_the_bits_of_one_pass)
 {
     const int64_t tokens[] = { 63, 64, 65, 81, 130, 511, 512, 513, 577, 1030 };
-    const int64_t n = test_networks((test_draws){ .usual = 20, .quick = 8, .sanitized = 4 });
+    const int64_t n = test_networks((test_draws){ .usual = 20, .quick = 8, .sanitized = 2 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
         check_in_context(200 + seed, seed % 3 == 0 ? PLAIN : CONVERTED,
                          tokens[seed % DT__COUNT_OF(tokens)], DT_CACHE_F32);
@@ -193,7 +193,7 @@ static float *all_logits(uint64_t seed, form f, const way *how, size_t *bytes)
 
 START_TEST(converted_models_give_the_bits_of_prepared_ones)
 {
-    const int64_t n = test_networks((test_draws){ .usual = 40, .quick = 16, .sanitized = 10 });
+    const int64_t n = test_networks((test_draws){ .usual = 40, .quick = 16, .sanitized = 5 });
     for (uint64_t seed = 100; seed < 100 + (uint64_t)n; seed++) {
         size_t bytes, same;
         float *want = all_logits(seed, PREPARED, &(way){ .threads = 1 }, &bytes);
@@ -239,7 +239,7 @@ END_TEST
 START_TEST(a_pass_reads_what_the_cache_keeps)
 {
     const int64_t tokens[] = { 1, 65, 130, 513 };
-    const int64_t n = test_networks((test_draws){ .usual = 24, .quick = 12, .sanitized = 6 });
+    const int64_t n = test_networks((test_draws){ .usual = 24, .quick = 12, .sanitized = 4 });
     for (uint64_t seed = 0; seed < (uint64_t)n; seed++) {
         check_in_context(340 + seed, (form)(seed % FORMS), tokens[seed / 2 % 4], _i);
     }

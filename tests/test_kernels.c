@@ -49,9 +49,9 @@ typedef struct pair {
     dt_ctx *ctx[3]; /* with 1, 2 and 3 threads */
 } pair;
 
-/* Under a sanitizer or an emulator every fourth round, of which there are three of each kind of
- * values, and one number of threads, which differs from set to set and round to round. */
-static const test_draws steps = { .usual = 1, .quick = 2, .sanitized = 4 };
+/* Under a sanitizer or an emulator every sixth round, of which there are two or three of each kind
+ * of values, and one number of threads, which differs from set to set and round to round. */
+static const test_draws steps = { .usual = 1, .quick = 2, .sanitized = 6 };
 static const test_draws thread_steps = { .usual = 1, .sanitized = 3 };
 
 static const int thread_counts[] = { 1, 2, 3 };
