@@ -1,4 +1,4 @@
-/* The optimizer's interfaces for checkpoints, and for several ranks. */
+/* The optimizer's interfaces for checkpoints and runs, and for several ranks. */
 #ifndef DT__OPTIM_OPTIMIZER_H
 #define DT__OPTIM_OPTIMIZER_H
 
@@ -9,6 +9,9 @@
 /* Allocates the state of the parameter at `path`, even if it is not trained now: it was when the
  * checkpoint was saved. Does nothing for an unknown path. Errors: NOMEM. */
 dt_status dt__optimizer_want(dt_optimizer *o, const char *path);
+
+/* Whether the rate of such a schedule ends with update T (total_steps). */
+bool dt__schedule_ends(const dt_schedule *s);
 
 /* A tensor of the state, as dt_optimizer_visit gives it. */
 typedef struct dt__optimizer_state {

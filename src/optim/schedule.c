@@ -1,7 +1,7 @@
 /* Schedules of the learning rate in closed form, and the plateau's reductions; the formulas are in
  * optim.h. Sources: cosine and its restarts [Loshchilov and Hutter 2017], one cycle [Smith and
  * Topin 2018, in PyTorch's form with cosines], warmup, stable, decay [Hu et al. 2024]. */
-#include "core/core.h"
+#include "optim/optimizer.h"
 
 #include <detent/experimental/optim.h>
 #include <math.h>
@@ -83,44 +83,52 @@ static double warmup_stable_decay(const dt_schedule *s, const place *at)
     return down <= 0 ? 1.0 : between(s, 1.0 - (double)down / (double)decay);
 }
 
-static const factor factors[] = {
-    [DT_CONSTANT] = constant,
-    [DT_STEP] = steps,
-    [DT_LINEAR] = linear,
-    [DT_COSINE] = cosine,
-    [DT_MULTISTEP] = multistep,
-    [DT_COSINE_RESTARTS] = cosine_restarts,
-    [DT_POLYNOMIAL] = polynomial,
-    [DT_ONE_CYCLE] = one_cycle,
-    [DT_WARMUP_STABLE_DECAY] = warmup_stable_decay,
-    [DT_PLATEAU] = constant,
+/* Fields that a schedule must be told: with 0 its rate would be 0, or never fall. */
+enum { LENGTH = 1, GAMMA = 2, EVERY = 4, POWER = 8 };
+
+static const struct {
+    factor of;
+    unsigned needs;
+} schedules[] = {
+    [DT_CONSTANT] = { constant, 0 },
+    [DT_STEP] = { steps, GAMMA | EVERY },
+    [DT_LINEAR] = { linear, LENGTH },
+    [DT_COSINE] = { cosine, LENGTH },
+    [DT_MULTISTEP] = { multistep, GAMMA },
+    [DT_COSINE_RESTARTS] = { cosine_restarts, EVERY },
+    [DT_POLYNOMIAL] = { polynomial, LENGTH | POWER },
+    [DT_ONE_CYCLE] = { one_cycle, LENGTH },
+    [DT_WARMUP_STABLE_DECAY] = { warmup_stable_decay, LENGTH },
+    [DT_PLATEAU] = { constant, GAMMA },
 };
 
-/* What a schedule must be told: fields of 0 would be rates of 0, or that never fall. */
-#define BIT(name) (1U << (name))
-#define ENDS                                                                                       \
-    (BIT(DT_LINEAR) | BIT(DT_COSINE) | BIT(DT_POLYNOMIAL) | BIT(DT_ONE_CYCLE) |                    \
-     BIT(DT_WARMUP_STABLE_DECAY))
-#define STEPS (BIT(DT_STEP) | BIT(DT_MULTISTEP) | BIT(DT_PLATEAU))
-#define COUNTS (BIT(DT_STEP) | BIT(DT_COSINE_RESTARTS))
+static bool is_known(const dt_schedule *s)
+{
+    return s->name >= 0 && s->name < DT__COUNT_OF(schedules);
+}
 
 static bool is_set(const dt_schedule *s)
 {
-    const unsigned own = BIT(s->name);
-    return !((own & ENDS && s->total_steps <= 0) || (own & STEPS && !(s->gamma > 0)) ||
-             (own & COUNTS && s->every <= 0) || (own & BIT(DT_POLYNOMIAL) && !(s->power > 0)));
+    const unsigned needs = is_known(s) ? schedules[s->name].needs : 0;
+    return !((needs & LENGTH && s->total_steps <= 0) || (needs & GAMMA && !(s->gamma > 0)) ||
+             (needs & EVERY && s->every <= 0) || (needs & POWER && !(s->power > 0)));
+}
+
+bool dt__schedule_ends(const dt_schedule *s)
+{
+    return is_known(s) && (schedules[s->name].needs & LENGTH) != 0;
 }
 
 double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t)
 {
     if (s == NULL) return NAN;
-    if (s->name < 0 || s->name >= DT__COUNT_OF(factors)) return lr;
+    if (!is_known(s)) return lr;
     if (!is_set(s)) return NAN;
     const int64_t warmup = dt__max_i64(s->warmup_steps, 0), update = dt__max_i64(t, 0);
     const int64_t after = update - warmup, length = s->total_steps - warmup;
     if (after < 0) return lr * (double)(update + 1) / (double)warmup;
     const double p = length > 0 ? fmin((double)after / (double)length, 1.0) : 1.0;
-    return lr * factors[s->name](s, &(const place){ update, after, length, p });
+    return lr * schedules[s->name].of(s, &(const place){ update, after, length, p });
 }
 
 bool dt_plateau_take(const dt_schedule *s, dt_plateau *p, double loss)

@@ -1,6 +1,6 @@
 /* Settings of training that never act in a run of this length: what they are set for does not
  * happen, so a line says it. */
-#include "train/recipe/choices.h"
+#include "optim/optimizer.h"
 #include "train/run/run.h"
 
 typedef struct setting {
@@ -15,9 +15,7 @@ static int64_t last_of(const dt_ints *list) { return list->n > 0 ? list->v[list-
 /* Whether the rate is 0 for updates at the end. */
 static bool ends_early(const dt_schedule *s, int64_t updates)
 {
-    const unsigned falls = DT__BIT(DT_LINEAR) | DT__BIT(DT_COSINE) | DT__BIT(DT_POLYNOMIAL) |
-                           DT__BIT(DT_ONE_CYCLE) | DT__BIT(DT_WARMUP_STABLE_DECAY);
-    return (DT__BIT(s->name) & falls) != 0 && s->floor == 0 && s->total_steps < updates;
+    return dt__schedule_ends(s) && s->floor == 0 && s->total_steps < updates;
 }
 
 void dt__say_length(const dt__run *r)
