@@ -288,7 +288,8 @@ START_TEST(a_message_of_another_length_names_its_rank)
             &said,
             "cd %s && timeout -k 5 60 %s -n 2 ./fault.sh train " RANKS_RECIPES RANKS_DIGITS " 2>&1",
             folder, found[i]->command);
-        ck_assert_msg(status == 1, "status %d: %s", status, said);
+        /* The launcher may kill the other rank, and then gives a status of its own. */
+        ck_assert_msg(status != 0 && status != 124 && status != 137, "status %d: %s", status, said);
         ck_assert_msg(strstr(said, "are expected: ranks are out of step, of ") != NULL &&
                           strstr(said, " from rank 1") != NULL,
                       "%s", said);
