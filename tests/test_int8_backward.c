@@ -214,10 +214,9 @@ static dt_quant_spec random_weight(void)
     return q;
 }
 
-static layer random_layer(int64_t most)
+static layer layer_of(int64_t m, int64_t n, int64_t k)
 {
-    static const int64_t rows[] = { 1, 2, 3, 31, 127, 128, 129, 256, 300 };
-    layer l = { .m = rows[below(9)], .n = 1 + below(most), .k = 1 + below(most) };
+    layer l = { .m = m, .n = n, .k = k };
     l.of_x = dt_activation_quant_defaults();
     l.of_x.bits = below(4) == 0 ? 4 : 8;
     l.of_w = random_weight();
@@ -235,11 +234,29 @@ static layer random_layer(int64_t most)
     return l;
 }
 
+static layer random_layer(int64_t most)
+{
+    static const int64_t rows[] = { 1, 2, 3, 31, 127, 128, 129, 256, 300 };
+    const int64_t m = rows[below(9)], n = 1 + below(most);
+    return layer_of(m, n, 1 + below(most));
+}
+
 static void free_layer(const layer *l)
 {
     free((void *)(uintptr_t)l->x);
     free((void *)(uintptr_t)l->w);
     free((void *)(uintptr_t)l->dy);
+}
+
+static void check_values(const layer *l)
+{
+    dt_ctx *ctx = context(UINT64_MAX, 2);
+    gradients g;
+    run(ctx, l, &g);
+    check_formulas(l, &g);
+    free_gradients(&g);
+    free_layer(l);
+    dt_ctx_free(ctx);
 }
 
 START_TEST(gradients_have_the_stated_values)
@@ -248,13 +265,22 @@ START_TEST(gradients_have_the_stated_values)
     state = 1;
     for (int64_t i = 0; i < rounds; i++) {
         const layer l = random_layer(i % 6 == 0 ? 200 : 70);
-        dt_ctx *ctx = context(UINT64_MAX, 2);
-        gradients g;
-        run(ctx, &l, &g);
-        check_formulas(&l, &g);
-        free_gradients(&g);
-        free_layer(&l);
-        dt_ctx_free(ctx);
+        check_values(&l);
+    }
+}
+END_TEST
+
+/* More terms of W^ than are dequantized at once, and more panels of x than are made at once. */
+START_TEST(long_layers_have_the_stated_values)
+{
+    const int64_t rounds = test_count((test_draws){ .usual = 2, .sanitized = 1 });
+    state = 3;
+    for (int64_t i = 0; i < rounds; i++) {
+        const int64_t more = below(40);
+        const layer outputs = layer_of(30 + more, 4097 + 5 * more, 1 + more);
+        check_values(&outputs);
+        const layer inputs = layer_of(513 + 4 * more, 1 + more % 4, 5000 + 7 * more);
+        check_values(&inputs);
     }
 }
 END_TEST
@@ -748,6 +774,7 @@ Suite *test_int8_backward_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, golden);
     tcase_add_test(c, gradients_have_the_stated_values);
+    tcase_add_test(c, long_layers_have_the_stated_values);
     tcase_add_test(c, every_set_and_number_of_threads_has_the_same_bits);
     tcase_add_test(c, forward_keeps_its_bits);
     tcase_add_test(c, float_activations_have_a_float_dw);

@@ -4,11 +4,12 @@
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
-#define ROWS 96                 /* of dy, or of a product's first operand, in a part */
-#define PANELS 8                /* of a product's part */
-#define TERMS 512               /* of W^ that are dequantized at once */
-#define READ 32                 /* rows of x that are read at once */
-#define SLICE ((size_t)1 << 19) /* bytes of panels of x that are made at once */
+#define ROWS 32    /* of dy, or of a product's first operand, in a part */
+#define PANELS 32  /* of a product's part */
+#define TERMS 4096 /* of W^ that are dequantized at once */
+#define READ 32    /* rows of x that are read at once */
+/* Bytes of panels of x that are made at once. Each slice reads and writes all of dw. */
+#define SLICE ((size_t)2 << 20)
 
 /* Scratch, and the parts that its making is divided into. Blocks of rows are made and multiplied a
  * slice of them at a time. */
