@@ -7,6 +7,7 @@
 #include "qat/quantized.h"
 
 #include <detent/io.h>
+#include <detent/experimental/layers.h>
 #include <detent/experimental/ops.h>
 #include <detent/experimental/qat.h>
 
@@ -745,7 +746,7 @@ START_TEST(the_first_and_the_last_layer_stay_float)
     static const int want[3][4] = { { 0, 0, 0, 0 },
                                     { 0, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, 0 },
                                     { DT_GRADIENTS_INT8, DT_GRADIENTS_INT8, DT_GRADIENTS_INT8,
-                                      DT_GRADIENTS_INT8 } };
+                                      0 } };
     static const char *const paths[] = { "layers.0", "layers.1", "layers.2", "head" };
     const dt_mlp_options o = { .sizes = { 5, { 8, 16, 16, 8, 4 } }, .bias = true };
     dt_ctx *ctx = context(UINT64_MAX, 1);
@@ -767,6 +768,83 @@ START_TEST(the_first_and_the_last_layer_stay_float)
 }
 END_TEST
 
+/* Of several outputs each has a last layer, behind layers without weights, too. */
+START_TEST(the_layer_of_each_output_stays_float)
+{
+    dt_linear_layer hidden = { .head = { .name = "hidden" }, .out = 16 };
+    dt_linear_layer kind = { .head = { .name = "kind", .from = { 1, { "hidden" } } }, .out = 9 };
+    dt_linear_layer part = { .head = { .name = "part", .from = { 1, { "hidden" } } }, .out = 8 };
+    dt_linear_layer level = { .head = { .name = "level", .from = { 1, { "part" } } }, .out = 2 };
+    dt_plain_layer soft = { .head = { .name = "soft", .from = { 1, { "kind" } } } };
+    dt_list_item items[] = { { dt_layer_kind("linear"), &hidden },
+                             { dt_layer_kind("linear"), &kind },
+                             { dt_layer_kind("tanh"), &soft },
+                             { dt_layer_kind("linear"), &part },
+                             { dt_layer_kind("linear"), &level } };
+    const dt_layers_options o = { .input = { 1, { NULL }, { { 1, { 8 } } } },
+                                  .layers = { DT__COUNT_OF(items), items },
+                                  .output = { 2, { "soft", "level" } } };
+    static const char *const paths[] = { "hidden.linear", "kind.linear", "part.linear",
+                                         "level.linear" };
+    dt_ctx *ctx = context(UINT64_MAX, 1);
+    dt_module *m;
+    TEST_OK(ctx, dt_layers_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    for (int how = DT_BACKWARD_INT8; how <= DT_BACKWARD_INT8_ALL; how++) {
+        const int first = how == DT_BACKWARD_INT8 ? DT_GRADIENTS_FLOAT : DT_GRADIENTS_INT8;
+        const int want[] = { first, DT_GRADIENTS_FLOAT, DT_GRADIENTS_INT8, DT_GRADIENTS_FLOAT };
+        TEST_OK(ctx, dt_set_backward(m, how));
+        for (int i = 0; i < DT__COUNT_OF(paths); i++) {
+            const int is = dt_gradients_of(dt_module_at(m, paths[i]));
+            ck_assert_msg(is == want[i], "%s: %d, not %d", paths[i], is, want[i]);
+        }
+    }
+    dt_module_free(m);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Of a classifier to which all classes are about equally likely, the gradient of the first layer:
+ * all that the others lose in the head is missing there. */
+START_TEST(many_classes_have_the_gradients_of_floats)
+{
+    static const int64_t classes[] = { 10, 48, 100, 400, 3000 };
+    const int64_t n = classes[_i], rows = 64, count = 24 * 32;
+    const dt_mlp_options o = { .sizes = { 4, { 24, 32, 32, n } }, .bias = true };
+    dt_ctx *ctx = context(UINT64_MAX, 2);
+    dt_tensor *x, *labels, *w;
+    dt_tape *t;
+    dt_module *m;
+    float *gradient[2];
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
+    TEST_OK(ctx, dt_fill_uniform(dt_param(m, "head.weight"), 0, 0.1));
+    TEST_OK(ctx, dt_prepare(m, NULL));
+    w = dt_param(m, "layers.0.weight");
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, (const int64_t[]){ rows, 24 }, &x));
+    TEST_OK(ctx, dt_fill_uniform(x, -1, 1));
+    TEST_OK(ctx, dt_tensor_create(ctx, DT_I32, 1, &rows, &labels));
+    for (int64_t i = 0; i < rows; i++) ((int32_t *)dt_data_mut(labels))[i] = (int32_t)(i * 37 % n);
+    for (int i = 0; i < 2; i++) {
+        TEST_OK(ctx, dt_set_backward(m, i == 0 ? DT_BACKWARD_FLOAT : DT_BACKWARD_INT8_ALL));
+        dt_tape_reset(t);
+        dt_zero_grad(m);
+        dt_tensor *loss = dt_cross_entropy(t, dt_forward(t, m, x), labels, NULL);
+        TEST_OK(ctx, dt_backward(t, loss, NULL));
+        gradient[i] = copy_of(dt_data(dt_grad(w)), count, sizeof(float));
+    }
+    const double c = cosine(gradient[0], gradient[1], count);
+    ck_assert_msg(c > 0.98, "%lld classes: a cosine of %g", (long long)n, c);
+    free(gradient[0]);
+    free(gradient[1]);
+    dt_tensor_free(x);
+    dt_tensor_free(labels);
+    dt_module_free(m);
+    dt_tape_free(t);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 Suite *test_int8_backward_suite(void)
 {
     Suite *s = suite_create("int8_backward");
@@ -774,6 +852,8 @@ Suite *test_int8_backward_suite(void)
     tcase_set_timeout(c, 120);
     tcase_add_test(c, golden);
     tcase_add_test(c, gradients_have_the_stated_values);
+    tcase_add_test(c, the_layer_of_each_output_stays_float);
+    tcase_add_loop_test(c, many_classes_have_the_gradients_of_floats, 0, 5);
     tcase_add_test(c, long_layers_have_the_stated_values);
     tcase_add_test(c, every_set_and_number_of_threads_has_the_same_bits);
     tcase_add_test(c, forward_keeps_its_bits);

@@ -1,7 +1,7 @@
 /* Training steps with gradients as products of integers (train.backward), in turn with the float
- * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first
- * and the last layer in float, `qat-int8-all-backward` does not. A row `cosine` has the cosine
- * between all gradients of such a step and those of the float backward, of the same forward pass.
+ * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first and the last
+ * layer in float, `qat-int8-all-backward` the last alone. A row `cosine` has the cosine between all
+ * gradients of such a step and those of the float backward, of the same forward pass.
  * `float-bf16-step` and `qat-bf16-backward` are those of train.float: bf16, and those with `tiles`
  * of bf16-tiles.
  * With `explain` it also says where the step's time goes, what is left in fp32 among it. */

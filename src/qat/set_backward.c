@@ -1,6 +1,7 @@
 /* dt_set_backward: which layers multiply gradients as integers. The choice is a flag of the layer's
  * quantized weight, which its codes carry to the ops. */
 #include "nn/convolution/conv_layers.h"
+#include "nn/lists/graph.h"
 #include "qat/derived_quant.h"
 #include "qat/prepare.h"
 
@@ -39,6 +40,26 @@ static const dt_module *end_of(dt_module *m, bool last)
     return end;
 }
 
+static bool has_layer(dt_module *m) { return end_of(m, true) != NULL; }
+
+/* A tied weight is the first layer's and the last one's. */
+static void leave_float(const dt_module *layer)
+{
+    dt__fq *fq = layer == NULL ? NULL : weight_of(layer);
+    if (fq != NULL) fq->int8_backward = false;
+}
+
+/* The gradient of a softmax is near 1 for a label and near 1/n for the other classes, of which
+ * codes of 7 bits keep little or nothing. */
+static void leave_last(dt_module *m)
+{
+    leave_float(end_of(m, true));
+    for (int i = 0; i < dt__module_outputs(m); i++) {
+        dt_module *node = dt__graph_end(m, i, has_layer);
+        if (node != NULL) leave_float(end_of(node, true));
+    }
+}
+
 dt_status dt_set_backward(dt_module *m, int backward)
 {
     DT__NEED(dt_module_ctx(m), m);
@@ -49,17 +70,13 @@ dt_status dt_set_backward(dt_module *m, int backward)
     if (!dt_is_prepared(m)) {
         return dt_fail(m->ctx, DT_ERR_STATE, "set_backward: the model is not prepared");
     }
-    const dt_module *first = end_of(m, false), *last = end_of(m, true);
     DT__EACH_MODULE(layer, m) {
         dt__fq *fq = weight_of(layer);
         const bool chosen = backward == DT_BACKWARD_INT8 && dt__conv_state_of(layer) == NULL;
         if (fq != NULL) fq->int8_backward = chosen || backward == DT_BACKWARD_INT8_ALL;
     }
-    for (int i = 0; i < 2 && backward == DT_BACKWARD_INT8; i++) {
-        /* a tied weight is the first layer's, too */
-        dt__fq *fq = first == NULL ? NULL : weight_of(i == 0 ? first : last);
-        if (fq != NULL) fq->int8_backward = false;
-    }
+    leave_last(m);
+    if (backward == DT_BACKWARD_INT8) leave_float(end_of(m, false));
     return DT_OK;
 }
 

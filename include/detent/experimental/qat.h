@@ -54,7 +54,7 @@ DT_API dt_status dt_fake_quant_enable(dt_tensor *x, bool on);
 enum {
     DT_BACKWARD_FLOAT,
     DT_BACKWARD_INT8,    /* linear layers and experts, but for the first and the last layer */
-    DT_BACKWARD_INT8_ALL /* those too, and convolutions, which takes longer than in float */
+    DT_BACKWARD_INT8_ALL /* the first layer and convolutions, too */
 };
 enum { DT_ESTIMATOR_STE, DT_ESTIMATOR_EWGS, DT_ESTIMATOR_DSQ, DT_ESTIMATOR_TANH };
 
@@ -82,7 +82,8 @@ DT_API dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *optio
  * DT_BACKWARD_...: in float, which is the default, or as products of integers (numerics, "Integer
  * backward"). The forward pass stays the same. The first and the last layer are those of the
  * order of dt_module_visit_modules among linear layers, convolutions and embeddings, quantized or
- * not. Errors: ARG, STATE (not prepared). */
+ * not; in a graph the layers that its outputs come from are last ones, too. Errors: ARG, STATE
+ * (not prepared). */
 DT_API dt_status dt_set_backward(dt_module *m, int backward);
 /* What backward takes for the slope of rounding of the weights of a prepared model,
  * DT_ESTIMATOR_..., with its strength (numerics, section 3). Activations keep the straight-through

@@ -335,6 +335,18 @@ const int64_t *dt__graph_outputs(const dt_module *m)
     return g != NULL && g->n_shapes > 0 ? g->numbers : NULL;
 }
 
+dt_module *dt__graph_end(const dt_module *m, int i, bool (*wanted)(dt_module *))
+{
+    if (m->type != &dt__nn_graph) return NULL;
+    const graph *g = m->state;
+    for (int64_t value = g->out[i]; value >= FIRST;) {
+        const dt__graph_node *n = &g->nodes[value - FIRST].is;
+        if (wanted(n->m)) return n->m;
+        value = n->in[0];
+    }
+    return NULL;
+}
+
 int dt__module_outputs(const dt_module *m)
 {
     return m->type == &dt__nn_graph ? ((const graph *)m->state)->n_out : 1;

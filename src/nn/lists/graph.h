@@ -46,6 +46,9 @@ int dt__graph_inputs(const dt_module *m, const dt_shape **shapes);
  * Of a graph with shapes. Lent; errors are on the tape. */
 void dt__graph_unpack(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor **in);
 dt_tensor *dt__graph_pack(dt_tape *t, const dt_module *m, dt_tensor *const *out);
+/* The node that output i is computed by, behind nodes for which `wanted` is false: of these their
+ * first inputs are followed. NULL: none, or m is not a graph. */
+dt_module *dt__graph_end(const dt_module *m, int i, bool (*wanted)(dt_module *node));
 /* How many results m gives: of a graph its outputs, else 1. */
 int dt__module_outputs(const dt_module *m);
 

@@ -288,7 +288,7 @@ static const dt_key train_keys[] = {
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
       .text = "under QAT, how gradients of quantized layers are multiplied: in float, or as "
               "integers in linear layers and experts but the first and last layer, or (int8-all) "
-              "in these and convolutions too" },
+              "in the first and convolutions too" },
     { "float", DT_KEY_CHOICE, AT(products), .choices = product_names, .fallback = "f32",
       .text = "how training multiplies floats: f32; bf16: operands are rounded to bf16, faster "
               "with AVX-512 BF16; bf16-tiles: in another order of sums, several times as fast with "
