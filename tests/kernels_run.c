@@ -119,13 +119,14 @@ static float special(kernel_run *r)
     return i < DT__COUNT_OF(list) ? list[i] : kernel_ordinary(r);
 }
 
-float kernel_float(kernel_run *r)
+static float float_of(kernel_run *r, int values)
 {
-    const int values = kernel_values(r);
     return values == KERNELS_ORDINARY ? kernel_ordinary(r)
            : values == KERNELS_WIDE   ? wide(r)
                                       : special(r);
 }
+
+float kernel_float(kernel_run *r) { return float_of(r, kernel_values(r)); }
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
@@ -173,8 +174,9 @@ float *kernel_result_or(kernel_run *r, int64_t n, float *x)
 
 float *kernel_floats(kernel_run *r, int64_t n)
 {
+    const int values = kernel_values(r);
     float *x = kernel_result(r, n);
-    for (int64_t i = 0; i < n; i++) x[i] = kernel_float(r);
+    for (int64_t i = 0; i < n; i++) x[i] = float_of(r, values);
     return x;
 }
 

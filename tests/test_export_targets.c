@@ -216,7 +216,7 @@ static void run_shell(int wanted, const char *has, const char *command)
 }
 
 #define LLAMA                                                                                      \
-    "yes 'a line of text, and another' | head -300 > t.txt && printf 'run: {dir: r, report: "      \
+    "yes 'a line of text, and another' | head -30 > t.txt && printf 'run: {dir: r, report: "       \
     "false}\\nmodel: {family: llama, vocab: 256, context: 16, layers: 1, heads: 2, kv_heads: 2, "  \
     "width: 64, hidden: 96}\\ndata: {format: text, train: [t.txt], test: [t.txt], tokenizer: "     \
     "bytes, context: 16}\\ntrain: {steps: 3, batch_size: 2}\\nqat: {start_step: 1}\\n"             \

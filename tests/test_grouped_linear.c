@@ -397,6 +397,11 @@ static void try_threads(trial r, int threads)
     for (int i = 0; i < 2; i++) free_wanted(&of[i]);
 }
 
+/* Of as many settings one, which differs from extents to extents; of large products two. */
+static const test_draws setting_steps = { .usual = 1, .sanitized = 5 };
+static const test_draws few_settings = { .usual = 5, .sanitized = 17 };
+static const test_draws large_steps = { .usual = 1, .sanitized = 5 };
+
 START_TEST(bits_equal_those_of_separate_layers)
 {
     static const struct extents {
@@ -408,7 +413,8 @@ START_TEST(bits_equal_those_of_separate_layers)
     };
     static const int bits[] = { 0, 8, 4 };
     for (int i = 0; i < DT__COUNT_OF(extents); i++) {
-        for (int k = 0; k < FORMS * DT__COUNT_OF(bits) * 3; k += i < 6 ? 1 : 5) {
+        const int step = (int)test_count(i < 6 ? setting_steps : few_settings);
+        for (int k = i % step; k < FORMS * DT__COUNT_OF(bits) * 3; k += step) {
             const struct extents *e = &extents[i];
             trial r = { e->experts, e->in, e->out, e->rows, e->reads, .form = (form)(k % FORMS) };
             r.bits = bits[k / FORMS % 3];
@@ -423,7 +429,7 @@ END_TEST
 
 START_TEST(large_products_have_the_same_bits)
 {
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 6; k += (int)test_count(large_steps)) {
         const trial r = { 4,
                           256,
                           320,

@@ -208,7 +208,7 @@ static void draw_quant(dt__stream *s, dt_quant_spec *q)
 
 #define MASKS 4
 
-static const test_draws draws = { .usual = 150, .quick = 60, .sanitized = 16 };
+static const test_draws draws = { .usual = 150, .quick = 60, .sanitized = 8 };
 static const test_draws gradient_draws = { .usual = 60, .quick = 30, .sanitized = 12 };
 
 START_TEST(codes_are_those_of_each_expert)

@@ -12,7 +12,7 @@
 #define DETENT "'" DETENT_BINARY_DIR "/detent' "
 
 static char folder[TEST_PATH];
-static const test_draws draws = { .usual = 60, .sanitized = 2, .quick = 12 };
+static const test_draws draws = { .usual = 60, .sanitized = 2, .quick = 8 };
 
 static int below(int n) { return rand() % n; }
 

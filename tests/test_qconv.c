@@ -152,7 +152,9 @@ typedef struct plain {
     int8_t *q;
     float *scale;
     const int32_t *group_of;
+    int *u;       /* of each column, for the output at hand */
     int32_t *sum; /* of each scale group of the row at hand */
+    float *ksum;  /* of each row: the sum of scale times q, the factor of the inputs' zero point */
 } plain;
 
 static void open_plain(plain *p, const problem *of, const call *c)
@@ -163,7 +165,9 @@ static void open_plain(plain *p, const problem *of, const call *c)
     p->group_of = c->group_of;
     p->q = malloc((size_t)(p->w->rows * p->w->columns) + 1);
     p->scale = malloc((size_t)(p->w->rows * p->w->groups) * sizeof(float) + 1);
+    p->u = malloc((size_t)p->w->columns * sizeof *p->u + 1);
     p->sum = malloc((size_t)p->w->groups * sizeof *p->sum + 1);
+    p->ksum = malloc((size_t)p->w->rows * sizeof *p->ksum + 1);
     dt__codes_to_rows(p->w, &(dt_code_rows){ .codes = p->q, .scale = p->scale });
 }
 
@@ -173,7 +177,9 @@ static void close_plain(plain *p)
     dt__codes_release(p->w);
     free(p->q);
     free(p->scale);
+    free(p->u);
     free(p->sum);
+    free(p->ksum);
 }
 
 /* Where tap k of output o reads along an axis; -1: outside. */
@@ -199,50 +205,53 @@ static int code_at(const problem *p, const plain *c, const int64_t *o, int64_t g
     return c->x->u[o[0] * c->x->stride + (channel * p->size[0] + i) * p->size[1] + j];
 }
 
-/* sum[i] = the sum of u q over the columns of scale group i of a row; u of 1 where `o` is NULL. */
-static void group_sums(const problem *p, const plain *c, const int64_t *o, int64_t row,
-                       int32_t *sum)
+/* sum[i] = the sum of u q over the columns of scale group i of a row of group g. */
+static void group_sums(const plain *c, int64_t g, int64_t row)
 {
-    const int64_t columns = c->w->columns, g = row / (p->out / p->o.groups);
-    memset(sum, 0, (size_t)c->w->groups * sizeof *sum);
+    const int64_t columns = c->w->columns;
+    const int8_t *q = c->q + row * columns;
+    memset(c->sum, 0, (size_t)c->w->groups * sizeof *c->sum);
     for (int64_t k = 0; k < columns; k++) {
         const int64_t i = c->group_of == NULL ? k / c->w->group : c->group_of[g * columns + k];
-        sum[i] += (o == NULL ? 1 : code_at(p, c, o, g, k)) * c->q[row * columns + k];
+        c->sum[i] += c->u[k] * q[k];
     }
 }
 
-/* The sum of scale times q of a row, the factor of the inputs' zero point. */
-static float weighted_codes(const problem *p, const plain *c, int64_t row)
+static void weigh_codes(const problem *p, const plain *c)
 {
-    const float *scale = c->scale + row * c->w->groups;
-    float ksum = 0;
-    group_sums(p, c, NULL, row, c->sum);
-    for (int64_t i = 0; i < c->w->groups; i++) ksum = fmaf(scale[i], (float)c->sum[i], ksum);
-    return ksum;
+    for (int64_t k = 0; k < c->w->columns; k++) c->u[k] = 1;
+    for (int64_t row = 0; row < p->out; row++) {
+        const float *scale = c->scale + row * c->w->groups;
+        float ksum = 0;
+        group_sums(c, row / (p->out / p->o.groups), row);
+        for (int64_t i = 0; i < c->w->groups; i++) ksum = fmaf(scale[i], (float)c->sum[i], ksum);
+        c->ksum[row] = ksum;
+    }
 }
 
-static float output(const problem *p, const plain *c, const int64_t *o, int64_t row, float ksum)
+static float output(const plain *c, int64_t n, int64_t g, int64_t row)
 {
     const float *scale = c->scale + row * c->w->groups;
-    float acc = -((float)c->x->zero_u[o[0]] * ksum);
-    group_sums(p, c, o, row, c->sum);
+    float acc = -((float)c->x->zero_u[n] * c->ksum[row]);
+    group_sums(c, g, row);
     for (int64_t i = 0; i < c->w->groups; i++) acc = fmaf((float)c->sum[i], scale[i], acc);
-    return c->x->scale[o[0]] * acc;
+    return c->x->scale[n] * acc;
 }
 
 /* All of y, without a bias. */
 static float *plainly(const problem *p, const call *c)
 {
-    const int64_t *d = c->y->dims;
-    float *y = malloc((size_t)c->y->count * sizeof *y + 1), *to = y;
+    const int64_t *d = c->y->dims, plane = d[2] * d[3], rows = d[1] / p->o.groups;
+    float *y = malloc((size_t)c->y->count * sizeof *y + 1);
     plain codes;
     open_plain(&codes, p, c);
-    for (int64_t n = 0; n < d[0]; n++) {
-        for (int64_t row = 0; row < d[1]; row++) {
-            const float ksum = weighted_codes(p, &codes, row);
-            for (int64_t i = 0; i < d[2] * d[3]; i++) {
-                *to++ = output(p, &codes, (int64_t[]){ n, i / d[3], i % d[3] }, row, ksum);
-            }
+    weigh_codes(p, &codes);
+    for (int64_t o = 0; o < d[0] * p->o.groups * plane; o++) {
+        const int64_t i = o % plane, g = o / plane % p->o.groups, n = o / plane / p->o.groups;
+        const int64_t at[] = { n, i / d[3], i % d[3] };
+        for (int64_t k = 0; k < codes.w->columns; k++) codes.u[k] = code_at(p, &codes, at, g, k);
+        for (int64_t row = g * rows; row < (g + 1) * rows; row++) {
+            y[(n * d[1] + row) * plane + i] = output(&codes, n, g, row);
         }
     }
     close_plain(&codes);

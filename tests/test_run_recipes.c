@@ -40,10 +40,12 @@ static const char *const drawn_folders[] = {
 static const test_draws recipe_steps = { .usual = 1, .sanitized = 9 }; /* one of as many */
 static const test_draws report_steps = { .usual = 1, .sanitized = 4 }; /* those with a report */
 
-static const test_draws updates = { .usual = 6, .sanitized = 4 };
-static const test_draws batches = { .usual = 16, .sanitized = 2 }; /* examples in each */
-static const test_draws trained = { .usual = 200, .sanitized = 30 };
-static const test_draws tested = { .usual = 50, .sanitized = 8 };
+static const test_draws updates = { .usual = 6, .quick = 4, .sanitized = 4 };
+static const test_draws batches = { .usual = 16,
+                                    .quick = 4,
+                                    .sanitized = 2 }; /* examples in each */
+static const test_draws trained = { .usual = 200, .quick = 60, .sanitized = 30 };
+static const test_draws tested = { .usual = 50, .quick = 16, .sanitized = 8 };
 
 /* The four files of MNIST, drawn by detent. */
 static void write_images(const char *folder)
