@@ -68,10 +68,10 @@ const dt_key dt__rounding_keys[] = {
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs (live), or over all, where those "
-              "without inputs count as 1" },
+      .text = "of gptq: that mean is over the columns with inputs, or over all, those without "
+              "counting as 1" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
-      .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
+      .text = "of qronos: damping as a share of the largest eigenvalue" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
       .text = "columns whose errors are passed on together; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
@@ -79,12 +79,11 @@ const dt_key dt__rounding_keys[] = {
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text =
-          "a row whose error on the calibration data is smaller rounded to nearest is rounded so" },
+      .text = "rows whose calibration error nearest makes smaller are rounded to nearest" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text = "of gptq: scales of groups from the original weight, or (refresh) from the weight "
-              "with the errors passed on until the group begins" },
+      .text = "of gptq: scales of groups from the original weight, or from the one with earlier "
+              "errors passed on (refresh)" },
     { 0 },
 };
 

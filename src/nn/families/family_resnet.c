@@ -25,7 +25,7 @@ static const char *const shortcut_names[] = { "pad", "conv", NULL };
 const dt_key dt_resnet_keys[] = {
     DT__IMAGE_KEY(dt_resnet_options),
     { "depth", DT_KEY_INT, AT(depth), .least = 4, .most = 4096, .fallback = "20",
-      .text = "layers: 2, and 2 a block: with three widths 6 n + 2, of n blocks a stage" },
+      .text = "layers: 2, and 2 a block" },
     { "widths", DT_KEY_INTS, AT(widths), .least = 1, .most = 1 << 16, .fallback = "[16, 32, 64]",
       .fewest = 1, .text = "channels of each stage; all stages have equally many blocks" },
     { "shortcut", DT_KEY_CHOICE, AT(shortcut), .choices = shortcut_names, .fallback = "pad",

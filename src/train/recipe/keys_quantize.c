@@ -11,8 +11,7 @@ const dt_key dt__calibration_keys[] = {
     { "batch_size", DT_KEY_INT, AT(batch_size), .most = 1 << 20, .fallback = "0",
       .text = "samples per batch; 0: as many as fit 64 MiB, for a model 32" },
     { "cache_mb", DT_KEY_INT, AT(cache_mb), .most = 1 << 24, .fallback = "1024",
-      .text = "for a model: MiB of activations that are kept between layers, so that layers before "
-              "need not run again" },
+      .text = "for a model: MiB of activations that are kept between layers" },
     { 0 },
 };
 
