@@ -56,7 +56,7 @@ static const dt_key augment_keys[] = {
     { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
       .text = "images are turned by up to so many degrees each way" },
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
-      .text = "a number of -brightness to brightness is added to an image's pixels, 0 to 1" },
+      .text = "up to so much is added to an image's pixels, or taken off" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
       .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
@@ -184,9 +184,9 @@ const dt_key dt__columns_keys[] = {
 static const dt_key input_keys[] = {
     { "name", DT_KEY_STRING, AT(name), .fallback = "!", .text = "the model's input" },
     { "tensor", DT_KEY_STRING, AT(tensor),
-      .text = ".npz and .safetensors: the array in the file; absent: the one of this name" },
+      .text = ".npz, .safetensors: the array; absent: that of this name" },
     { "columns", DT_KEY_STRINGS, AT(columns),
-      .text = ".csv: columns, or patterns such as acc_*; absent: the column of this name" },
+      .text = ".csv: columns or patterns; absent: that of this name" },
     { 0 },
 };
 
@@ -202,7 +202,7 @@ static const dt_key output_keys[] = {
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text = "what its targets are: classification, regression or multi_label" },
     { "weight", DT_KEY_REAL, AT(weight), .least = 1e-30, .most = 1e30, .fallback = "1",
-      .text = "factor of its loss in the model's, which is the sum over outputs" },
+      .text = "factor of its loss in the sum" },
     { "loss", DT_KEY_STRING, AT(loss), .text = "as train.loss" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "as train.huber_delta" },
@@ -218,9 +218,9 @@ static const dt_key window_keys[] = {
     { "length", DT_KEY_INT, AT(length), .most = DT__MOST_CONTEXT, .fallback = "0",
       .text = "time steps of an example; shorter recordings get zeros; 0: by `seconds`" },
     { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "time steps from one example to the next; 0: its length" },
+      .text = "time steps from one example to the next; 0: `length`" },
     { "seconds", DT_KEY_REAL, AT(seconds), .most = 1e9, .fallback = "0",
-      .text = "of data.series with a time: length of an example, in place of `length`" },
+      .text = "of series with a time: in place of `length`" },
     { 0 },
 };
 
@@ -229,7 +229,7 @@ static const dt_key window_keys[] = {
 
 static const dt_key standard_keys[] = {
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e30, .most = 1e30,
-      .text = "one number, or one for each channel; absent: measured on the training examples" },
+      .text = "one number, or one for each channel; absent: measured" },
     { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-30, .most = 1e30,
       .text = "see mean; both are given, or neither" },
     { "axis", DT_KEY_CHOICE, AT(axis), .choices = axes, .fallback = "auto",
@@ -246,7 +246,7 @@ static const dt_key split_keys[] = {
     { "column", DT_KEY_STRING, AT(column),
       .text = "group, time: a column of the table, no input unless columns.inputs has it" },
     { "test", DT_KEY_REAL, AT(test), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training data that is held back to test" },
+      .text = "share of the training data to test" },
     { "folds", DT_KEY_INT, AT(folds), .most = DT__MOST_FOLDS, .fallback = "0",
       .text = "parts of the training data, one of which is tested; 0: not" },
     { "fold", DT_KEY_INT, AT(fold), .most = DT__MOST_FOLDS - 1, .fallback = "0",
@@ -267,7 +267,7 @@ const dt_key dt_data_keys[] = {
               "(adder); arrays: files (tensors), drawn sounds, motions (sensors), a table; given: "
               "datasets of a C program" },
     { "source", DT_KEY_STRING, AT(source),
-      .text = "given: the registered source; absent: it gives the datasets to the run" },
+      .text = "given: the registered source; absent: the program's datasets" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
       .text = "idx: images and labels; cifar: absent: CIFAR's names; png, folder: a folder, "
@@ -279,7 +279,7 @@ const dt_key dt_data_keys[] = {
               "exists" },
     { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
-      .text = "cifar100: its 100 classes (fine), or the 20 that they belong to (coarse)" },
+      .text = "cifar100: its 100 classes, or 20 coarse ones" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
       .text = "png, folder: 1 (grey) or 3 (red, green, blue)" },
     { "size", DT_KEY_PAIR, AT(size), .least = 1, .most = 65535,
@@ -328,10 +328,10 @@ const dt_key dt_data_keys[] = {
       .given = offsetof(dt_data_options, standard.given),
       .text = "arrays: the same, with settings" },
     { "train_count", DT_KEY_INT, AT(train_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "training images or sums, validation included; 0: drawn data 10000 (sounds "
-              "3000), else all" },
+      .text =
+          "training examples, validation included; 0: drawn data 10000 (sounds 3000), else all" },
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "test images or sums; 0: drawn data 2000 (sounds 1000), else all" },
+      .text = "test examples; 0: drawn data 2000 (sounds 1000), else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "drawn data: which examples are drawn; tensors: which are held back" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",

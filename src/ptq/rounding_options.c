@@ -61,8 +61,7 @@ const dt_key dt__rounding_keys[] = {
       .text = "order of columns: by decreasing mean square of their inputs (weight); with scale "
               "groups in that order, too (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text =
-          "of gptq: share of the mean square of a column's inputs that is added to each column's" },
+      .text = "of gptq: share of the columns' mean square that is added to each" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0",
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
@@ -95,8 +94,8 @@ const dt_key dt__accumulator_keys[] = {
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns that one accumulator adds up, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "smallest and largest integer of an input; absent: of the codes of a layer's inputs, "
-              "of a weight by itself [0, 255]" },
+      .text = "least and largest integer of an input; absent: of the layer's codes, of a weight by "
+              "itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,

@@ -75,8 +75,7 @@ const dt_key dt_weight_quant_keys[] = {
     GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
                 "along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
-      .most = 1 << 30, .multiple = 8,
-      .text = "weights of a group, a multiple of 8; longer than the row: the row" },
+      .most = 1 << 30, .multiple = 8, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,

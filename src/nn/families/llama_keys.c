@@ -75,7 +75,7 @@ static const dt_key block_keys[] = {
     { "unrotated", DT_KEY_INT, BLOCK(unrotated), .most = 1 << 12, .fallback = "0",
       .text = "every n-th block has no rotation (SmolLM3); 0: each has one" },
     { "window", DT_KEY_INT, BLOCK(window), .most = 1 << 30, .fallback = "0",
-      .text = "the most tokens that a token attends to, itself and those before it; 0: all" },
+      .text = "the most tokens that a token attends to, itself included; 0: all" },
     { "full_every", DT_KEY_INT, BLOCK(full_every), .most = 1 << 12, .fallback = "0",
       .text = "every n-th block attends without `window`; 0: none does" },
     { "local_theta", DT_KEY_REAL, BLOCK(local_theta), .most = 1e12, .fallback = "0",

@@ -61,7 +61,6 @@ const dt_key dt_quantize_keys[] = {
           "has the specs" },
     { "tensors", DT_KEY_LIST, AT(tensors), .most = DT_MAX_RULES, .keys = rule_keys,
       .size = sizeof(dt_tensor_rule), .count = offsetof(dt_quantize_options, n_tensors),
-      .text = "for a file of tensors: ops and exceptions by name; for each key the last matching "
-              "rule counts" },
+      .text = "for a file of tensors: ops and exceptions; the last match wins, key by key" },
     { 0 },
 };

@@ -31,7 +31,7 @@ static const dt_key run_keys[] = {
       .text = "cross-validation: so many runs, each of which tests another part of the training "
               "data; 0: one run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
-      .text = "whether the run ends with report.html, a page about it" },
+      .text = "write report.html, a page about the run" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
       .text = "shared objects that add losses, layers and others; FILE@xxh3:DIGITS wants that very "
               "file" },
@@ -64,7 +64,7 @@ static const dt_key cluster_keys[] = {
 
 static const dt_key name_keys[] = {
     { "from", DT_KEY_STRING, AT(from), .fallback = "!",
-      .text = "extended regular expression that matches the whole name of a tensor in the file" },
+      .text = "extended regular expression of a whole name in the file" },
     { "to", DT_KEY_STRING, AT(to),
       .text = "its name in the model; \\1 to \\9 are what parentheses of `from` matched" },
     { "skip", DT_KEY_BOOL, AT(skip), .fallback = "false",
@@ -82,8 +82,7 @@ const dt_key dt_model_keys[] = {
               "that are not given" },
     { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
-      .text = "names of tensors in the file of `init` that are not the model's; the first rule "
-              "that matches counts" },
+      .text = "renames tensors of `init`; the first rule that matches counts" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
       .text = "weights of `init` are packed when they are read, beside trained `adapters`. "
               "Integers keep their settings, floats become int4 of the default preset" },
@@ -141,8 +140,7 @@ static const dt_key log_keys[] = {
       .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200",
-      .text = "updates between two lines of metrics.jsonl with figures of every layer, under QAT; "
-              "0: none" },
+      .text = "updates between two lines of metrics.jsonl with figures of layers; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
@@ -155,8 +153,7 @@ static const dt_key log_keys[] = {
 
 static const dt_key spike_keys[] = {
     { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
-      .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
-              "run ends" },
+      .text = "what follows a spike: nothing, no update, a lower rate, or the end of the run" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
       .text = "a spike is a loss so many standard deviations above the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
@@ -171,8 +168,7 @@ static const dt_key spike_keys[] = {
 
 static const dt_key average_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
-      .text = "ema: exponential moving average of the parameters; epochs: their mean after each of "
-              "the last epochs" },
+      .text = "ema: exponential moving average; epochs: the mean after each of the last epochs" },
     { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
       .text = "ema: share of the average that stays at an update, less in the first ones" },
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
@@ -188,17 +184,16 @@ static const dt_key average_keys[] = {
 
 static const dt_key distill_keys[] = {
     { "weight", DT_KEY_REAL, AT(weight), .most = 1, .fallback = "0.5",
-      .text = "weight of the teacher's loss; that of the labels' loss is 1 - weight" },
+      .text = "weight of the teacher's loss; the labels' has 1 - weight" },
     { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
-      .text = "T: logits of teacher and model are divided by it before the softmax" },
+      .text = "T, the divisor of logits" },
     { "teacher", DT_KEY_PATH, AT(teacher),
-      .text = "file or Hugging Face folder of a teacher from the first update on; absent: the "
-              "float weights at qat.start_step" },
+      .text = "model that teaches from the first update on; absent: the float weights at "
+              "qat.start_step" },
     { "features", DT_KEY_STRINGS, AT(features),
-      .text =
-          "paths of layers whose outputs are drawn to the teacher's by the mean squared error" },
+      .text = "layers whose outputs are drawn to the teacher's by mean squared error" },
     { "feature_weight", DT_KEY_REAL, AT(feature_weight), .most = 1e6, .fallback = "1",
-      .text = "weight of the sum of these errors, beside the other two losses" },
+      .text = "weight of these errors" },
     { 0 },
 };
 
@@ -266,8 +261,7 @@ static const dt_key train_keys[] = {
     { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
       .text = "ends training when the validation loss no longer improves" },
     { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
-      .text = "whose weights are compared and converted: of the last update, or of the best "
-              "evaluation" },
+      .text = "weights to compare and convert: of the last update, or the best evaluation" },
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
       .text = "activation checkpointing: less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
