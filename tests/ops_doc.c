@@ -69,88 +69,6 @@ static void say_op(FILE *f, const dt_op *const *ops, int n, int at)
     free(text);
 }
 
-static const char *type_of(const dt_key *k)
-{
-    static const char *const names[] = { [DT_KEY_BOOL] = "bool",
-                                         [DT_KEY_INT] = "integer",
-                                         [DT_KEY_REAL] = "number",
-                                         [DT_KEY_INTS] = "integers",
-                                         [DT_KEY_PAIR] = "two integers" };
-    return k->type < DT__COUNT_OF(names) && names[k->type] != NULL ? names[k->type] : "text";
-}
-
-static bool is_same_text(const char *a, const char *b)
-{
-    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
-}
-
-static bool is_same_list(const char *const *a, const char *const *b)
-{
-    if (a == NULL || b == NULL) return a == b;
-    int i = 0;
-    while (a[i] != NULL && b[i] != NULL && strcmp(a[i], b[i]) == 0) i++;
-    return a[i] == b[i];
-}
-
-/* Whether the page says the same of both options; one of an operator of lines has one number where
- * that of planes has two. */
-static bool is_same(const dt_key *a, const dt_key *b)
-{
-    const bool numbers = (a->type == DT_KEY_INT || a->type == DT_KEY_PAIR) &&
-                         (b->type == DT_KEY_INT || b->type == DT_KEY_PAIR);
-    const bool defaults =
-        is_same_text(a->fallback, b->fallback) ||
-        (numbers && a->fallback != NULL && b->fallback != NULL && a->fallback[0] == b->fallback[0]);
-    return is_same_text(a->name, b->name) && (numbers || a->type == b->type) &&
-           is_same_list(a->choices, b->choices) && defaults && is_same_text(a->text, b->text);
-}
-
-/* The option of an operator that is the same as k, or NULL. */
-static const dt_key *same_option(const dt_op *op, const dt_key *k)
-{
-    const dt_key *other = op->keys;
-    while (other != NULL && other->name != NULL && !is_same(other, k)) other++;
-    return other != NULL && other->name != NULL ? other : NULL;
-}
-
-/* Whether operators have another option of this name. */
-static bool is_ambiguous(const dt_op *const *ops, int n, const dt_key *k)
-{
-    for (int i = 0; i < n; i++) {
-        const dt_key *other = ops[i]->keys;
-        while (other != NULL && other->name != NULL && strcmp(other->name, k->name) != 0) other++;
-        if (other != NULL && other->name != NULL && !is_same(other, k)) return true;
-    }
-    return false;
-}
-
-/* A line for option k of ops[at] and of the operators behind it that have the same, unless one in
- * front of it has; it names them where others have another option of this name. */
-static void say_option(FILE *f, const dt_op *const *ops, int n, int at, const dt_key *k)
-{
-    for (int i = 0; i < at; i++) {
-        if (same_option(ops[i], k) != NULL) return;
-    }
-    fprintf(f, "- `%s`", k->name);
-    const char *between = " of";
-    for (int i = at; is_ambiguous(ops, n, k) && i < n; i++) {
-        if (same_option(ops[i], k) == NULL) continue;
-        fprintf(f, "%s `%s`", between, ops[i]->name);
-        between = ",";
-    }
-    fprintf(f, " (");
-    for (int i = 0; k->type == DT_KEY_CHOICE && k->choices[i] != NULL; i++) {
-        fprintf(f, "%s%s", i == 0 ? "" : ", ", k->choices[i]);
-    }
-    if (k->type != DT_KEY_CHOICE) fprintf(f, "%s", type_of(k));
-    const bool required = k->fallback != NULL && strcmp(k->fallback, "!") == 0;
-    fprintf(f, "; %s): %s\n",
-            required              ? "required"
-            : k->fallback != NULL ? k->fallback
-                                  : "none",
-            k->text);
-}
-
 /* What operators promise about their bits on two instruction sets: those that promise less. */
 static void say_sets(FILE *f, const dt_op *const *ops, int n)
 {
@@ -182,9 +100,10 @@ void pages_put_ops(FILE *f)
     const int n = DT__COUNT_OF(all);
     fprintf(f,
             "# Operators\n\n"
-            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, shapes and errors "
-            "are in `include/detent/ops.h` and\n`experimental/ops.h`, those of `device_...`, which "
-            "compute with int8 codes alone, in `device.h` beside it.\n\n"
+            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options with their "
+            "defaults, shapes and errors are in\n`include/detent/ops.h` and `experimental/ops.h`, "
+            "those of `device_...`, which compute with int8 codes alone, in `device.h`\nbeside "
+            "it.\n\n"
             "A line has the operands, the meaning and the names of the options. The word behind an "
             "operand says what the\noperator gets of it if it is a FakeQuantTensor, which computes "
             "with integer codes of an fp32 master\n"
@@ -199,12 +118,5 @@ void pages_put_ops(FILE *f)
             "the result's codes. An operator with \\* means calls of other\noperators, with which "
             "`detent-test ops` compares it.\n\n");
     for (int i = 0; i < n; i++) say_op(f, all, n, i);
-    fprintf(f, "\n## Options\n\nIn parentheses: what the option takes; its default. Operators of "
-               "lines (`1d`) take one integer for two.\n\n");
-    for (int i = 0; i < n; i++) {
-        for (const dt_key *k = all[i]->keys; k != NULL && k->name != NULL; k++) {
-            say_option(f, all, n, i, k);
-        }
-    }
     say_sets(f, all, n);
 }

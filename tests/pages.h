@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 void pages_put_ops(FILE *f);     /* docs/ops.md */
-void pages_put_exports(FILE *f); /* the table of docs/export.md */
+void pages_put_exports(FILE *f); /* a list in docs/export.md */
 void pages_put_recipe(FILE *f);  /* docs/recipe.md */
 
 #endif

@@ -47,30 +47,27 @@ static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
 
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
-      .text = "training images are shifted by up to so many pixels each way, signals by time "
-              "steps, and filled up with zeros" },
+      .text = "images are shifted by up to so many pixels each way, signals by time steps, and "
+              "filled up with zeros" },
     { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
       .text = "the same as `shift`, as other programs name it" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
-      .text = "half of the training images, drawn each time, are mirrored left to right" },
+      .text = "half of the images are mirrored left to right" },
     { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
-      .text = "training images are turned by up to so many degrees each way, and filled up with "
-              "zeros" },
+      .text = "images are turned by up to so many degrees each way" },
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
-      .text = "a number of -brightness to brightness is added to an image's pixels, 0 to 1" },
+      .text = "up to so much is added to an image's pixels, or taken off" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
       .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
-      .text =
-          "share of the training images that get a black rectangle, up to half as high and wide" },
+      .text = "share of the images that get a black rectangle, up to half as high and wide" },
     { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
-      .text = "classification of images: alpha; each batch and its labels are mixed with itself in "
-              "reverse order by a share from Beta(alpha, alpha); 0: not" },
+      .text = "classification of images: alpha; each batch is mixed with itself in reverse order "
+              "by a share from Beta(alpha, alpha); 0: not" },
     { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
-      .text = "likewise, by a rectangle of that share; with mixup, one of the two is drawn for "
-              "each batch" },
+      .text = "likewise, by a rectangle; with mixup, one of the two is drawn for each batch" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
-      .text = "tensors: training examples are multiplied by a number of 1 - scale to 1 + scale" },
+      .text = "tensors: examples are multiplied by 1 - scale to 1 + scale" },
     { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
       .text = "tensors: deviation of the noise that is added to standardized numbers" },
     { "time_mask", DT_KEY_INT, AT(time_mask), .most = DT__MOST_CONTEXT, .fallback = "0",
@@ -83,12 +80,10 @@ static const dt_key augment_keys[] = {
 
 static const dt_key files_keys[] = {
     { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
-      .text =
-          "files .npy, .npz:NAME, .safetensors:NAME or .csv, data bases, recordings, or patterns "
-          "such as run*.npy: arrays of examples, joined, or with data.window recordings" },
+      .text = "files .npy, .npz:NAME, .safetensors:NAME or .csv, data bases, recordings, or "
+              "patterns such as run*.npy, joined" },
     { "y", DT_KEY_PATH, AT(y),
-      .text =
-          "a file with a target for each example or recording; absent: in a column of the .csv" },
+      .text = "targets of the examples or recordings; absent: a column of the .csv" },
     { 0 },
 };
 
@@ -116,12 +111,11 @@ const dt_key dt__rule_keys[] = {
     { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
       .text = "names of columns, or patterns such as acc_*" },
     { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
-      .text = "category: a word or integer of a list, one-hot; boolean: true/false, yes/no and the "
-              "like; time: a date or time, of which `parts` become numbers; ignore: no input" },
+      .text = "category: one-hot; boolean: true/false, yes/no and the like; time: `parts` of it "
+              "become numbers; ignore: no input" },
     { "missing", DT_KEY_CHOICE, AT(missing), .choices = missing, .fallback = "error",
-      .text =
-          "what an empty field, NA, NaN, null or ? becomes: an error; a statistic of the training "
-          "rows; `fill` (constant); that of the row above (last); a category of its own (code)" },
+      .text = "what an empty field, NA, NaN, null or ? becomes: a statistic of the training rows; "
+              "`fill` (constant); that of the row above (last); a category of its own (code)" },
     { "fill", DT_KEY_STRING, AT(fill),
       .text = "missing: constant: the value, with a decimal point" },
     { "indicator", DT_KEY_BOOL, AT(indicator), .fallback = "false",
@@ -160,15 +154,15 @@ const dt_key dt__columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
       .text = "the first line has names; false: columns are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
-      .text = "columns for the model, in this order: names, or patterns such as acc_*; absent: all "
-              "but the targets" },
+      .text = "columns for the model, in this order, or patterns such as acc_*; absent: all but "
+              "the targets" },
     { "target", DT_KEY_STRINGS, AT(target),
       .text = "the column that is predicted; regression and multi_label: one or several" },
     { "exclude", DT_KEY_STRINGS, AT(exclude),
-      .text = "columns or patterns that the model does not get, such as the number of a row" },
+      .text = "columns or patterns that the model does not get" },
     { "types", DT_KEY_ITEMS, AT(types), .kinds = rule_kind,
-      .text = "what columns hold and become; the first rule that names a column applies; others "
-              "are numbers, never missing" },
+      .text = "what columns hold and become; the first rule that names one applies; others are "
+              "numbers" },
     { "separator", DT_KEY_CHOICE, AT(separator), .choices = separators, .fallback = "auto",
       .text = "what separates fields; auto: as the first rows show" },
     { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = dt__csv_decimals, .fallback = "auto",
@@ -180,8 +174,7 @@ const dt_key dt__columns_keys[] = {
     { "comment", DT_KEY_STRING, AT(comment),
       .text = "lines that begin with this sign, such as #, are skipped" },
     { "rows", DT_KEY_CHOICE, AT(rows), .choices = rows, .fallback = "refuse",
-      .text = "rows with another number of fields than the header are refused, or left out and "
-              "counted" },
+      .text = "rows with another number of fields are refused, or left out and counted" },
     { 0 },
 };
 
@@ -191,9 +184,9 @@ const dt_key dt__columns_keys[] = {
 static const dt_key input_keys[] = {
     { "name", DT_KEY_STRING, AT(name), .fallback = "!", .text = "the model's input" },
     { "tensor", DT_KEY_STRING, AT(tensor),
-      .text = ".npz and .safetensors: the array in the file; absent: the one of this name" },
+      .text = ".npz, .safetensors: the array; absent: that of this name" },
     { "columns", DT_KEY_STRINGS, AT(columns),
-      .text = ".csv: columns, or patterns such as acc_*; absent: the column of this name" },
+      .text = ".csv: columns or patterns; absent: that of this name" },
     { 0 },
 };
 
@@ -209,7 +202,7 @@ static const dt_key output_keys[] = {
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
       .text = "what its targets are: classification, regression or multi_label" },
     { "weight", DT_KEY_REAL, AT(weight), .least = 1e-30, .most = 1e30, .fallback = "1",
-      .text = "factor of its loss in the model's, which is the sum over outputs" },
+      .text = "factor of its loss in the sum" },
     { "loss", DT_KEY_STRING, AT(loss), .text = "as train.loss" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "as train.huber_delta" },
@@ -223,12 +216,11 @@ static const dt_key output_keys[] = {
 
 static const dt_key window_keys[] = {
     { "length", DT_KEY_INT, AT(length), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "time steps of an example; shorter recordings are filled up with zeros; 0: by "
-              "`seconds`" },
+      .text = "time steps of an example; shorter recordings get zeros; 0: by `seconds`" },
     { "stride", DT_KEY_INT, AT(stride), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "time steps from one example to the next; 0: its length" },
+      .text = "time steps from one example to the next; 0: `length`" },
     { "seconds", DT_KEY_REAL, AT(seconds), .most = 1e9, .fallback = "0",
-      .text = "of data.series with a time: length of an example, in place of `length`" },
+      .text = "of series with a time: in place of `length`" },
     { 0 },
 };
 
@@ -237,12 +229,11 @@ static const dt_key window_keys[] = {
 
 static const dt_key standard_keys[] = {
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e30, .most = 1e30,
-      .text = "one number, or one for each channel; absent: measured on the training examples" },
+      .text = "one number, or one for each channel; absent: measured" },
     { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-30, .most = 1e30,
       .text = "see mean; both are given, or neither" },
     { "axis", DT_KEY_CHOICE, AT(axis), .choices = axes, .fallback = "auto",
-      .text = "the dimension of channels; auto: the last of tables and of signals [time, "
-              "channels], the first of [channels, height, width]" },
+      .text = "dimension of channels; auto: the last of tables and signals, else the first" },
     { 0 },
 };
 
@@ -253,12 +244,11 @@ static const dt_key standard_keys[] = {
 static const dt_key split_keys[] = {
     { "by", BY_KEY, AT(by), .text = "as data.split, where that is a word" },
     { "column", DT_KEY_STRING, AT(column),
-      .text = "group, time: a column of the table, no input unless data.columns.inputs names it: "
-              "the group of a row, or a number or ISO 8601 time" },
+      .text = "group, time: a column of the table, no input unless columns.inputs has it" },
     { "test", DT_KEY_REAL, AT(test), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training data that is held back to test" },
+      .text = "share of the training data to test" },
     { "folds", DT_KEY_INT, AT(folds), .most = DT__MOST_FOLDS, .fallback = "0",
-      .text = "the training data are dealt into so many parts, one of which is tested; 0: not" },
+      .text = "parts of the training data, one of which is tested; 0: not" },
     { "fold", DT_KEY_INT, AT(fold), .most = DT__MOST_FOLDS - 1, .fallback = "0",
       .text = "which of them, from 0" },
     { 0 },
@@ -272,46 +262,41 @@ static const dt_key split_keys[] = {
 
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
-      .text = "what the data are. Images: files of MNIST (idx) or CIFAR, a folder for each class "
-              "(png; folder: JPEG too), drawn digits. Tokens: files of text, of ids (tokens), of a "
-              "JSON object a line (jsonl), or drawn sums (adder). Arrays: files (tensors), or "
-              "drawn sounds, motions (sensors) or a table. given: datasets of a C program" },
+      .text = "images: MNIST's files (idx), CIFAR's, a folder for each class (png; folder: JPEG "
+              "too), drawn digits; tokens: text, ids (tokens), JSON lines (jsonl), drawn sums "
+              "(adder); arrays: files (tensors), drawn sounds, motions (sensors), a table; given: "
+              "datasets of a C program" },
     { "source", DT_KEY_STRING, AT(source),
-      .text = "given: the registered source; absent: it gives the datasets to the run" },
+      .text = "given: the registered source; absent: the program's datasets" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
-      .text = "idx: images and labels, two files; cifar: files, absent: those of CIFAR; png, "
-              "folder: one folder, absent: train; text, jsonl: files; tokens: one file, u16, or "
-              "u32 with the ending .u32.bin; tensors: recordings, or patterns such as walk/*.wav, "
-              "labelled by their folders" },
+      .text = "idx: images and labels; cifar: absent: CIFAR's names; png, folder: a folder, "
+              "absent: train; tokens: a file, u16, or u32 with the ending .u32.bin; tensors: "
+              "recordings, or patterns such as walk/*.wav, labelled by their folders" },
     { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
-      .text = "the same of the test data; absent: idx none, else test_batch.bin, test.bin or test, "
-              "if it exists" },
+      .text = "likewise to test; absent: idx none, else test_batch.bin, test.bin or test, if it "
+              "exists" },
     { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
-      .text = "cifar100: its 100 classes (fine), or the 20 that they belong to (coarse)" },
+      .text = "cifar100: its 100 classes, or 20 coarse ones" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
       .text = "png, folder: 1 (grey) or 3 (red, green, blue)" },
     { "size", DT_KEY_PAIR, AT(size), .least = 1, .most = 65535,
-      .text =
-          "png, folder: height and width to which images are resized; absent: all have one size" },
+      .text = "png, folder: height and width that images get; absent: all have one size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training data to validate with: the last images or lines, the end of a "
-              "text; tensors: by data.split" },
+      .text = "share of the training data to validate with: the last; tensors: by data.split" },
     { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
     { "split", BY_KEY, AT(split.by),
-      .text = "tensors: how the shares data.validation and data.split.test are chosen: drawn "
-              "(rows), of every class in proportion (stratified), whole groups, the newest (time), "
-              "whole recordings or files of a table (file); auto: stratified where examples are "
-              "independent, else the last ones" },
+      .text = "tensors: how data.validation and data.split.test are chosen: drawn (rows), of every "
+              "class in proportion (stratified), whole groups, the newest (time), whole files; "
+              "auto: stratified where examples are independent, else the last ones" },
     { "split", DT_KEY_MAP, AT(split), .keys = split_keys, .other_form = true,
       .given = offsetof(dt_data_options, split.given), .text = "tensors: the same, with settings" },
     { "file_names", DT_KEY_STRING, AT(file_names),
-      .text = "tensors: form of the files' names, such as '{label}_{group}_{index}.wav': a "
-              "recording's class, and its group for data.split" },
+      .text = "tensors: form of the files' names, such as '{label}_{group}_{index}.wav'" },
     { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "nchw",
       .choices_were = (const char *const[]){ "as_it_is", "nchw", NULL },
       .text = "tensors: nhwc: examples [height, width, channels], or [.., channels], become "
@@ -319,19 +304,18 @@ const dt_key dt_data_keys[] = {
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
       .text = "tensors, data.split auto and file: drawn, every class in proportion, or the last "
-              "ones (time); auto: drawn, of rows and of recordings that a file labels, else time" },
+              "ones (time); auto: drawn where rows or files are independent" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
     { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
-      .text = "tensors: folder that keeps the numbers of .csv files for later runs; auto: of files "
-              "of 512 MiB and more detent-cache beside run.dir; no: none" },
+      .text = "tensors: folder for the numbers of .csv files; auto: detent-cache beside run.dir, "
+              "of files of 512 MiB and more; no: none" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
       .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
-      .text = "tensors: inputs of a model that has several, all in the files of data.train.x" },
+      .text = "tensors: inputs of a model that has several, in data.train.x" },
     { "outputs", DT_KEY_LIST, AT(outputs), .most = DT_MAX_JOINED, .keys = output_keys,
       .size = sizeof(dt_data_output), .count = offsetof(dt_data_options, n_outputs),
-      .text = "tensors: outputs of a model that has several, in the file of data.train.y, or "
-              "absent that of data.train.x" },
+      .text = "tensors: outputs of a model that has several, in data.train.y or data.train.x" },
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
@@ -344,22 +328,20 @@ const dt_key dt_data_keys[] = {
       .given = offsetof(dt_data_options, standard.given),
       .text = "arrays: the same, with settings" },
     { "train_count", DT_KEY_INT, AT(train_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "training images or sums, validation included; 0: drawn data 10000 (sounds "
-              "3000), else all" },
+      .text =
+          "training examples, validation included; 0: drawn data 10000 (sounds 3000), else all" },
     { "test_count", DT_KEY_INT, AT(test_count), .most = DT__MOST_IMAGES, .fallback = "0",
-      .text = "test images or sums; 0: drawn data 2000 (sounds 1000), else all" },
+      .text = "test examples; 0: drawn data 2000 (sounds 1000), else all" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "drawn data: which examples are drawn; tensors: which are held back" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
-      .text = "what a model makes of an example: its class; of an image the image without added "
-              "noise (denoising) or (digits) each pixel's class; of numbers others (regression), "
-              "several classes at once (multi_label), or themselves, so that the error tells "
-              "examples that are not normal (anomaly)" },
+      .text = "what a model makes of an example: its class; an image without noise (denoising); "
+              "each pixel's class (segmentation); numbers (regression); several classes "
+              "(multi_label); itself, so that the error tells what is not normal (anomaly)" },
     { "normal", DT_KEY_STRINGS, AT(normal),
-      .text = "anomaly: labels of normal examples, words in any case; all others are anomalous; "
-              "absent: 0, normal and good, and no other number but 1 is a label" },
+      .text = "anomaly: labels of normal examples; absent: 0, normal and good" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
-      .text = "denoising: standard deviation of the noise of a pixel, black being 0 and white 1" },
+      .text = "denoising: deviation of a pixel's noise, where white is 1" },
     { "mean", DT_KEY_REALS, AT(mean), .least = -1e6, .most = 1e6, .fallback = "0", .fewest = 1,
       .text = "a byte p becomes (p/255 - mean) / deviation; a list: one for each channel" },
     { "deviation", DT_KEY_REALS, AT(deviation), .least = 1e-6, .most = 1e6, .fallback = "1",
@@ -369,24 +351,21 @@ const dt_key dt_data_keys[] = {
     { "features", DT_KEY_MAP, AT(features), .keys = dt__features_keys,
       .text = "sounds, tensors: what a model sees of signals [time, channels]" },
     { "tokenizer", DT_KEY_PATH, AT(tokenizer),
-      .text = "bytes, chars (those of the training files), or a file: a tokenizer.json, or one of "
-              "detent tokenize; absent: bytes, of tokens unknown" },
+      .text = "bytes, chars (those of the training files), or a file; absent: bytes, of tokens "
+              "unknown" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
-      .text = "text, tokens: length of the windows; jsonl: the most tokens of an example; longer "
-              "ones are left out" },
-    { "prompt", DT_KEY_STRING, AT(prompt),
       .text =
-          "jsonl: the prompt, a text with names of a line's fields in braces, as \"Question: "
-          "{question}\\n\"; {{ and }} are braces; absent: the field prompt, or lines of running "
-          "text" },
+          "length of the windows; jsonl: the most tokens of an example; longer ones are left out" },
+    { "prompt", DT_KEY_STRING, AT(prompt),
+      .text = "jsonl: the prompt, with fields of a line in braces: \"Question: {question}\\n\"; "
+              "absent: the field prompt, or lines of running text" },
     { "completion", DT_KEY_STRING, AT(completion),
       .text = "jsonl: likewise of the completions; absent: the field completion" },
     { "chat", DT_KEY_CHOICE, AT(chat), .choices = dt__chat_names, .fallback = "auto",
-      .text = "jsonl, lines of messages: their form, which must be the model's, if it knows one; "
-              "auto: as the tokenizer's chat template or tokens say" },
+      .text = "jsonl, messages: their form; auto: as the model, or the tokenizer's chat template "
+              "or tokens say" },
     { "system", DT_KEY_STRING, AT(system),
-      .text = "jsonl, lines of messages: the system's message where a line has none; absent: with "
-              "chat auto that of the model's template" },
+      .text = "jsonl, messages: the system's where a line has none" },
     { 0 },
 };
 

@@ -61,17 +61,16 @@ const dt_key dt__rounding_keys[] = {
       .text = "order of columns: by decreasing mean square of their inputs (weight); with scale "
               "groups in that order, too (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text =
-          "of gptq: share of the mean square of a column's inputs that is added to each column's" },
+      .text = "of gptq: share of the columns' mean square that is added to each" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0",
       .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
       .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs (live), or over all, where those "
-              "without inputs count as 1" },
+      .text = "of gptq: that mean is over the columns with inputs, or over all, those without "
+              "counting as 1" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
-      .text = "of qronos: damping as a share of the largest eigenvalue; 1e-3 suits 2 bits better" },
+      .text = "of qronos: damping as a share of the largest eigenvalue" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
       .text = "columns whose errors are passed on together; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
@@ -79,12 +78,11 @@ const dt_key dt__rounding_keys[] = {
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text =
-          "a row whose error on the calibration data is smaller rounded to nearest is rounded so" },
+      .text = "rows whose calibration error nearest makes smaller are rounded to nearest" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text = "of gptq: scales of groups from the original weight, or (refresh) from the weight "
-              "with the errors passed on until the group begins" },
+      .text = "of gptq: scales of groups from the original weight, or from the one with earlier "
+              "errors passed on (refresh)" },
     { 0 },
 };
 
@@ -96,8 +94,8 @@ const dt_key dt__accumulator_keys[] = {
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns that one accumulator adds up, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "smallest and largest integer of an input; absent: of the codes of a layer's inputs, "
-              "of a weight by itself [0, 255]" },
+      .text = "least and largest integer of an input; absent: of the layer's codes, of a weight by "
+              "itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,

@@ -75,8 +75,7 @@ const dt_key dt_weight_quant_keys[] = {
     GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
                 "along its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
-      .most = 1 << 30, .multiple = 8,
-      .text = "weights of a group, a multiple of 8; longer than the row: the row" },
+      .most = 1 << 30, .multiple = 8, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
@@ -107,8 +106,7 @@ const dt_key dt_activation_quant_keys[] = {
                 "a sample, or groups of a token's values"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
-      .text = "granularity group: values of a group, as many as the weight's groups have; nvfp4 "
-              "and mxfp... have their own" },
+      .text = "granularity group: values of a group; default: as the weight's" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,

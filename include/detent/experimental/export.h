@@ -209,7 +209,7 @@ typedef struct dt_exporter {
     /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
     bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size);
-    /* Of `traced`: what an op becomes in the format, for docs/export.md; NULL: it has none. */
+    /* Of `traced`: the operators that an op becomes in the format; NULL: it has none. */
     const char *(*becomes)(const char *op);
     dt_status (*write)(const dt_export_call *call);
 } dt_exporter;

@@ -14,24 +14,22 @@ static const char *const series_methods[] = { [DT_SERIES_LINEAR] = "linear",
 
 const dt_key dt__series_keys[] = {
     { "by", DT_KEY_STRINGS, AT(by),
-      .text = "columns that tell series apart, such as [subject, session], no inputs unless "
-              "data.columns.inputs names them; absent: a file is a series" },
+      .text = "columns that tell series apart, such as [subject, session]; absent: a file is a "
+              "series" },
     { "time", DT_KEY_STRING, AT(time),
-      .text = "column of numbers or times that orders the rows of a series; absent: the order of "
-              "the file" },
+      .text = "column that orders the rows of a series; absent: the order of the file" },
     { "format", DT_KEY_STRING, AT(format),
       .text = "form of these times, as \"%d.%m.%Y %H:%M:%S\"; absent: numbers, or ISO 8601" },
     { "gap", DT_KEY_REAL, AT(gap), .most = 1e9, .fallback = "0",
-      .text = "step, in seconds (of numbers: their unit), beyond which a new window begins; 0: "
-              "three times the median step" },
+      .text = "step in seconds (of numbers: their unit) beyond which a window ends; 0: three times "
+              "the median step" },
     { "label", DT_KEY_CHOICE, AT(label), .choices = series_labels, .fallback = "last",
-      .text = "label of a window: of its last row; the most frequent one, of several the later "
-              "(majority); pure: windows of several labels are left out" },
+      .text = "label of a window: that of its last row; the most frequent one; pure: windows of "
+              "several labels are left out" },
     { "rate", DT_KEY_REAL, AT(rate), .most = 1e9, .fallback = "0",
-      .text = "rows a second (of numbers: a unit) into which the rows of a series are made; a "
-              "field may be empty then; 0: rows stay as they are" },
+      .text = "rows a second (of numbers: a unit) that a series is made into; 0: rows stay as they "
+              "are" },
     { "method", DT_KEY_CHOICE, AT(method), .choices = series_methods, .fallback = "linear",
-      .text = "of rate: values between two rows; words have the last one, and beyond "
-              "data.series.gap there is none" },
+      .text = "of rate: values between two rows; words have the last one" },
     { 0 },
 };

@@ -40,7 +40,7 @@ void dt__put_count(dt__put_total *t, const char *module, int64_t n);
 /* How an op of a trace is written. */
 typedef struct dt__put_emitter {
     const char *op;
-    const char *to; /* the operators that it becomes, for docs/export.md */
+    const char *to; /* the operators that it becomes */
     /* Whether it can write a call; if not, says why. NULL: every call. */
     bool (*takes)(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
     void (*emit)(dt__put_model *m, const dt_trace_call *c);

@@ -46,7 +46,7 @@ typedef struct dt__lite_model {
 /* How an op of a trace is written. */
 typedef struct dt__lite_emitter {
     const char *op;
-    const char *to; /* the operators that it becomes, for docs/export.md */
+    const char *to; /* the operators that it becomes */
     bool spatial;   /* its first operand is an image, channels last */
     /* Whether it can write a call; if not, says why. NULL: every call. */
     bool (*takes)(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);

@@ -25,9 +25,9 @@ static const char *const shortcut_names[] = { "pad", "conv", NULL };
 const dt_key dt_resnet_keys[] = {
     DT__IMAGE_KEY(dt_resnet_options),
     { "depth", DT_KEY_INT, AT(depth), .least = 4, .most = 4096, .fallback = "20",
-      .text = "layers: 2, and 2 a block: with three widths 6 n + 2, of n blocks a stage" },
+      .text = "layers: 2, and 2 a block" },
     { "widths", DT_KEY_INTS, AT(widths), .least = 1, .most = 1 << 16, .fallback = "[16, 32, 64]",
-      .fewest = 1, .text = "channels of each stage; all stages have equally many blocks" },
+      .fewest = 1, .text = "channels of each stage" },
     { "shortcut", DT_KEY_CHOICE, AT(shortcut), .choices = shortcut_names, .fallback = "pad",
       .text = "shortcut of a block that changes the shape: zero channels, or a convolution" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",

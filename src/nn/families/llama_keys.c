@@ -75,15 +75,14 @@ static const dt_key block_keys[] = {
     { "unrotated", DT_KEY_INT, BLOCK(unrotated), .most = 1 << 12, .fallback = "0",
       .text = "every n-th block has no rotation (SmolLM3); 0: each has one" },
     { "window", DT_KEY_INT, BLOCK(window), .most = 1 << 30, .fallback = "0",
-      .text = "the most tokens that a token attends to, itself and those before it; 0: all" },
+      .text = "the most tokens that a token attends to, itself included; 0: all" },
     { "full_every", DT_KEY_INT, BLOCK(full_every), .most = 1 << 12, .fallback = "0",
       .text = "every n-th block attends without `window`; 0: none does" },
     { "local_theta", DT_KEY_REAL, BLOCK(local_theta), .most = 1e12, .fallback = "0",
-      .text = "base of the rotary frequencies in blocks with `window`, without `rope`; 0: as in "
-              "the others" },
+      .text = "base of the rotary frequencies in blocks with `window`; 0: as in the others" },
     { "hadamard", DT_KEY_INT, BLOCK(hadamard), .most = 1 << 12, .fallback = "0",
-      .text = "order of the Hadamard matrix by which the input of each mlp's output layer is "
-              "multiplied, a power of two that divides `hidden`; 0: none" },
+      .text = "order of a Hadamard matrix on the input of each mlp's output layer, a power of two "
+              "that divides `hidden`; 0: none" },
     { 0 },
 };
 

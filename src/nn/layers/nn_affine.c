@@ -80,8 +80,8 @@ static const dt_key layer_keys[] = {
     { "trained", DT_KEY_BOOL, AT(trained), .fallback = "true",
       .text = "whether they are parameters; if not, they stay as they are" },
     { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
-      .text = "training that draws new weights sets scale and bias to deviation and mean of its "
-              "targets (data.task: regression); trained must be false" },
+      .text = "regression: drawn weights begin with deviation and mean of the targets; trained "
+              "must be false" },
     { 0 },
 };
 

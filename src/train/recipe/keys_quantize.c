@@ -11,8 +11,7 @@ const dt_key dt__calibration_keys[] = {
     { "batch_size", DT_KEY_INT, AT(batch_size), .most = 1 << 20, .fallback = "0",
       .text = "samples per batch; 0: as many as fit 64 MiB, for a model 32" },
     { "cache_mb", DT_KEY_INT, AT(cache_mb), .most = 1 << 24, .fallback = "1024",
-      .text = "for a model: MiB of activations that are kept between layers, so that layers before "
-              "need not run again" },
+      .text = "for a model: MiB of activations that are kept between layers" },
     { 0 },
 };
 
@@ -62,7 +61,6 @@ const dt_key dt_quantize_keys[] = {
           "has the specs" },
     { "tensors", DT_KEY_LIST, AT(tensors), .most = DT_MAX_RULES, .keys = rule_keys,
       .size = sizeof(dt_tensor_rule), .count = offsetof(dt_quantize_options, n_tensors),
-      .text = "for a file of tensors: ops and exceptions by name; for each key the last matching "
-              "rule counts" },
+      .text = "for a file of tensors: ops and exceptions; the last match wins, key by key" },
     { 0 },
 };

@@ -26,16 +26,15 @@ static const dt_key run_keys[] = {
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "seed of initial weights, order of the data, augmentation, dropout" },
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
-      .text = "threads of the loops, without influence on results; 0: OMP_NUM_THREADS, else one "
-              "per processor" },
+      .text = "threads, without influence on results; 0: OMP_NUM_THREADS, else one per processor" },
     { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
-      .text = "cross-validation: so many runs, at least 2, as by --folds, each of which tests "
-              "another part of the training data; 0: one run" },
+      .text = "cross-validation: so many runs, each of which tests another part of the training "
+              "data; 0: one run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
-      .text = "whether the run ends with report.html, a page about it" },
+      .text = "write report.html, a page about the run" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
-      .text = "shared objects that are loaded first and add losses, layers and others; "
-              "FILE@xxh3:DIGITS wants that very file" },
+      .text = "shared objects that add losses, layers and others; FILE@xxh3:DIGITS wants that very "
+              "file" },
     { 0 },
 };
 
@@ -44,23 +43,19 @@ static const dt_key run_keys[] = {
 
 static const dt_key cluster_keys[] = {
     { "bucket_mb", DT_KEY_REAL, AT(bucket_mb), .least = 0.001, .most = 512, .fallback = "4",
-      .resumable = true,
-      .text = "MiB of a bucket: the part of the gradient that ranks add up at once" },
+      .resumable = true, .text = "MiB of gradient that ranks add up at once" },
     { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
-      .resumable = true,
-      .text = "seconds after which a silent rank counts as missing, and the run ends; 0: never" },
+      .resumable = true, .text = "seconds after which a silent rank ends the run; 0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
       .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto", .resumable = true,
-      .text = "each rank updates a part of the parameters and has the optimizer's state of that "
-              "part alone; auto: where the state takes 32 MiB or more. The bits are the same" },
+      .text = "each rank updates a part of the parameters, with the optimizer's state of that "
+              "part; auto: where the state takes 32 MiB or more" },
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
       .text = "with `train.shards`: batch norms have the statistics of all shards of a batch" },
     { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
-      .resumable = true,
-      .text = "spread: each rank has a share of the experts of every mixture, and rows go to their "
-              "expert's rank. The bits are the same" },
+      .resumable = true, .text = "spread: each rank has a share of every mixture's experts" },
     { 0 },
 };
 
@@ -69,7 +64,7 @@ static const dt_key cluster_keys[] = {
 
 static const dt_key name_keys[] = {
     { "from", DT_KEY_STRING, AT(from), .fallback = "!",
-      .text = "extended regular expression that matches the whole name of a tensor in the file" },
+      .text = "extended regular expression of a whole name in the file" },
     { "to", DT_KEY_STRING, AT(to),
       .text = "its name in the model; \\1 to \\9 are what parentheses of `from` matched" },
     { "skip", DT_KEY_BOOL, AT(skip), .fallback = "false",
@@ -83,15 +78,14 @@ static const dt_key name_keys[] = {
 const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
-      .text = "safetensors or GGUF file, or Hugging Face folder of the initial weights, and of "
-              "options that are not given; absent: weights are random" },
+      .text = "safetensors or GGUF file, or Hugging Face folder of initial weights, and of options "
+              "that are not given" },
     { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
-      .text = "names of tensors in the file of `init` that are not the model's; the first rule "
-              "that matches counts" },
+      .text = "renames tensors of `init`; the first rule that matches counts" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
-      .text = "weights of `init` are packed when they are read, and `adapters` are trained beside "
-              "them. Integers keep their settings, floats become int4 of the default preset" },
+      .text = "weights of `init` are packed when they are read, beside trained `adapters`. "
+              "Integers keep their settings, floats become int4 of the default preset" },
     { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
       .given = offsetof(dt_model_options, packing.given),
       .text = "likewise, of floats, by these settings" },
@@ -112,20 +106,18 @@ static const dt_key checkpoint_keys[] = {
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text =
-          "form of a grouped parameter P in the run's files: one tensor P, or P.0, P.1 and so on" },
+      .text = "grouped parameter P in the run's files: one tensor P, or P.0, P.1 and so on" },
     { 0 },
 };
 
 static const dt_key evaluate_keys[] = {
     { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
       .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two evaluations; 0: each epoch, of language models as often as "
-              "costs a tenth of the time" },
+      .text = "updates between two evaluations; 0: an epoch; of language models they then cost a "
+              "tenth of the time" },
     { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
       .fallback = "0",
-      .text = "validation examples that each evaluation adds to metrics.jsonl, with what the model "
-              "makes of them" },
+      .text = "validation examples whose answers each evaluation adds to metrics.jsonl" },
     { 0 },
 };
 
@@ -145,13 +137,10 @@ static const dt_key early_stopping_keys[] = {
 
 static const dt_key log_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs a fiftieth of the "
-              "run" },
+      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200",
-      .text =
-          "updates between two lines of metrics.jsonl with figures of every layer, counted from "
-          "the first update of QAT, which has one, as the last has; 0: none" },
+      .text = "updates between two lines of metrics.jsonl with figures of layers; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
@@ -164,13 +153,11 @@ static const dt_key log_keys[] = {
 
 static const dt_key spike_keys[] = {
     { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
-      .text = "what follows a spike: nothing, the update is skipped, the rate is lowered, or the "
-              "run ends" },
+      .text = "what follows a spike: nothing, no update, a lower rate, or the end of the run" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
-      .text = "a spike is a loss so many standard deviations above the mean; the deviation counts "
-              "as at least a hundredth of the mean" },
+      .text = "a spike is a loss so many standard deviations above the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
-      .text = "updates that mean and deviation look back on; a phase's first ones are no spikes" },
+      .text = "updates that mean and deviation look back on" },
     { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
       .text = "lower: factor on the learning rate, from that update on" },
     { 0 },
@@ -181,15 +168,14 @@ static const dt_key spike_keys[] = {
 
 static const dt_key average_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
-      .text = "ema: exponential moving average of the parameters; epochs: their mean after each of "
-              "the last epochs" },
+      .text = "ema: exponential moving average; epochs: the mean after each of the last epochs" },
     { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
       .text = "ema: share of the average that stays at an update, less in the first ones" },
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "epochs: how many of the last epochs" },
     { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
       .text = "training batches that the averaged model sees at the end, for running statistics "
-              "and observers; 0: those of the last update stay" },
+              "and observers; 0: none" },
     { 0 },
 };
 
@@ -198,17 +184,16 @@ static const dt_key average_keys[] = {
 
 static const dt_key distill_keys[] = {
     { "weight", DT_KEY_REAL, AT(weight), .most = 1, .fallback = "0.5",
-      .text = "weight of the teacher's loss; that of the labels' loss is 1 - weight" },
+      .text = "weight of the teacher's loss; the labels' has 1 - weight" },
     { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
-      .text = "T: logits of teacher and model are divided by it before the softmax" },
+      .text = "T, the divisor of logits" },
     { "teacher", DT_KEY_PATH, AT(teacher),
-      .text = "file or Hugging Face folder of a teacher from the first update on; else the float "
-              "weights at qat.start_step from there on" },
+      .text = "model that teaches from the first update on; absent: the float weights at "
+              "qat.start_step" },
     { "features", DT_KEY_STRINGS, AT(features),
-      .text =
-          "paths of layers whose outputs are drawn to the teacher's by the mean squared error" },
+      .text = "layers whose outputs are drawn to the teacher's by mean squared error" },
     { "feature_weight", DT_KEY_REAL, AT(feature_weight), .most = 1e6, .fallback = "1",
-      .text = "weight of the sum of these errors, beside the other two losses" },
+      .text = "weight of these errors" },
     { 0 },
 };
 
@@ -227,8 +212,8 @@ static const dt_key train_keys[] = {
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
       .text = "gradient accumulation: batches per update" },
     { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
-      .text = "parts of each batch, whose gradients are added in a fixed tree: the result is the "
-              "same for every number of ranks that divides it; 0: one for each rank" },
+      .text = "parts of each batch, whose gradients are added in a fixed tree: the same bits on "
+              "every number of ranks that divides it; 0: one for each rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -237,31 +222,28 @@ static const dt_key train_keys[] = {
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
     { "loss", DT_KEY_STRING, AT(loss),
-      .text = "regression: mse (the default), mae, huber or quantile; classification, segmentation "
-              "and multi_label: focal; or a registered loss; absent: the task's" },
+      .text = "regression: mse (the default), mae, huber, quantile; classes and bits: focal; or a "
+              "registered one; absent: the task's" },
     { "metrics", DT_KEY_STRINGS, AT(metrics),
       .text = "metrics that the program has registered, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "loss huber: largest error that is squared" },
     { "focal_gamma", DT_KEY_REAL, AT(focal_gamma), .most = 100, .fallback = "2",
-      .text = "loss focal: an example counts (1 - p)^gamma times, p the probability of its class" },
+      .text = "loss focal: an example counts (1 - p)^gamma, p the probability of its class" },
     { "quantiles", DT_KEY_REALS, AT(quantiles), .least = 1e-6, .most = 1 - 1e-6, .fewest = 1,
       .fallback = "[0.1, 0.5, 0.9]",
-      .text = "loss quantile: ascending levels; the model gives a number for each level of each "
-              "target, a target's side by side" },
+      .text = "loss quantile: ascending levels, each an output for each target" },
     { "class_weights", DT_KEY_REALS, AT(class_weights), .choices = dt__weights_names, .most = 1e30,
       .fallback = "none", .fewest = 1,
-      .text = "factor of each class in training's loss; balanced: examples / (classes times the "
-              "class's examples), multi_label: zeros / ones of each bit" },
+      .text = "factor of each class in training's loss; balanced: by frequency" },
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
-      .text = "examples of an epoch: each once, or as many drawn so that all classes are equally "
-              "frequent (balanced; of classification)" },
+      .text = "each example of an epoch once, or draws of every class equally often (balanced)" },
     { "threshold", DT_KEY_CHOICE, AT(threshold), .choices = threshold_names, .fallback = "none",
-      .text = "two classes and multi_label: after training, choose the probabilities from which a "
-              "class is there, so that this score of the validation data is largest" },
+      .text = "two classes and multi_label: after training, choose the thresholds with the largest "
+              "such score of the validation data" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
-      .text = "prompts and chats: whether training's loss counts only completions and the "
-              "assistant's messages, as evaluation does, or all tokens" },
+      .text = "prompts and chats: whether training's loss counts only completions and answers, or "
+              "all tokens" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
@@ -273,27 +255,21 @@ static const dt_key train_keys[] = {
       .text = "averages of the parameters, which are evaluated, compared and converted in place of "
               "the parameters" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
-      .text = "also train a float model for as many updates, to compare; it is kept as "
-              "baseline.safetensors" },
+      .text = "also train a float model for as many updates, to compare: baseline.safetensors" },
     { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
       .text = "when the model is evaluated on the validation data" },
     { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
       .text = "ends training when the validation loss no longer improves" },
     { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
-      .text = "the weights that are compared and converted: of the last update, or of the best "
-              "evaluation" },
+      .text = "weights to compare and convert: of the last update, or the best evaluation" },
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
-      .text = "activation checkpointing: keep only inputs of blocks, which backward runs again: "
-              "less memory, more time, the same bits" },
+      .text = "activation checkpointing: less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
-      .text = "under QAT, how gradients of quantized layers are multiplied: in float, or as "
-              "integers in linear layers and experts but the first and last layer, or (int8-all) "
-              "in the first and convolutions too" },
+      .text = "under QAT, how gradients are multiplied: in float, as integers in hidden linear "
+              "layers and experts, or (int8-all) in all but the last and in convolutions" },
     { "float", DT_KEY_CHOICE, AT(products), .choices = product_names, .fallback = "f32",
-      .text = "how training multiplies floats: f32; bf16: operands are rounded to bf16, faster "
-              "with AVX-512 BF16; bf16-tiles: in another order of sums, several times as fast with "
-              "AMX-BF16, several times as slow without BF16, the same bits on all. Sums, weights, "
-              "optimizer and evaluation stay f32" },
+      .text = "how training multiplies floats; bf16: faster with AVX-512 BF16; bf16-tiles: in "
+              "another order of sums, fast with AMX-BF16, several times as slow without BF16" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
