@@ -156,6 +156,29 @@ START_TEST(a_resumed_run_has_the_same_teacher)
 }
 END_TEST
 
+/* The teacher of the last updates is that of the first: its file, or what the run wrote. */
+START_TEST(another_teacher_is_refused)
+{
+    char teacher[TEST_PATH + 32], file[TEST_PATH];
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    job first = { .dir = "first" }, second = { .dir = "second", .more = { "run.seed=9" } };
+    TEST_OK(ctx, run(ctx, &first));
+    TEST_OK(ctx, run(ctx, &second));
+    test_join(file, folder, "teacher.safetensors");
+    test_shell(NULL, "cp %s/first/float.safetensors %s", folder, file);
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s", file);
+    job j = { .dir = "run", .more = { _i == 0 ? teacher : NULL }, .stop_after = 7 };
+    ck_assert_int_eq(run(ctx, &j), DT_ERR_INTERRUPTED);
+    if (_i > 0) test_join(file, folder, "run/float.safetensors");
+    test_shell(NULL, "cp %s/second/float.safetensors %s", folder, file);
+    j.stop_after = 0;
+    j.resume = true;
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "the teacher is another one", run(ctx, &j));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* If the teacher is the model itself and has all the weight, the gradient is 0; otherwise labels
  * have their share. */
 START_TEST(the_loss_is_the_teachers)
@@ -433,6 +456,7 @@ Suite *test_distill_suite(void)
     tcase_set_timeout(c, 240);
     tcase_add_test(c, the_shipped_recipe_runs);
     tcase_add_loop_test(c, a_resumed_run_has_the_same_teacher, 0, 3);
+    tcase_add_loop_test(c, another_teacher_is_refused, 0, 2);
     tcase_add_test(c, the_loss_is_the_teachers);
     tcase_add_test(c, bad_settings_are_refused);
     tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);

@@ -70,7 +70,8 @@ typedef enum dt__counter {
     DT__COUNT_TRAIN_HASH,
     DT__COUNT_VALIDATION_HASH,
     DT__COUNT_TEST_HASH,
-    DT__COUNT_START, /* the update at which QAT begins */
+    DT__COUNT_START,        /* the update at which QAT begins */
+    DT__COUNT_TEACHER_HASH, /* of the teacher; 0: none, or not yet */
     DT__COUNTS
 } dt__counter;
 
@@ -334,7 +335,7 @@ const char *dt__recipe_resumable(dt_recipe *r);
 
 void dt__run_name_state(dt__run *r);
 const char *dt__run_counter_name(dt__counter i); /* as a checkpoint has it */
-/* dt_checkpoint_load, where experts are spread, too. */
+/* dt_checkpoint_load, where experts are spread, too. FORMAT, too, if the file is of another run. */
 dt_status dt__run_load(dt__run *r, const char *path);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
@@ -346,6 +347,9 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 bool dt__run_teaches_itself(const dt__run *r);
 /* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
+/* FORMAT if the teacher is another one than the stage's checkpoint was trained with; else the
+ * stage's counters have it. */
+dt_status dt__run_check_teacher(dt__run *r);
 /* CONFIG, at its key, where a layer of train.distill.features is not in m or has no output of its
  * own. `whose`: "the model". */
 dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose);
