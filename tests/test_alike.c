@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 12, LONG = 64 };
+enum { MOST = 12, LONG = 64, ROWS = 40, COLUMNS = 3 };
 
 typedef struct drawing {
     uint32_t word[4];
@@ -200,7 +200,6 @@ END_TEST
 /* Tables of which a column is multiplied, divided or moved, and tables as those trained on. */
 START_TEST(units)
 {
-    enum { ROWS = 40, COLUMNS = 3 };
     static const double shifts[] = { -1e3, -20, 20, 500 },
                         factors[] = { 1e3, 255, 1e-3, 1 / 255.0 };
     static double x[ROWS * COLUMNS];
@@ -238,10 +237,50 @@ START_TEST(units)
         dt_dataset *data = NULL;
         TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &data));
         said[0] = 0;
-        TEST_OK(ctx, dt__say_far(data, one ? 1 : COLUMNS, mean, deviation));
+        const dt__trained_units trained = { .n = one ? 1 : COLUMNS,
+                                            .mean = mean,
+                                            .deviation = deviation };
+        TEST_OK(ctx, dt__say_far(data, &trained));
         snprintf(words, sizeof words, "warning: channel %d has mean", changed);
         if (kind == 0) ck_assert_str_eq(said, "");
         else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%d: %s", i, said);
+        dt_dataset_free(data);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Images as numbers, for a model that was trained on pixels, standardized or not. */
+START_TEST(numbers_for_pixels)
+{
+    static const double factors[] = { 1, 255, 2, -1 };
+    static double x[ROWS * COLUMNS];
+    static const float y[ROWS];
+    char said[DT__MESSAGE_SIZE];
+    drawing d = { .at = 77 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 100; i++) {
+        const uint32_t by = below(&d, 4);
+        const bool plain_ones = below(&d, 2) == 0;
+        const double mean = plain_ones ? 0 : 0.3, deviation = plain_ones ? 1 : 0.25;
+        for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = factors[by] * below(&d, 256) / 255.0;
+        const dt_arrays a = { .count = ROWS,
+                              .rank = 3,
+                              .dims = { 1, 1, COLUMNS },
+                              .x = x,
+                              .x_dtype = DT_ARRAY_F64,
+                              .y = y,
+                              .y_dtype = DT_ARRAY_F32,
+                              .outputs = 1,
+                              .target = DT_TARGET_VALUES };
+        const dt__trained_units trained = { 1, &mean, &deviation, true };
+        dt_dataset *data = NULL;
+        TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &data));
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_far(data, &trained));
+        ck_assert_msg((strstr(said, "on pixels, bytes or numbers from 0 to 1") != NULL) == (by > 0),
+                      "%d: %s", i, said);
         dt_dataset_free(data);
     }
     ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
@@ -268,6 +307,7 @@ Suite *test_alike_suite(void)
     tcase_add_test(c, order);
     tcase_add_test(c, pairs);
     tcase_add_test(c, units);
+    tcase_add_test(c, numbers_for_pixels);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(suite, c);
     return suite;
