@@ -7,6 +7,7 @@
 #include "data/text/chats.h"
 
 #include <detent/experimental/text.h>
+#include <string.h>
 
 /* As a string of Jinja, in quotes. */
 static void put_string(dt__chars *t, const char *text)
@@ -64,7 +65,7 @@ static void put_system(dt__chars *t, const dt_chat *chat)
     dt__chars text = { .ctx = t->ctx };
     if (chat->system == NULL) return;
     add_head(&text, f, DT_ROLE_SYSTEM);
-    add(&text, chat->system);
+    dt__chat_trim(f, chat->system, strlen(chat->system), &text);
     add_stop(&text, f, DT_ROLE_SYSTEM, NULL);
     t->failed |= dt__chars_text(&text) == NULL;
     if (!t->failed) {

@@ -28,6 +28,9 @@ typedef struct dt__chat_writer {
 } dt__chat_writer;
 dt_status dt__chat_put(const dt__chat_writer *w, const dt_message *m, bool first, bool learn);
 
+/* Appends a text as a form has it: `trim`, or as it is. */
+void dt__chat_trim(const dt__chat_form *f, const char *text, size_t bytes, dt__chars *out);
+
 /* The token that ends an answer, -1: none. CONFIG if the tokenizer lacks a token of the form. */
 dt_status dt__chat_check(const dt_tokenizer *k, int form, int32_t *stop);
 
@@ -43,6 +46,10 @@ typedef struct dt__chat_found {
 /* Reads a template: Jinja, or a tokenizer_config.json that has one. form AUTO: the file has none.
  * CONFIG, with the reason, for a template that writes something that no form does. */
 dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out);
+
+/* What a template of this form, or like it, does that the form does not; NULL: nothing is known
+ * (chat_unlike.c). */
+const char *dt__chat_unlike(const char *jinja, int form);
 
 /* The Jinja in such a text, or NULL; the caller frees it. */
 dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out);
