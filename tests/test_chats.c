@@ -2,6 +2,7 @@
  * write it; which tokens are learned; templates that are recognized; lines that are refused. */
 #include "core/text/json.h"
 #include "data/text/chats.h"
+#include "io/hf/hf.h"
 #include "sample.h"
 
 #include <detent/io.h>
@@ -514,10 +515,11 @@ END_TEST
 /* Each form as Jinja, which is recognized when it is read again. */
 static const struct {
     dt_chat chat;
-    const char *end, *jinja;
+    dt__chat_ends ends;
+    const char *jinja;
 } written[] = {
     { { DT_CHAT_CHATML, "You're here.\n" },
-      NULL,
+      { NULL, NULL },
       "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou\\'re "
       "here.\\n<|im_end|>\\n' }}{% endif %}{% for message in messages %}{% if message['role'] == "
       "'system' %}{{ '<|im_start|>system\\n' + message['content'] + '<|im_end|>\\n' }}{% elif "
@@ -526,7 +528,7 @@ static const struct {
       "message['content'] + '<|im_end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt "
       "%}{{ '<|im_start|>assistant\\n' }}{% endif %}" },
     { { DT_CHAT_LLAMA3, NULL },
-      NULL,
+      { NULL, NULL },
       "<|begin_of_text|>{% for message in messages %}{% if message['role'] == 'system' %}{{ "
       "'<|start_header_id|>system<|end_header_id|>\\n\\n' + (message['content'] | trim) + "
       "'<|eot_id|>' }}{% elif message['role'] == 'user' %}{{ "
@@ -536,8 +538,8 @@ static const struct {
       "'<|eot_id|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
       "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}" },
     { { DT_CHAT_PLAIN, NULL },
-      "</s>",
-      "{% for message in messages %}{% if message['role'] == 'system' %}{{ 'System:\\n' + "
+      { "<s>", "</s>" },
+      "<s>{% for message in messages %}{% if message['role'] == 'system' %}{{ 'System:\\n' + "
       "message['content'] + '\\n' }}{% elif message['role'] == 'user' %}{{ 'User:\\n' + "
       "message['content'] + '\\n' }}{% elif message['role'] == 'assistant' %}{{ 'Assistant:\\n' + "
       "message['content'] + '</s>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
@@ -550,15 +552,39 @@ START_TEST(forms_become_templates)
     dt__chars t = { .ctx = ctx };
     dt__chat_found found;
     dt_chat how = written[_i].chat;
-    dt__chat_put_jinja(&t, &how, written[_i].end);
+    dt__chat_put_jinja(&t, &how, &written[_i].ends);
     ck_assert_str_eq(dt__chars_text(&t), written[_i].jinja);
     t.used = 0;
     how.system = how.form == DT_CHAT_LLAMA3 ? " You help.\n" : "You help."; /* llama3 trims */
-    dt__chat_put_jinja(&t, &how, NULL);
+    dt__chat_put_jinja(&t, &how, &written[_i].ends);
     TEST_OK(ctx, dt__chat_recognize(ctx, dt__chars_text(&t), "x", &found));
     ck_assert_int_eq(found.form, how.form);
     ck_assert_str_eq(found.system, "You help.");
     DT__RELEASE(ctx, found.system, t.bytes);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Of form plain the tokens before texts are the tokenizer's, which transformers does not add to
+ * what a template writes. */
+START_TEST(exported_templates_begin_as_texts)
+{
+    static const char *const names[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512" };
+    static const char *const begins[] = { "{% for", "<|begin_of_text|>{% for" };
+    char path[TEST_PATH], *jinja;
+    size_t n;
+    if (!test_golden(path, names[_i])) return;
+    test_join(path, path, "tokenizer.json");
+    dt_ctx *ctx = sample_context(1);
+    char *tokenizer = test_read_file(path, &n);
+    tokenizer = realloc(tokenizer, n + 1);
+    tokenizer[n] = 0;
+    const dt_model_info info = { .data = "{\"target\": \"tokens\", \"chat\": \"plain\"}",
+                                 .tokenizer = tokenizer };
+    TEST_OK(ctx, dt__hf_chat_of_model(ctx, &info, &jinja));
+    ck_assert_msg(strncmp(jinja, begins[_i], strlen(begins[_i])) == 0, "%s", jinja);
+    dt__release(ctx, jinja);
+    free(tokenizer);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -695,6 +721,7 @@ Suite *test_chats_suite(void)
     tcase_add_loop_test(t, templates_that_write_more, 0, DT__COUNT_OF(changes));
     tcase_add_test(t, texts_are_trimmed);
     tcase_add_loop_test(t, forms_become_templates, 0, (int)(sizeof written / sizeof written[0]));
+    tcase_add_loop_test(t, exported_templates_begin_as_texts, 0, 2);
     tcase_add_test(t, kept_forms_are_checked);
     tcase_add_loop_test(t, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, bounds);
