@@ -426,6 +426,40 @@ START_TEST(a_block_has_the_output_of_its_last_module)
 }
 END_TEST
 
+static void collect(void *user, const char *line)
+{
+    char *all = user;
+    strncat(all, line, 4095 - strlen(all));
+}
+
+/* A teacher gets the numbers of the recipe; a line says where it was trained on others. */
+START_TEST(a_teacher_of_other_numbers)
+{
+    char teacher[TEST_PATH + 64], said[4096];
+    dt_ctx_options options = dt_ctx_defaults();
+    dt_ctx *ctx;
+    options.log = collect;
+    options.log_user = said;
+    test_folder(folder);
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    small taught = { .recipe = "digits-mlp", .dir = "taught" };
+    said[0] = 0;
+    TEST_OK(ctx, run_small(ctx, &taught));
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/taught/float.safetensors", folder);
+    for (int other = 0; other < 2; other++) {
+        small student = { .recipe = "digits-mlp",
+                          .dir = other ? "other" : "same",
+                          .more = { teacher, other ? "data.mean=0.3" : NULL } };
+        said[0] = 0;
+        TEST_OK(ctx, run_small(ctx, &student));
+        const char *line = strstr(said, "the recipe gives it numbers with mean 0.3");
+        ck_assert_msg((line != NULL) == (other == 1), "%s", said);
+        if (line != NULL) ck_assert_ptr_null(strstr(line + 1, "the recipe gives it"));
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(bad_teachers_are_refused)
 {
     char teacher[TEST_PATH + 64];
@@ -462,6 +496,7 @@ Suite *test_distill_suite(void)
     tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);
     tcase_add_test(c, features_are_drawn_to_the_teachers);
     tcase_add_test(c, a_block_has_the_output_of_its_last_module);
+    tcase_add_test(c, a_teacher_of_other_numbers);
     tcase_add_test(c, bad_teachers_are_refused);
     suite_add_tcase(s, c);
     return s;

@@ -284,6 +284,8 @@ dt_status dt__check_joined(const dt_family *family, const void *options, const d
  * the model's are used. Errors: NOMEM. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
+/* Says so, and gives the data the mean and deviation of the model; FORMAT if they do not fit. */
+dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);

@@ -84,6 +84,9 @@ static dt_status load(dt__run *r, const dt_module *m, const char *path)
     dt_status status = r->data.task == &dt__task_tokens ? check_language(r, m, path)
                                                         : check_shapes(r, &info, path);
     if (status == DT_OK) status = dt__run_check_features(r, r->stage.teacher, "the teacher");
+    if (status == DT_OK && info.data != NULL && r->stage.tape == NULL) { /* once, before training */
+        status = dt__say_scaling(r->ctx, path, info.data, r->data.train, true);
+    }
     dt_model_info_free(r->ctx, &info);
     return status;
 }
