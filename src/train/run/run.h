@@ -281,9 +281,13 @@ void dt__say_length(const dt__run *r);
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
 /* Says on the log where the numbers of the data are not those that the model at `path` reads.
  * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
- * the model's are used. Errors: NOMEM. */
+ * the model's are used. Errors: NOMEM, those of dt__compare_reading. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
+/* Features and rates of signals that the model does not read are FORMAT, or said where it trains;
+ * then classes and columns in the places of others are said, too. */
+dt_status dt__compare_reading(dt_ctx *ctx, const char *path, const dt_model_data *model,
+                              const dt_model_data *data, bool trains);
 /* Says so, and gives the data the mean and deviation of the model; FORMAT if they do not fit. */
 dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
