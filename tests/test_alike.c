@@ -371,6 +371,44 @@ START_TEST(features_of_other_settings)
 }
 END_TEST
 
+/* Tokenizers of characters, in their order of code points: an id is another one behind the first
+ * that one of them lacks. */
+START_TEST(ids_of_other_tokens)
+{
+    char said[DT__MESSAGE_SIZE], words[60];
+    drawing d = { .at = 999 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 100; i++) {
+        char set[2][27], text[2][100];
+        int n[2] = { 0 }, others = 0;
+        dt_tokenizer *data;
+        for (int k = 0; k < 2; k++) {
+            for (char c = 'a'; c <= 'z'; c++) {
+                if (below(&d, 12) > 0 || c == 'z') set[k][n[k]++] = c;
+            }
+            snprintf(text[k], sizeof text[k],
+                     "{\"model\": {\"type\": \"chars\", \"characters\": \"%.*s\"}}", n[k], set[k]);
+        }
+        for (int c = 0; c < n[0] && c < n[1]; c++) others += set[0][c] != set[1][c];
+        TEST_OK(ctx, dt_tokenizer_parse(ctx, text[1], strlen(text[1]), "data", &data));
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[0], data));
+        snprintf(words, sizeof words, "warning: %d ids of data.tokenizer", others);
+        if (others == 0) ck_assert_str_eq(said, "");
+        else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%s: %s", text[0], said);
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", NULL, data));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[0], NULL));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[1], data));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", "{\"model\": 3}", data)); /* not read */
+        ck_assert_str_eq(said, "");
+        dt_tokenizer_free(data);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 static dt_status say(dt_ctx *ctx, void *user)
 {
     const dt__name_list list = { "data.train", "classes", "so", plain, MOST };
@@ -393,6 +431,7 @@ Suite *test_alike_suite(void)
     tcase_add_test(c, numbers_for_pixels);
     tcase_add_test(c, names_in_other_places);
     tcase_add_test(c, features_of_other_settings);
+    tcase_add_test(c, ids_of_other_tokens);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(suite, c);
     return suite;

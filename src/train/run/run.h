@@ -176,6 +176,7 @@ typedef struct dt__run_files {
     char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
     char *init_data;      /* what model.init was trained on (detent.data), or NULL */
+    char *init_tokenizer; /* of model.init, or NULL */
     bool describes_init;  /* model.init is a file of detent, which says what it was trained on */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
     char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
@@ -288,7 +289,11 @@ dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const
  * then classes and columns in the places of others are said, too. */
 dt_status dt__compare_reading(dt_ctx *ctx, const char *path, const dt_model_data *model,
                               const dt_model_data *data, bool trains);
-/* Says so, and gives the data the mean and deviation of the model; FORMAT if they do not fit. */
+/* Says on the log where ids of the data's tokenizer are other tokens than those of the model at
+ * `path`, whose own tokenizer is `text`; either may be NULL. Errors: NOMEM. */
+dt_status dt__say_tokens(dt_ctx *ctx, const char *path, const char *text, const dt_tokenizer *data);
+/* dt__say_scaling, and gives the data the mean and deviation of the model; FORMAT if they do not
+ * fit. */
 dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,

@@ -87,6 +87,9 @@ static dt_status load(dt__run *r, const dt_module *m, const char *path)
     if (status == DT_OK && info.data != NULL && r->stage.tape == NULL) { /* once, before training */
         status = dt__say_scaling(r->ctx, path, info.data, r->data.train, true);
     }
+    if (status == DT_OK && r->stage.tape == NULL) {
+        status = dt__say_tokens(r->ctx, path, info.tokenizer, dt_dataset_tokenizer(r->data.train));
+    }
     dt_model_info_free(r->ctx, &info);
     return status;
 }
