@@ -643,7 +643,7 @@ static const struct {
     { "{\"messages\": [" USER ", " ANSWER ", " USER "]}",
       "the last message must be of the assistant" },
     { "{\"messages\": [" USER ", {\"role\": \"system\", \"content\": \"a\"}, " ANSWER "]}",
-      "message 2 is of the system; expected it first, and once" },
+      "byte 81 of line 3: message 2 is of the system; expected it first, and once" },
     { "{\"system\": \"x\", \"messages\": [{\"role\": \"system\", \"content\": \"a\"}, " USER
       ", " ANSWER "]}",
       "message 1 is of the system; expected it first, and once" },
@@ -654,6 +654,16 @@ static const struct {
     { "{\"messages\": [" USER
       ", {\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [{}]}]}",
       "\"tool_calls\": calls of tools cannot be learned" },
+    { "{\"messages\": [" USER
+      ", {\"role\": \"assistant\", \"content\": \"a\", \"reasoning_content\": \"b\"}]}",
+      "\"reasoning_content\": thoughts are in no form of chats" },
+    { "{\"messages\": [" USER
+      ", {\"role\": \"assistant\", \"content\": \"a\", \"thinking\": \"b\"}]}",
+      "\"thinking\": thoughts are in no form of chats" },
+    { "{\"messages\": [" USER ", " ANSWER "], \"functions\": [{\"name\": \"x\"}]}",
+      "\"functions\": calls of tools cannot be learned" },
+    { "{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"c\", \"d\"]]}",
+      "\"history\": earlier turns are read as messages alone" },
     { "{\"tools\": [{\"name\": \"x\"}], \"messages\": [" USER ", " ANSWER "]}",
       "\"tools\": calls of tools cannot be learned" },
     { "{\"messages\": [" USER ", {\"role\": \"user\", \"role\": \"user\", \"content\": \"\"}]}",
