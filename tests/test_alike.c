@@ -1,19 +1,20 @@
 /* What data say of themselves: classes that are one but for their spelling, or missing; files of a
  * pattern whose numbers are not in the order in which they are read; files of two patterns that are
- * joined though their names differ; columns in other units. All are drawn, and a line is expected
- * if and only if they are such. */
+ * joined though their names differ; columns in other units; and what a model reads otherwise. All
+ * are drawn, and a line is expected if and only if they are such. */
 #include "sample.h"
 
 #include "data/arrays.h"
 #include "data/alike.h"
 #include "data/tables/tensor_names.h"
+#include "train/run/run.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 12, LONG = 64 };
+enum { MOST = 12, LONG = 64, ROWS = 40, COLUMNS = 3 };
 
 typedef struct drawing {
     uint32_t word[4];
@@ -200,7 +201,6 @@ END_TEST
 /* Tables of which a column is multiplied, divided or moved, and tables as those trained on. */
 START_TEST(units)
 {
-    enum { ROWS = 40, COLUMNS = 3 };
     static const double shifts[] = { -1e3, -20, 20, 500 },
                         factors[] = { 1e3, 255, 1e-3, 1 / 255.0 };
     static double x[ROWS * COLUMNS];
@@ -238,11 +238,171 @@ START_TEST(units)
         dt_dataset *data = NULL;
         TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &data));
         said[0] = 0;
-        TEST_OK(ctx, dt__say_far(data, one ? 1 : COLUMNS, mean, deviation));
+        const dt__trained_units trained = { .n = one ? 1 : COLUMNS,
+                                            .mean = mean,
+                                            .deviation = deviation };
+        TEST_OK(ctx, dt__say_far(data, &trained));
         snprintf(words, sizeof words, "warning: channel %d has mean", changed);
         if (kind == 0) ck_assert_str_eq(said, "");
         else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%d: %s", i, said);
         dt_dataset_free(data);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Images as numbers, for a model that was trained on pixels, standardized or not. */
+START_TEST(numbers_for_pixels)
+{
+    static const double factors[] = { 1, 255, 2, -1 };
+    static double x[ROWS * COLUMNS];
+    static const float y[ROWS];
+    char said[DT__MESSAGE_SIZE];
+    drawing d = { .at = 77 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 100; i++) {
+        const uint32_t by = below(&d, 4);
+        const bool plain_ones = below(&d, 2) == 0;
+        const double mean = plain_ones ? 0 : 0.3, deviation = plain_ones ? 1 : 0.25;
+        for (int k = 0; k < ROWS * COLUMNS; k++) x[k] = factors[by] * below(&d, 256) / 255.0;
+        const dt_arrays a = { .count = ROWS,
+                              .rank = 3,
+                              .dims = { 1, 1, COLUMNS },
+                              .x = x,
+                              .x_dtype = DT_ARRAY_F64,
+                              .y = y,
+                              .y_dtype = DT_ARRAY_F32,
+                              .outputs = 1,
+                              .target = DT_TARGET_VALUES };
+        const dt__trained_units trained = { 1, &mean, &deviation, true };
+        dt_dataset *data = NULL;
+        TEST_OK(ctx, dt_dataset_from_arrays(ctx, &a, &data));
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_far(data, &trained));
+        ck_assert_msg((strstr(said, "on pixels, bytes or numbers from 0 to 1") != NULL) == (by > 0),
+                      "%d: %s", i, said);
+        dt_dataset_free(data);
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* ---- what a model reads --------------------------------------------------------------------- */
+
+/* Some of `plain`, in their order. */
+static int64_t draw_names(drawing *d, const char *names[MOST])
+{
+    int64_t n = 0;
+    for (int i = 0; i < MOST; i++) {
+        if (below(d, 3) > 0) names[n++] = plain[i];
+    }
+    return n;
+}
+
+/* Classes or columns of the data in other places than those of the model that is trained on. */
+START_TEST(names_in_other_places)
+{
+    char said[DT__MESSAGE_SIZE], words[80];
+    drawing d = { .at = 1234 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 200; i++) {
+        const char *names[2][MOST];
+        dt_model_data side[2] = { { .target = "classes" }, { .target = "classes" } };
+        const bool columns = below(&d, 2) == 0;
+        int64_t n[2], at = 0;
+        for (int k = 0; k < 2; k++) {
+            n[k] = draw_names(&d, names[k]);
+            *(columns ? &side[k].n_columns : &side[k].n_names) = n[k];
+            *(columns ? &side[k].columns : &side[k].names) = names[k];
+        }
+        while (at < n[0] && at < n[1] && names[0][at] == names[1][at]) at++;
+        const bool others = at < n[0] && at < n[1];
+        for (int trains = 0; trains < 2; trains++) {
+            said[0] = 0;
+            TEST_OK(ctx, dt__compare_reading(ctx, "m", &side[0], &side[1], trains));
+            snprintf(words, sizeof words, "warning: %s %d of the data is '%s', but",
+                     columns ? "column" : "class", (int)at, others ? names[1][at] : "");
+            if (!others || !trains) ck_assert_str_eq(said, "");
+            else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%s", said);
+        }
+    }
+    ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* One setting of the features, or the rate of recordings, is another one. */
+START_TEST(features_of_other_settings)
+{
+    char said[DT__MESSAGE_SIZE];
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 11; i++) {
+        dt_model_data model = { .rate = 8000, .features = dt_features_defaults() }, data;
+        dt_features_options *f = &data.features;
+        model.features.kind = i == 10 ? DT_FEATURES_NONE : DT_FEATURES_MFCC;
+        model.features.rate = 8000;
+        data = model;
+        switch (i) {
+        case 0: f->kind = DT_FEATURES_LOG_MEL; break;
+        case 1: f->rate = 16000; break;
+        case 2: f->frame_ms = 30; break;
+        case 3: f->step_ms = 10; break;
+        case 4: f->bins = 41; break;
+        case 5: f->coefficients = 11; break;
+        case 6: f->low_hz = 21; break;
+        case 7: f->high_hz = 3000; break;
+        case 8: f->floor = 1e-5; break;
+        case 9: f->high_hz = 4000; break; /* half of the rate, which 0 means */
+        default: data.rate = 16000; break;
+        }
+        said[0] = 0;
+        TEST_OK(ctx, dt__compare_reading(ctx, "m", &model, &data, true));
+        ck_assert_int_eq(strstr(said, "warning: m reads ") != NULL, i != 9);
+        said[0] = 0;
+        if (i == 9) TEST_OK(ctx, dt__compare_reading(ctx, "m", &model, &data, false));
+        else
+            TEST_FAILS(ctx, DT_ERR_FORMAT, "m: the model reads ",
+                       dt__compare_reading(ctx, "m", &model, &data, false));
+        ck_assert_str_eq(said, "");
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Tokenizers of characters, in their order of code points: an id is another one behind the first
+ * that one of them lacks. */
+START_TEST(ids_of_other_tokens)
+{
+    char said[DT__MESSAGE_SIZE], words[60];
+    drawing d = { .at = 999 };
+    dt_ctx *ctx = listening(said);
+    for (int i = 0; i < 100; i++) {
+        char set[2][27], text[2][100];
+        int n[2] = { 0 }, others = 0;
+        dt_tokenizer *data;
+        for (int k = 0; k < 2; k++) {
+            for (char c = 'a'; c <= 'z'; c++) {
+                if (below(&d, 12) > 0 || c == 'z') set[k][n[k]++] = c;
+            }
+            snprintf(text[k], sizeof text[k],
+                     "{\"model\": {\"type\": \"chars\", \"characters\": \"%.*s\"}}", n[k], set[k]);
+        }
+        for (int c = 0; c < n[0] && c < n[1]; c++) others += set[0][c] != set[1][c];
+        TEST_OK(ctx, dt_tokenizer_parse(ctx, text[1], strlen(text[1]), "data", &data));
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[0], data));
+        snprintf(words, sizeof words, "warning: %d ids of data.tokenizer", others);
+        if (others == 0) ck_assert_str_eq(said, "");
+        else ck_assert_msg(strncmp(said, words, strlen(words)) == 0, "%s: %s", text[0], said);
+        said[0] = 0;
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", NULL, data));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[0], NULL));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", text[1], data));
+        TEST_OK(ctx, dt__say_tokens(ctx, "m", "{\"model\": 3}", data)); /* not read */
+        ck_assert_str_eq(said, "");
+        dt_tokenizer_free(data);
     }
     ck_assert_uint_eq(dt_memory_of(ctx).used, 0);
     dt_ctx_free(ctx);
@@ -268,6 +428,10 @@ Suite *test_alike_suite(void)
     tcase_add_test(c, order);
     tcase_add_test(c, pairs);
     tcase_add_test(c, units);
+    tcase_add_test(c, numbers_for_pixels);
+    tcase_add_test(c, names_in_other_places);
+    tcase_add_test(c, features_of_other_settings);
+    tcase_add_test(c, ids_of_other_tokens);
     tcase_add_test(c, every_allocation);
     suite_add_tcase(suite, c);
     return suite;

@@ -2,6 +2,7 @@
  * write it; which tokens are learned; templates that are recognized; lines that are refused. */
 #include "core/text/json.h"
 #include "data/text/chats.h"
+#include "io/hf/hf.h"
 #include "sample.h"
 
 #include <detent/io.h>
@@ -349,16 +350,18 @@ static const struct {
       "m['role'] + '\\\\n' + m['content'] + '<|im_end|>\\\\n'}}{% endfor %}\"}",
       CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\"}", NULL },
     { "chatml with a system", "tokenizer_config.json",
-      "{\"chat_template\": \"{%- if x %}{{- '<|im_start|>system\\\\n' + x + '<|im_end|>' }}{%- "
+      "{\"chat_template\": \"{%- if x %}{{- '<|im_start|>system\\\\n' + x + '<|im_end|>\\\\n' "
+      "}}{%- "
       "else %}{{- '<|im_start|>system\\\\nYou help.<|im_end|>\\\\n' }}{% endif %}\"}",
       CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}", NULL },
     { "several", "tokenizer_config.json",
       "{\"chat_template\": [{\"name\": \"tool\", \"template\": \"x\"}, {\"name\": \"default\", "
-      "\"template\": \"<|start_header_id|><|end_header_id|><|eot_id|>\"}]}",
+      "\"template\": \"<|begin_of_text|><|start_header_id|><|end_header_id|>\\\\n\\\\n{{ t | trim "
+      "}}<|eot_id|>\"}]}",
       LLAMA3, "{\"target\": \"tokens\", \"chat\": \"llama3\"}", NULL },
     { "a file of its own", "chat_template.jinja",
-      "{% for m in messages %}{{ '<|im_start|>system\nYou help.<|im_end|>' }}{% endfor %}", CHATML,
-      "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}", NULL },
+      "{% for m in messages %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endfor %}",
+      CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}", NULL },
     { "none, and tokens", "tokenizer_config.json", "{\"chat_template\": null}", CHATML,
       "{\"target\": \"tokens\", \"chat\": \"chatml\"}", NULL },
     { "thoughts", "chat_template.jinja", "{{ '<|im_start|>a\n<think>\n<|im_end|>' }}", CHATML, NULL,
@@ -370,7 +373,7 @@ static const struct {
       "{{- \"<|im_start|>system\\nYou're here to help.<|im_end|>\\n\" }}", CHATML, NULL,
       "which is not read: it goes to data.system" },
     { "a system that goes on", "chat_template.jinja",
-      "{{- '<|im_start|>system\\nYou help ' + user + '<|im_end|>' }}", CHATML, NULL,
+      "{{- '<|im_start|>system\\nYou help ' + user + '<|im_end|>\\n' }}", CHATML, NULL,
       "which is not read" },
     { "dates", "chat_template.jinja",
       "{{ '<|start_header_id|><|end_header_id|><|eot_id|>Cutting Knowledge Date' }}", LLAMA3, NULL,
@@ -381,7 +384,7 @@ static const struct {
       "data.chat is auto, but neither a chat template nor tokens of one" },
     { "a damaged file", "tokenizer_config.json", "{\"chat_template\": 5}", CHATML, NULL,
       "tokenizer_config.json" },
-    { "no tokens", "chat_template.jinja", "{{ '<|im_start|><|im_end|>' }}", "", NULL,
+    { "no tokens", "chat_template.jinja", "{{ '<|im_start|>a\n<|im_end|>\n' }}", "", NULL,
       "data.chat is chatml, whose '<|im_start|>' must be an added token of the tokenizer" },
 };
 
@@ -420,13 +423,103 @@ START_TEST(recognized)
 }
 END_TEST
 
+/* Templates of Qwen2 and Llama 3, and changes of them after which they write something else. */
+static const char qwen2[] =
+    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+    "'<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}{% endif %}{{"
+    "'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char llama3[] =
+    "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = "
+    "'<|start_header_id|>' + message['role'] + '<|end_header_id|>\\n\\n'+ message['content'] | "
+    "trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}{% set content = bos_token + content %}{% "
+    "endif "
+    "%}{{ content }}{% endfor %}{% if add_generation_prompt %}{{ "
+    "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}";
+static const struct {
+    const char *template, *from, *to, *says; /* from "": in front; says NULL: recognized */
+} changes[] = {
+    { qwen2, "", "", NULL },
+    { qwen2, "message['role'] +", "message.role +", NULL },
+    { qwen2, "{{'<|im_start|>' + message['role'] + '\\n'", "<|im_start|>{{ message.role }}\n{{ ''",
+      NULL },
+    { qwen2, "'<|im_start|>' + message['role'] + '\\n'", "'<|im_start|>' + role + '<|im_sep|>'",
+      "writes other tokens" },
+    { qwen2, "'<|im_start|>' + message['role'] + '\\n'", "'<|im_start|>' + message['role'] + ': '",
+      "does not end the lines of roles" },
+    { qwen2, "assistant\\n'", "assistant'", "does not end the lines of roles" },
+    { qwen2, "<|im_end|>' + '\\n'", "<|im_end|>'", "does not end lines behind messages" },
+    { qwen2, "<|im_end|>' + '", "<|im_end|>' + eos_token + '", "the token that ends texts" },
+    { qwen2, "", "{{ bos_token }}", "the token that begins texts" },
+    { qwen2, "message['content']", "message['content']|trim", "leaves out white space" },
+    { qwen2, "message['content']", "message['content'].strip()", "leaves out white space" },
+    { qwen2, "", "{% set system_message = 'You help.' %}", "a variable of the system's message" },
+    { qwen2, "assistant.<", "assistant of ' + strftime_now('%Y') + '.<", "writes dates" },
+    { llama3, "", "", NULL },
+    { llama3, " | trim", "", "keeps white space around texts" },
+    { llama3, "bos_token + ", "", "does not begin with the token" },
+    { llama3, "<|end_header_id|>\\n\\n'+", "<|end_header_id|>\\n'+", "has no empty line" },
+    { llama3, "", "{{ '<|image|>' }}", "writes other tokens" },
+};
+
+START_TEST(templates_that_write_more)
+{
+    const char *text = changes[_i].template, *from = changes[_i].from;
+    const char *at = strstr(text, from);
+    char jinja[2048];
+    dt__chat_found found;
+    dt_ctx *ctx = sample_context(1);
+    ck_assert_ptr_nonnull(at);
+    snprintf(jinja, sizeof jinja, "%.*s%s%s", (int)(at - text), text, changes[_i].to,
+             at + strlen(from));
+    if (changes[_i].says != NULL) {
+        TEST_FAILS(ctx, DT_ERR_CONFIG, changes[_i].says,
+                   dt__chat_recognize(ctx, jinja, "x", &found));
+    } else {
+        TEST_OK(ctx, dt__chat_recognize(ctx, jinja, "x", &found));
+        ck_assert_int_eq(found.form, text == qwen2 ? DT_CHAT_CHATML : DT_CHAT_LLAMA3);
+        dt__release(ctx, found.system);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Llama 3's template trims as Python does: characters beyond ASCII, no NUL. */
+START_TEST(texts_are_trimmed)
+{
+    static const char
+        *const spaces[] = { " ",        "\t",           "\n",           "\x1c",
+                            "\xc2\x85", "\xc2\xa0",     "\xe2\x80\x83", "\xe2\x80\xa8",
+                            "\x1f\v",   "\xe3\x80\x80", "\r\f" },
+               *const texts[] = { "", "a", "\xc3\xa4", "a\xc2\xa0z", "\xe2\x80\x8b", "\xff" };
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 500; i++) {
+        const char *text = texts[rand() % DT__COUNT_OF(texts)];
+        char all[64] = "";
+        dt__chars out = { .ctx = ctx };
+        for (int k = rand() % 4; k > 0; k--) strcat(all, spaces[rand() % DT__COUNT_OF(spaces)]);
+        strcat(all, text);
+        for (int k = rand() % 4; k > 0; k--) strcat(all, spaces[rand() % DT__COUNT_OF(spaces)]);
+        dt__chat_trim(&dt__chat_forms[DT_CHAT_LLAMA3], all, strlen(all), &out);
+        ck_assert_str_eq(dt__chars_text(&out), text);
+        dt__release(ctx, out.bytes);
+    }
+    dt__chars out = { .ctx = ctx };
+    dt__chat_trim(&dt__chat_forms[DT_CHAT_LLAMA3], " a\0 ", 4, &out);
+    ck_assert_uint_eq(out.used, 2);
+    dt__release(ctx, out.bytes);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Each form as Jinja, which is recognized when it is read again. */
 static const struct {
     dt_chat chat;
-    const char *end, *jinja;
+    dt__chat_ends ends;
+    const char *jinja;
 } written[] = {
     { { DT_CHAT_CHATML, "You're here.\n" },
-      NULL,
+      { NULL, NULL },
       "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou\\'re "
       "here.\\n<|im_end|>\\n' }}{% endif %}{% for message in messages %}{% if message['role'] == "
       "'system' %}{{ '<|im_start|>system\\n' + message['content'] + '<|im_end|>\\n' }}{% elif "
@@ -435,7 +528,7 @@ static const struct {
       "message['content'] + '<|im_end|>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt "
       "%}{{ '<|im_start|>assistant\\n' }}{% endif %}" },
     { { DT_CHAT_LLAMA3, NULL },
-      NULL,
+      { NULL, NULL },
       "<|begin_of_text|>{% for message in messages %}{% if message['role'] == 'system' %}{{ "
       "'<|start_header_id|>system<|end_header_id|>\\n\\n' + (message['content'] | trim) + "
       "'<|eot_id|>' }}{% elif message['role'] == 'user' %}{{ "
@@ -445,8 +538,8 @@ static const struct {
       "'<|eot_id|>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
       "'<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}{% endif %}" },
     { { DT_CHAT_PLAIN, NULL },
-      "</s>",
-      "{% for message in messages %}{% if message['role'] == 'system' %}{{ 'System:\\n' + "
+      { "<s>", "</s>" },
+      "<s>{% for message in messages %}{% if message['role'] == 'system' %}{{ 'System:\\n' + "
       "message['content'] + '\\n' }}{% elif message['role'] == 'user' %}{{ 'User:\\n' + "
       "message['content'] + '\\n' }}{% elif message['role'] == 'assistant' %}{{ 'Assistant:\\n' + "
       "message['content'] + '</s>\\n' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ "
@@ -459,15 +552,39 @@ START_TEST(forms_become_templates)
     dt__chars t = { .ctx = ctx };
     dt__chat_found found;
     dt_chat how = written[_i].chat;
-    dt__chat_put_jinja(&t, &how, written[_i].end);
+    dt__chat_put_jinja(&t, &how, &written[_i].ends);
     ck_assert_str_eq(dt__chars_text(&t), written[_i].jinja);
     t.used = 0;
-    how.system = how.form == DT_CHAT_CHATML ? "You help." : NULL;
-    dt__chat_put_jinja(&t, &how, NULL);
+    how.system = how.form == DT_CHAT_LLAMA3 ? " You help.\n" : "You help."; /* llama3 trims */
+    dt__chat_put_jinja(&t, &how, &written[_i].ends);
     TEST_OK(ctx, dt__chat_recognize(ctx, dt__chars_text(&t), "x", &found));
     ck_assert_int_eq(found.form, how.form);
-    if (how.system != NULL) ck_assert_str_eq(found.system, how.system);
+    ck_assert_str_eq(found.system, "You help.");
     DT__RELEASE(ctx, found.system, t.bytes);
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Of form plain the tokens before texts are the tokenizer's, which transformers does not add to
+ * what a template writes. */
+START_TEST(exported_templates_begin_as_texts)
+{
+    static const char *const names[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512" };
+    static const char *const begins[] = { "{% for", "<|begin_of_text|>{% for" };
+    char path[TEST_PATH], *jinja;
+    size_t n;
+    if (!test_golden(path, names[_i])) return;
+    test_join(path, path, "tokenizer.json");
+    dt_ctx *ctx = sample_context(1);
+    char *tokenizer = test_read_file(path, &n);
+    tokenizer = realloc(tokenizer, n + 1);
+    tokenizer[n] = 0;
+    const dt_model_info info = { .data = "{\"target\": \"tokens\", \"chat\": \"plain\"}",
+                                 .tokenizer = tokenizer };
+    TEST_OK(ctx, dt__hf_chat_of_model(ctx, &info, &jinja));
+    ck_assert_msg(strncmp(jinja, begins[_i], strlen(begins[_i])) == 0, "%s", jinja);
+    dt__release(ctx, jinja);
+    free(tokenizer);
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -526,7 +643,7 @@ static const struct {
     { "{\"messages\": [" USER ", " ANSWER ", " USER "]}",
       "the last message must be of the assistant" },
     { "{\"messages\": [" USER ", {\"role\": \"system\", \"content\": \"a\"}, " ANSWER "]}",
-      "message 2 is of the system; expected it first, and once" },
+      "byte 81 of line 3: message 2 is of the system; expected it first, and once" },
     { "{\"system\": \"x\", \"messages\": [{\"role\": \"system\", \"content\": \"a\"}, " USER
       ", " ANSWER "]}",
       "message 1 is of the system; expected it first, and once" },
@@ -537,6 +654,16 @@ static const struct {
     { "{\"messages\": [" USER
       ", {\"role\": \"assistant\", \"content\": \"a\", \"tool_calls\": [{}]}]}",
       "\"tool_calls\": calls of tools cannot be learned" },
+    { "{\"messages\": [" USER
+      ", {\"role\": \"assistant\", \"content\": \"a\", \"reasoning_content\": \"b\"}]}",
+      "\"reasoning_content\": thoughts are in no form of chats" },
+    { "{\"messages\": [" USER
+      ", {\"role\": \"assistant\", \"content\": \"a\", \"thinking\": \"b\"}]}",
+      "\"thinking\": thoughts are in no form of chats" },
+    { "{\"messages\": [" USER ", " ANSWER "], \"functions\": [{\"name\": \"x\"}]}",
+      "\"functions\": calls of tools cannot be learned" },
+    { "{\"instruction\": \"a\", \"output\": \"b\", \"history\": [[\"c\", \"d\"]]}",
+      "\"history\": earlier turns are read as messages alone" },
     { "{\"tools\": [{\"name\": \"x\"}], \"messages\": [" USER ", " ANSWER "]}",
       "\"tools\": calls of tools cannot be learned" },
     { "{\"messages\": [" USER ", {\"role\": \"user\", \"role\": \"user\", \"content\": \"\"}]}",
@@ -601,7 +728,10 @@ Suite *test_chats_suite(void)
     tcase_add_loop_test(t, forms_of_lines, 0, (int)(sizeof lines / sizeof lines[0]));
     tcase_add_test(t, weights_and_ends);
     tcase_add_loop_test(t, recognized, 0, (int)(sizeof templates / sizeof templates[0]));
+    tcase_add_loop_test(t, templates_that_write_more, 0, DT__COUNT_OF(changes));
+    tcase_add_test(t, texts_are_trimmed);
     tcase_add_loop_test(t, forms_become_templates, 0, (int)(sizeof written / sizeof written[0]));
+    tcase_add_loop_test(t, exported_templates_begin_as_texts, 0, 2);
     tcase_add_test(t, kept_forms_are_checked);
     tcase_add_loop_test(t, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, bounds);

@@ -1,7 +1,7 @@
 /* Whole integer networks from lists of layers: prepared, converted and loaded give the same bits on
  * any number of threads and any set of kernels, with and without activation checkpointing; several
- * outputs, layers that run twice, folded norms that follow batches, ranges that a recipe gives, and
- * what prepare refuses. */
+ * outputs, layers that run twice, rounding with data, folded norms that follow batches, ranges that
+ * a recipe gives, and what prepare refuses. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -10,10 +10,12 @@
 #include "nn/module.h"
 #include "qat/device/device_plan.h"
 
+#include <detent/experimental/device.h>
 #include <detent/experimental/export.h>
 #include <detent/experimental/io.h>
 #include <detent/experimental/layers.h>
 #include <detent/experimental/ops.h>
+#include <detent/experimental/ptq.h>
 #include <detent/optim.h>
 #include <detent/experimental/qat.h>
 #include <detent/experimental/train.h>
@@ -248,6 +250,68 @@ START_TEST(forms_agree)
     same_from_file(n, "converted, loaded", &s, want);
     free(want);
     free(got);
+    close_scene(&s);
+}
+END_TEST
+
+/* ---- rounding with data ---------------------------------------------------------------------- */
+
+static dt_status fetch(void *user, int64_t i, dt_tensor **out)
+{
+    (void)i;
+    *out = user;
+    return DT_OK;
+}
+
+/* Results of layers are coded tensors: kept between layers, or computed again, they give the same
+ * codes. */
+START_TEST(rounding_keeps_codes)
+{
+    const net *n = &nets[_i / 2];
+    float *want = NULL;
+    for (int kept = 0; kept < 2; kept++) {
+        scene s;
+        dt_ptq_options o = dt_ptq_defaults();
+        dt_ptq_report report;
+        int64_t count;
+        open_scene(&s, n, 2, UINT64_MAX);
+        free(prepared_answers(&s, _i % 2 == 0 ? DT_DEVICE_INT8 : DT_DEVICE_INT4, false, &count));
+        o.rounding.rounder = DT_ROUND_GPTQ;
+        if (kept == 0) o.cache = 0;
+        TEST_OK(s.ctx, dt_ptq(s.m, NULL, &(dt_calibration){ 2, fetch, s.x }, &o, &report));
+        if (kept == 0) want = answers(&s, s.m, &count);
+        else same(n, "activations kept", &s, s.m, want);
+        close_scene(&s);
+    }
+    free(want);
+}
+END_TEST
+
+/* dt_alias and dt_detach of a coded tensor have its codes when it is gone. */
+START_TEST(a_coded_tensor_has_copies)
+{
+    scene s;
+    dt_device_range range = { NULL };
+    dt_tensor *x, *alias;
+    int8_t codes[16], copied[16];
+    open_scene(&s, &nets[0], 1, UINT64_MAX);
+    TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_F32, 1, (const int64_t[]){ 16 }, &x));
+    TEST_OK(s.ctx, dt_fill_uniform(x, -1, 1));
+    TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_F32, 1, (const int64_t[]){ 1 }, &range.scale));
+    TEST_OK(s.ctx, dt_tensor_create(s.ctx, DT_I8, 1, (const int64_t[]){ 1 }, &range.zero_point));
+    *(float *)dt_data_mut(range.scale) = 0.01f;
+    dt_tensor *y = dt_device_quantize(s.t, x, &range);
+    TEST_OK(s.ctx, dt_coded_read(y, codes));
+    TEST_OK(s.ctx, dt_alias(y, &alias));
+    TEST_OK(s.ctx, dt_coded_read(dt_detach(s.t, y), copied));
+    ck_assert_mem_eq(copied, codes, sizeof codes);
+    dt_drop(s.t, y);
+    TEST_OK(s.ctx, dt_coded_read(alias, copied));
+    ck_assert_mem_eq(copied, codes, sizeof codes);
+    dt_tensor_free(alias);
+    dt_tensor_free(x);
+    dt_tensor_free(range.scale);
+    dt_tensor_free(range.zero_point);
     close_scene(&s);
 }
 END_TEST
@@ -769,6 +833,8 @@ Suite *test_device_nets_suite(void)
     TCase *c = tcase_create("nets");
     tcase_set_timeout(c, 120);
     tcase_add_loop_test(c, forms_agree, 0, 2 * DT__COUNT_OF(nets));
+    tcase_add_loop_test(c, rounding_keeps_codes, 0, 2 * DT__COUNT_OF(nets));
+    tcase_add_test(c, a_coded_tensor_has_copies);
     tcase_add_loop_test(c, nearly_dead_channels, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, constant_data, 0, DT__COUNT_OF(nets));
     tcase_add_loop_test(c, threads_and_checkpointing, 0, DT__COUNT_OF(nets));

@@ -156,6 +156,29 @@ START_TEST(a_resumed_run_has_the_same_teacher)
 }
 END_TEST
 
+/* The teacher of the last updates is that of the first: its file, or what the run wrote. */
+START_TEST(another_teacher_is_refused)
+{
+    char teacher[TEST_PATH + 32], file[TEST_PATH];
+    if (!set_up()) return;
+    dt_ctx *ctx = make_context();
+    job first = { .dir = "first" }, second = { .dir = "second", .more = { "run.seed=9" } };
+    TEST_OK(ctx, run(ctx, &first));
+    TEST_OK(ctx, run(ctx, &second));
+    test_join(file, folder, "teacher.safetensors");
+    test_shell(NULL, "cp %s/first/float.safetensors %s", folder, file);
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s", file);
+    job j = { .dir = "run", .more = { _i == 0 ? teacher : NULL }, .stop_after = 7 };
+    ck_assert_int_eq(run(ctx, &j), DT_ERR_INTERRUPTED);
+    if (_i > 0) test_join(file, folder, "run/float.safetensors");
+    test_shell(NULL, "cp %s/second/float.safetensors %s", folder, file);
+    j.stop_after = 0;
+    j.resume = true;
+    TEST_FAILS(ctx, DT_ERR_FORMAT, "the teacher is another one", run(ctx, &j));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* If the teacher is the model itself and has all the weight, the gradient is 0; otherwise labels
  * have their share. */
 START_TEST(the_loss_is_the_teachers)
@@ -403,6 +426,40 @@ START_TEST(a_block_has_the_output_of_its_last_module)
 }
 END_TEST
 
+static void collect(void *user, const char *line)
+{
+    char *all = user;
+    strncat(all, line, 4095 - strlen(all));
+}
+
+/* A teacher gets the numbers of the recipe; a line says where it was trained on others. */
+START_TEST(a_teacher_of_other_numbers)
+{
+    char teacher[TEST_PATH + 64], said[4096];
+    dt_ctx_options options = dt_ctx_defaults();
+    dt_ctx *ctx;
+    options.log = collect;
+    options.log_user = said;
+    test_folder(folder);
+    TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+    small taught = { .recipe = "digits-mlp", .dir = "taught" };
+    said[0] = 0;
+    TEST_OK(ctx, run_small(ctx, &taught));
+    snprintf(teacher, sizeof teacher, "train.distill.teacher=%s/taught/float.safetensors", folder);
+    for (int other = 0; other < 2; other++) {
+        small student = { .recipe = "digits-mlp",
+                          .dir = other ? "other" : "same",
+                          .more = { teacher, other ? "data.mean=0.3" : NULL } };
+        said[0] = 0;
+        TEST_OK(ctx, run_small(ctx, &student));
+        const char *line = strstr(said, "the recipe gives it numbers with mean 0.3");
+        ck_assert_msg((line != NULL) == (other == 1), "%s", said);
+        if (line != NULL) ck_assert_ptr_null(strstr(line + 1, "the recipe gives it"));
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 START_TEST(bad_teachers_are_refused)
 {
     char teacher[TEST_PATH + 64];
@@ -433,11 +490,13 @@ Suite *test_distill_suite(void)
     tcase_set_timeout(c, 240);
     tcase_add_test(c, the_shipped_recipe_runs);
     tcase_add_loop_test(c, a_resumed_run_has_the_same_teacher, 0, 3);
+    tcase_add_loop_test(c, another_teacher_is_refused, 0, 2);
     tcase_add_test(c, the_loss_is_the_teachers);
     tcase_add_test(c, bad_settings_are_refused);
     tcase_add_loop_test(c, the_loss_of_other_tasks_is_the_teachers, 0, 2);
     tcase_add_test(c, features_are_drawn_to_the_teachers);
     tcase_add_test(c, a_block_has_the_output_of_its_last_module);
+    tcase_add_test(c, a_teacher_of_other_numbers);
     tcase_add_test(c, bad_teachers_are_refused);
     suite_add_tcase(s, c);
     return s;

@@ -215,6 +215,35 @@ static int tensors_that_differ(const char *a, const char *b)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
+/* The calibration data have the numbers that the model was trained on, whatever the recipe says. */
+START_TEST(data_are_scaled_as_the_model_reads_them)
+{
+    static const char *const scales[][2] = { { "data.mean=0.3", "data.deviation=0.1" },
+                                             { "data.mean=-2", NULL },
+                                             { "data.deviation=0.004", NULL } };
+    char folder[TEST_PATH];
+    const char *model = float_model(MLP, folder);
+    call own = { .model = model,
+                 .output = in(folder, "own.safetensors"),
+                 .overrides = { "quantize.rounder=gptq", CALIBRATION,
+                                "qat.preset=int8-static-int8-weight" } };
+    quantize(&own);
+    ck_assert_ptr_null(strstr(own.log, "the recipe gives it"));
+    drop(&own);
+    for (int i = 0; i < 3; i++) {
+        call other = own;
+        other.output = in(folder, "other.safetensors");
+        other.overrides[3] = scales[i][0];
+        other.overrides[4] = scales[i][1];
+        quantize(&other);
+        ck_assert_msg(strstr(other.log, "in whose place the model's are used") != NULL, "%s",
+                      other.log);
+        ck_assert_int_eq(tensors_that_differ(own.output, other.output), 0);
+        drop(&other);
+    }
+}
+END_TEST
+
 /* A float model rounded to nearest equals the result of prepare and convert. */
 START_TEST(nearest_equals_convert)
 {
@@ -808,6 +837,7 @@ Suite *test_quantize_model_suite(void)
     Suite *suite = suite_create("quantize_model");
     TCase *all = tcase_create("quantize_model");
     tcase_set_timeout(all, 120);
+    tcase_add_test(all, data_are_scaled_as_the_model_reads_them);
     tcase_add_loop_test(all, nearest_equals_convert, 0, NETS);
     tcase_add_loop_test(all, every_weight_is_reported, 0, NETS);
     tcase_add_loop_test(all, threads_change_no_byte, 0, NETS * ROUNDERS);

@@ -161,6 +161,26 @@ START_TEST(a_best_of_another_step_is_refused)
 }
 END_TEST
 
+/* The same shapes and the same step do not suffice. */
+START_TEST(a_best_of_another_run_is_refused)
+{
+    char folder[TEST_PATH];
+    test_folder(folder);
+    job j = { .dir = job_path(folder, "run"), .overrides = { BEST_KEYS, NEVER_BETTER } };
+    job other = { .dir = job_path(folder, "other"),
+                  .overrides = { BEST_KEYS, NEVER_BETTER, "train.optimizer.lr=0.01" } };
+    job_run(&j);
+    job_run(&other);
+    ck_assert_int_eq(test_shell(NULL, "cp '%s/%s' '%s/%s'", other.dir, best, j.dir, best), 0);
+    job again = { .dir = j.dir,
+                  .overrides = { BEST_KEYS, NEVER_BETTER },
+                  .resume = true,
+                  .wanted = DT_ERR_FORMAT,
+                  .words = "best.safetensors: a checkpoint of another run" };
+    job_run(&again);
+}
+END_TEST
+
 Suite *test_run_best_suite(void)
 {
     Suite *suite = suite_create("run_best");
@@ -172,6 +192,7 @@ Suite *test_run_best_suite(void)
     tcase_add_test(all, the_best_survives_an_interruption);
     tcase_add_test(all, a_plateau_survives_an_interruption);
     tcase_add_test(all, a_best_of_another_step_is_refused);
+    tcase_add_test(all, a_best_of_another_run_is_refused);
     suite_add_tcase(suite, all);
     return suite;
 }

@@ -749,6 +749,46 @@ START_TEST(a_folder_holds_one_sweep)
 }
 END_TEST
 
+/* A number of the data is another one, or there is one more row. */
+START_TEST(a_folder_holds_runs_of_the_same_data)
+{
+    char table[TEST_PATH], text[40 * 16] = "x,y\n";
+    static char rows_recipe[TEST_PATH + 400], rows_dir[TEST_PATH + 16];
+    test_join(table, folder, "rows.csv");
+    snprintf(rows_dir, sizeof rows_dir, "run.dir=%s/rows", folder);
+    snprintf(rows_recipe, sizeof rows_recipe,
+             "run: {dir: unset, report: false}\n"
+             "model: {family: mlp, sizes: [1, 4, 1]}\n"
+             "data: {format: tensors, dir: %s, train: {x: [rows.csv]}, columns: {target: y}, task: "
+             "regression}\n"
+             "train: {epochs: 1, batch_size: 8}\n",
+             folder);
+    for (int i = 0; i < 30; i++) sprintf(text + strlen(text), "%d,%d\n", i, i % 7);
+    const char *const overrides[] = { rows_dir };
+    const dt_sweep_source source = {
+        .recipe = { .path = "r.yaml",
+                    .text = rows_recipe,
+                    .bytes = strlen(rows_recipe),
+                    .overrides = overrides,
+                    .n_overrides = 1 },
+        .path = "s.yaml",
+        .text = "keys: {run.seed: [1, 2]}\n",
+        .bytes = 25,
+    };
+    for (int i = 0; i < 4; i++) { /* made, again, another number, another row */
+        dt_sweep *s;
+        if (i == 2) strstr(text, "\n5,")[1] = '6';
+        if (i == 3) strstr(text, "\n6,")[1] = '5';
+        if (i == 3) strcat(text, "30,1\n");
+        test_write_text(table, text);
+        TEST_OK(ctx, dt_sweep_read(ctx, &source, &s));
+        if (i < 2) TEST_OK(ctx, dt_sweep_run(s, NULL));
+        else TEST_FAILS(ctx, DT_ERR_CONFIG, "files of data have changed", dt_sweep_run(s, NULL));
+        dt_sweep_free(s);
+    }
+}
+END_TEST
+
 static dt_status read_and_free(dt_ctx *c, void *user)
 {
     dt_sweep *s;
@@ -846,6 +886,7 @@ Suite *test_sweep_suite(void)
     tcase_add_test(all, recipes_are_cells);
     tcase_add_test(all, the_spread_is_not_cut);
     tcase_add_test(all, a_folder_holds_one_sweep);
+    tcase_add_test(all, a_folder_holds_runs_of_the_same_data);
     tcase_add_test(all, memory_may_run_out);
     tcase_add_test(all, the_program_sweeps);
     suite_add_tcase(suite, all);

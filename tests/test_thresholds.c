@@ -223,6 +223,20 @@ typedef struct ended {
     dt_dataset *validation, *test;
 } ended;
 
+/* An exported file has no family, and decides as the model. */
+static void compare_exported(const ended *e, dt_recipe *recipe)
+{
+    const dt_model_info file = { .data = e->info.data };
+    dt_dataset *validation, *test;
+    TEST_OK(ctx, dt_recipe_open_data(recipe, &file, NULL, &validation, &test));
+    ck_assert_int_eq(validation->thresholds.n, e->data.n_thresholds);
+    for (int i = 0; i < e->data.n_thresholds; i++) {
+        ck_assert_double_eq(validation->thresholds.v[i], e->data.thresholds[i]);
+    }
+    dt_dataset_free(validation);
+    dt_dataset_free(test);
+}
+
 static void run(ended *e, const char *text, const char *first, const char *second)
 {
     char folder[TEST_PATH], dir[TEST_PATH + 16];
@@ -239,6 +253,7 @@ static void run(ended *e, const char *text, const char *first, const char *secon
     TEST_OK(ctx, dt_model_data_parse(ctx, e->info.data, "model", &e->data));
     TEST_OK(ctx, dt_recipe_open_data(recipe, &e->info, NULL, &e->validation, &e->test));
     TEST_OK(ctx, dt_model_data_standardize(&e->data, e->validation));
+    compare_exported(e, recipe);
     dt_recipe_free(recipe);
 }
 

@@ -37,6 +37,15 @@ static void drop(dt_tensor *x)
     x->ext = NULL;
 }
 
+static dt_status clone(dt_tensor *x, dt_tensor *copy)
+{
+    copy->kind = x->kind;
+    copy->ext = x->ext;
+    copy->drop_ext = drop;
+    dt__codes_retain(x->ext);
+    return DT_OK;
+}
+
 static size_t print(const dt_tensor *x, char *text, size_t size)
 {
     char shape[192];
@@ -49,6 +58,7 @@ const dt__kind dt__coded_kind = {
     .codes = codes,
     .pullback = pullback,
     .dropped = drop,
+    .clone = clone,
     .print = print,
 };
 

@@ -163,8 +163,13 @@ typedef struct dt__array_channels {
 dt__array_channels dt__array_channels_of(const dt__array_store *s);
 
 /* Says which channels of the arrays of d are in other units than those that a model was trained on,
- * by its means and deviations, n or one for all. NOMEM. */
-dt_status dt__say_far(const dt_dataset *d, int64_t n, const double *mean, const double *deviation);
+ * by its means and deviations, n or one for all, and by `pixels`, which are from 0 to 1. NOMEM. */
+typedef struct dt__trained_units {
+    int64_t n;
+    const double *mean, *deviation; /* 0 and 1: they were not measured */
+    bool pixels;
+} dt__trained_units;
+dt_status dt__say_far(const dt_dataset *d, const dt__trained_units *trained);
 
 /* ARG if the options of augmentation do not fit; the changes of example i of a batch, in place
  * (arrays_augment.c). */

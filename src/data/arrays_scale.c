@@ -241,9 +241,24 @@ static void name_channel(const dt_dataset *d, int64_t c, char text[DT__SHOWN + 1
     else snprintf(text, DT__SHOWN + 12, "channel %lld", (long long)c);
 }
 
-dt_status dt__say_far(const dt_dataset *d, int64_t n, const double *mean, const double *deviation)
+static void say_first(const dt_dataset *d, const dt__trained_units *trained, int64_t c,
+                      const double own[2], int64_t far)
 {
-    const int64_t channels = dt_dataset_array_channels(d);
+    char text[DT__SHOWN + 12], more[40] = "", units[80];
+    const int64_t k = trained->n == 1 ? 0 : c;
+    name_channel(d, c, text);
+    if (far > 1) snprintf(more, sizeof more, " (and %lld more)", (long long)far - 1);
+    if (trained->pixels) snprintf(units, sizeof units, "pixels, bytes or numbers from 0 to 1");
+    else snprintf(units, sizeof units, "%.4g and %.4g", trained->mean[k], trained->deviation[k]);
+    dt__say(d->ctx,
+            "warning: %s%s has mean %.4g and deviation %.4g; the model was trained on %s: if they "
+            "are in other units, answers are wrong",
+            text, more, own[0], own[1], units);
+}
+
+dt_status dt__say_far(const dt_dataset *d, const dt__trained_units *trained)
+{
+    const int64_t channels = dt_dataset_array_channels(d), n = trained->n;
     if (d->count == 0 || (n != 1 && n != channels)) return DT_OK;
     double *own = dt__alloc_array(d->ctx, 2 * channels, sizeof *own), *spread = own + channels;
     if (own == NULL) return DT_ERR_NOMEM;
@@ -252,24 +267,18 @@ dt_status dt__say_far(const dt_dataset *d, int64_t n, const double *mean, const 
     const double numbers = (double)d->count * (double)(shape.outer * shape.inner);
     int64_t far = 0, first = 0;
     for (int64_t c = 0; s == DT_OK && c < channels; c++) {
-        const double unit = deviation[n == 1 ? 0 : c], middle = mean[n == 1 ? 0 : c];
+        const double unit = trained->deviation[n == 1 ? 0 : c],
+                     middle = trained->mean[n == 1 ? 0 : c];
         spread[c] = sqrt(spread[c] / numbers);
         const bool tells = numbers >= ENOUGH && spread[c] > 0;
         const bool other = tells && (spread[c] * OTHER < unit || spread[c] > unit * OTHER);
-        const bool plain = middle == 0 && unit == 1; /* not measured */
-        if (plain || (!other && !(fabs(own[c] - middle) > FAR * unit))) continue;
+        const bool measured = middle != 0 || unit != 1;
+        const bool pixels = own[c] >= 0 && own[c] <= 1 && spread[c] < 0.501;
+        const bool unlike = trained->pixels && !pixels;
+        if (!unlike && !(measured && (other || fabs(own[c] - middle) > FAR * unit))) continue;
         if (far++ == 0) first = c;
     }
-    if (far > 0) {
-        char text[DT__SHOWN + 12], more[40] = "";
-        name_channel(d, first, text);
-        if (far > 1) snprintf(more, sizeof more, " (and %lld more)", (long long)far - 1);
-        dt__say(d->ctx,
-                "warning: %s%s has mean %.4g and deviation %.4g; the model was trained on %.4g and "
-                "%.4g: if they are in other units, answers are wrong",
-                text, more, own[first], spread[first], mean[n == 1 ? 0 : first],
-                deviation[n == 1 ? 0 : first]);
-    }
+    if (far > 0) say_first(d, trained, first, (const double[]){ own[first], spread[first] }, far);
     dt__release(d->ctx, own);
     return s;
 }

@@ -30,6 +30,10 @@ typedef struct dt__work {
     int lock; /* the open folder, which is locked; -1: none */
 } dt__work;
 
+/* Appends `, "data": ` and a hash of the content of the recipe's files of data to a plan, so that a
+ * folder does not hold runs of data that changed in between. Nothing where data are drawn or given,
+ * or cannot be opened, which the runs will say. NOMEM. */
+dt_status dt__work_put_data(dt_recipe *recipe, dt__chars *plan);
 /* Makes the folder with the plan as plan.json, or opens one with the same plan. Errors: CONFIG
  * (another plan, a folder that is none of ours), STATE (another process), IO. */
 dt_status dt__work_open(dt_ctx *ctx, const char *dir, const dt__chars *plan, dt__work *out);

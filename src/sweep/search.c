@@ -79,7 +79,8 @@ static dt_status write_plan(dt__searching *a, dt__chars *t)
     DT__TRY(dt_recipe_read(a->s.ctx, &source, &base));
     dt__put_text(t, "{\"budget\": ");
     DT__PUT_ALL(t, a->o->budget, ", \"recipe\": ");
-    const dt_status status = dt_recipe_json(base, dt__collect, t);
+    dt_status status = dt_recipe_json(base, dt__collect, t);
+    if (status == DT_OK) status = dt__work_put_data(base, t);
     dt__put_text(t, "}\n");
     dt_recipe_free(base);
     return status;

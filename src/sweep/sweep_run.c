@@ -37,7 +37,8 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
     DT__TRY(dt__recipe_read_grafted(s->ctx, &source, &(dt__grafts){ s->file->file, free_keys, 3 },
                                     &base));
     dt__put_text(t, "{\"recipe\": ");
-    const dt_status status = dt_recipe_json(base, dt__collect, t);
+    dt_status status = dt_recipe_json(base, dt__collect, t);
+    if (status == DT_OK) status = dt__work_put_data(base, t);
     dt_recipe_free(base);
     const int64_t numbers[] = { s->o.method, s->o.seeds, s->o.rungs, s->o.reduce, s->o.folds };
     dt__put_text(t, ", \"settings\": [");

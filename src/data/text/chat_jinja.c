@@ -7,6 +7,7 @@
 #include "data/text/chats.h"
 
 #include <detent/experimental/text.h>
+#include <string.h>
 
 /* As a string of Jinja, in quotes. */
 static void put_string(dt__chars *t, const char *text)
@@ -64,7 +65,7 @@ static void put_system(dt__chars *t, const dt_chat *chat)
     dt__chars text = { .ctx = t->ctx };
     if (chat->system == NULL) return;
     add_head(&text, f, DT_ROLE_SYSTEM);
-    add(&text, chat->system);
+    dt__chat_trim(f, chat->system, strlen(chat->system), &text);
     add_stop(&text, f, DT_ROLE_SYSTEM, NULL);
     t->failed |= dt__chars_text(&text) == NULL;
     if (!t->failed) {
@@ -75,18 +76,18 @@ static void put_system(dt__chars *t, const dt_chat *chat)
     dt__release(t->ctx, text.bytes);
 }
 
-void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const char *end)
+void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const dt__chat_ends *ends)
 {
     static const char *const roles[] = { "system", "user", "assistant" };
     const dt__chat_form *f = &dt__chat_forms[chat->form];
     dt__chars head = { .ctx = t->ctx };
-    add(t, f->begin);
+    add(t, f->wrap ? ends->begin : f->begin);
     put_system(t, chat);
     dt__put_text(t, "{% for message in messages %}");
     for (int i = 0; i < DT__COUNT_OF(roles); i++) {
         DT__PUT_ALL(t, i == 0 ? "{% if" : "{% elif", " message['role'] == '", roles[i], "' %}");
         put_message(t, chat, i, f->trim ? "(message['content'] | trim)" : "message['content']",
-                    end);
+                    ends->end);
     }
     dt__put_text(t, "{% endif %}{% endfor %}{% if add_generation_prompt %}{{ ");
     add_head(&head, f, DT_ROLE_ASSISTANT);

@@ -91,18 +91,24 @@ static bool is_nothing(dt__json *j, const unsigned char *at)
     return dt__json_peek(j) == (open == '[' ? ']' : '}');
 }
 
-static dt_status refuse_tools(const reading *r, const unsigned char *at, const char *name)
+static const char tools[] = "calls of tools cannot be learned; expected texts alone",
+                  thoughts[] = "thoughts are in no form of chats; expected texts alone",
+                  turns[] = "earlier turns are read as messages alone";
+
+/* What would be left out of the chat in silence. */
+static dt_status refuse(const reading *r, const unsigned char *at, const char *name,
+                        const char *why)
 {
-    if (is_nothing(r->j, at)) return DT_OK;
-    return dt__json_fail(r->j, "\"%s\": calls of tools cannot be learned; expected texts alone",
-                         name);
+    return is_nothing(r->j, at) ? DT_OK : dt__json_fail(r->j, "\"%s\": %s", name, why);
 }
 
-enum { ROLE, TEXT, WEIGHT, CALLS, CALL, FIELDS };
+enum { ROLE, TEXT, WEIGHT, CALLS, CALL, REASONING, THINKING, FIELDS };
 
 static dt_status find_fields(const reading *r, const list_form *f, const unsigned char **at)
 {
-    const char *const names[] = { f->role, f->text, "weight", "tool_calls", "function_call" };
+    const char *const names[] = { f->role,      f->text,         "weight",
+                                  "tool_calls", "function_call", "reasoning_content",
+                                  "thinking" };
     dt__json *j = r->j;
     for (int i = 0; i < FIELDS; i++) at[i] = NULL;
     if (dt__json_peek(j) != '{') {
@@ -141,8 +147,9 @@ static dt_status read_role(const reading *r, const list_form *f, const unsigned 
 static dt_status read_weight(const reading *r, const unsigned char *at, bool *learned)
 {
     int64_t weight = 1;
+    if (at == NULL) return DT_OK;
     r->j->at = at;
-    if (at == NULL || dt__json_null(r->j)) return DT_OK;
+    if (dt__json_null(r->j)) return DT_OK;
     if (dt__json_integer(r->j, &weight) != DT_OK || weight > 1) {
         return dt__json_fail(r->j, "\"weight\" of message %lld must be 0 or 1",
                              (long long)r->number);
@@ -165,8 +172,10 @@ static dt_status read_message(reading *r, const list_form *f)
                              f->role, f->text);
     }
     DT__TRY(read_role(r, f, at[ROLE], &role));
-    DT__TRY(refuse_tools(r, at[CALLS], "tool_calls"));
-    DT__TRY(refuse_tools(r, at[CALL], "function_call"));
+    DT__TRY(refuse(r, at[CALLS], "tool_calls", tools));
+    DT__TRY(refuse(r, at[CALL], "function_call", tools));
+    DT__TRY(refuse(r, at[REASONING], "reasoning_content", thoughts));
+    DT__TRY(refuse(r, at[THINKING], "thinking", thoughts));
     DT__TRY(read_text(r, at[TEXT], f->text, &text));
     DT__TRY(read_weight(r, at[WEIGHT], &learned));
     DT__TRY(add_turn(r, role, &text, learned && role == DT_ROLE_ASSISTANT));
@@ -236,7 +245,9 @@ dt_status dt__documents_add_chat(dt__documents *c, dt__json *j, const unsigned c
     if (listed && at[DT__LINE_CONVERSATIONS] != NULL) {
         return dt__json_fail(j, "\"messages\" and \"conversations\"; expected one of them");
     }
-    DT__TRY(refuse_tools(&r, at[DT__LINE_TOOLS], "tools"));
+    DT__TRY(refuse(&r, at[DT__LINE_TOOLS], "tools", tools));
+    DT__TRY(refuse(&r, at[DT__LINE_FUNCTIONS], "functions", tools));
+    DT__TRY(refuse(&r, at[DT__LINE_HISTORY], "history", turns));
     if (!is_nothing(j, at[DT__LINE_SYSTEM])) {
         DT__TRY(read_text(&r, at[DT__LINE_SYSTEM], "system", &system));
         DT__TRY(add_turn(&r, DT_ROLE_SYSTEM, &system, false));

@@ -1,6 +1,6 @@
 /* Recognizes which form a model's chats have. Templates are programs in Jinja, which are not run;
  * those of chatml and Llama 3 are known by the tokens that they write. The message of the system
- * that a template writes where there is none is the text between these in it:
+ * that a template writes where there is none is the text between these in it, or the like:
  *     <|im_start|>system\nYou are a helpful assistant.<|im_end|> */
 #include "data/text/chats.h"
 
@@ -18,17 +18,6 @@
 
 static const char im_start[] = "<|im_start|>", im_end[] = "<|im_end|>";
 
-/* What templates do that no form does, and a word by which they show it. */
-static const struct {
-    int form;
-    const char *word, *what;
-} more[] = {
-    { DT_CHAT_CHATML, "<think>", "writes thoughts before answers" },
-    { DT_CHAT_CHATML, "| trim", "leaves out white space around texts" },
-    { DT_CHAT_LLAMA3, "Cutting Knowledge Date", "writes dates into the system's message" },
-    { DT_CHAT_LLAMA3, "<|python_tag|>", "writes calls of tools" },
-};
-
 static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
 {
     return dt_fail(ctx, DT_ERR_CONFIG,
@@ -37,15 +26,28 @@ static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
                    name, why);
 }
 
-/* The text behind the head of a system's message, as the source of a template writes it, which the
- * caller frees; NULL: an expression stands there. *good: whether it can be read; a text with
- * quotes, line breaks or expressions inside cannot. */
-static dt_status read_system(dt_ctx *ctx, const char *at, char **out, bool *good)
+/* How the source of a template of a form writes a message of the system: a head, ends of lines, the
+ * text and an end. */
+static const struct {
+    const char *head, *end;
+    int lines;
+} systems[] = {
+    [DT_CHAT_CHATML] = { "<|im_start|>system", "<|im_end|>", 1 },
+    [DT_CHAT_LLAMA3] = { "<|start_header_id|>system<|end_header_id|>", "<|eot_id|>", 2 },
+    [DT_CHAT_PLAIN] = { "'System:", "\\n'", 1 },
+};
+
+/* The text behind the head of a system's message, which the caller frees; NULL: an expression
+ * stands there. *good: whether it can be read; a text with quotes, line breaks or expressions
+ * inside cannot. */
+static dt_status read_system(dt_ctx *ctx, int form, const char *at, char **out, bool *good)
 {
-    const char *end = strstr(at, im_end);
+    const char *end = strstr(at, systems[form].end);
     *good = true;
-    if (strncmp(at, "\\n", 2) == 0) at += 2;
-    else if (*at == '\n') at++;
+    for (int i = 0; i < systems[form].lines; i++) {
+        if (strncmp(at, "\\n", 2) == 0) at += 2;
+        else if (*at == '\n') at++;
+    }
     if (*at == 0 || strchr("'\"{", *at) != NULL) return DT_OK;
     const size_t n = end == NULL || end < at ? 0 : (size_t)(end - at);
     *good = end != NULL && strcspn(at, "'\"{}\\\n") >= n;
@@ -57,12 +59,12 @@ static dt_status read_system(dt_ctx *ctx, const char *at, char **out, bool *good
     return DT_OK;
 }
 
-static dt_status find_system(dt_ctx *ctx, const char *jinja, const char *name, char **out)
+static dt_status find_system(dt_ctx *ctx, int form, const char *jinja, const char *name, char **out)
 {
-    static const char head[] = "<|im_start|>system";
+    const char *head = systems[form].head;
     for (const char *at = strstr(jinja, head); at != NULL; at = strstr(at + 1, head)) {
         bool good;
-        DT__TRY(read_system(ctx, at + strlen(head), out, &good));
+        DT__TRY(read_system(ctx, form, at + strlen(head), out, &good));
         if (!good) {
             return refuse(ctx, name,
                           "writes a message of the system with quotes, line breaks or "
@@ -82,16 +84,14 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
                         strstr(jinja, "<|eot_id|>") != NULL;
     if (strstr(jinja, "'User:\\n'") != NULL && strstr(jinja, "'Assistant:\\n'") != NULL) {
         out->form = DT_CHAT_PLAIN; /* as dt__chat_put_jinja writes it */
-        return DT_OK;
+        return find_system(ctx, DT_CHAT_PLAIN, jinja, name, &out->system);
     }
     if (chatml == llama3) return refuse(ctx, name, "is none that is known here");
     out->form = chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
-    for (int i = 0; i < DT__COUNT_OF(more); i++) {
-        if (more[i].form != out->form || strstr(jinja, more[i].word) == NULL) continue;
-        snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[out->form], more[i].what);
-        return refuse(ctx, name, why);
-    }
-    return chatml ? find_system(ctx, jinja, name, &out->system) : DT_OK;
+    const char *what = dt__chat_unlike(jinja, out->form);
+    if (what == NULL) return find_system(ctx, out->form, jinja, name, &out->system);
+    snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[out->form], what);
+    return refuse(ctx, name, why);
 }
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------ */

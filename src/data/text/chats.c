@@ -7,6 +7,7 @@
  * learned. The forms are those of the templates of Qwen2 and SmolLM2 (chatml) and of Llama 3. */
 #include "data/text/chats.h"
 
+#include "core/text/utf8.h"
 #include "data/data_options.h"
 #include "data/text/tokenizer.h"
 
@@ -88,13 +89,27 @@ static dt_status put_text(const dt__chat_writer *w, const dt__chars *text, bool 
     return mark(w, before, learn);
 }
 
-static void trim(const dt__chat_form *f, const dt_message *m, dt__chars *out)
+#define SPACES (8 | 16) /* of dt__split_class */
+
+/* As Python's str.strip, by which templates trim. */
+static bool is_space(const unsigned char *p, const unsigned char *end, int *n)
 {
-    static const char space[] = " \t\n\r\f\v";
-    size_t begin = 0, end = m->bytes;
-    while (f->trim && begin < end && strchr(space, m->text[begin]) != NULL) begin++;
-    while (f->trim && end > begin && strchr(space, m->text[end - 1]) != NULL) end--;
-    dt__put(out, m->text + begin, end - begin);
+    *n = dt__utf8_length(p, end);
+    const uint32_t c = *n > 0 ? dt__utf8_get(p, *n) : 0;
+    return *n > 0 && ((c >= 0x1c && c <= 0x1f) || (dt__split_class(c) & SPACES) != 0);
+}
+
+void dt__chat_trim(const dt__chat_form *f, const char *text, size_t bytes, dt__chars *out)
+{
+    const unsigned char *p = (const unsigned char *)text, *end = p + bytes;
+    int n;
+    while (f->trim && p < end && is_space(p, end, &n)) p += n;
+    for (const unsigned char *q = end; f->trim && q > p; end = q) {
+        do q--;
+        while (q > p && (*q & 0xc0) == 0x80);
+        if (!is_space(q, end, &n)) break;
+    }
+    dt__put(out, (const char *)p, (size_t)(end - p));
 }
 
 /* What is before the text of a message: *text is what of it belongs to the same piece. */
@@ -146,11 +161,11 @@ static dt_status put_message(const dt__chat_writer *w, const dt_message *m, bool
     if (m->role == DT_ROLE_ASSISTANT) {
         DT__TRY(put_text(w, text, false));
         text->used = 0;
-        trim(f, m, text);
+        dt__chat_trim(f, m->text, m->bytes, text);
         DT__TRY(put_text(w, text, learn));
         return put_stop(w, learn, text);
     }
-    trim(f, m, text);
+    dt__chat_trim(f, m->text, m->bytes, text);
     if (f->stop == NULL) dt__put_text(text, f->after);
     DT__TRY(put_text(w, text, false));
     return f->stop == NULL ? DT_OK : put_stop(w, false, text);

@@ -28,6 +28,9 @@ typedef struct dt__chat_writer {
 } dt__chat_writer;
 dt_status dt__chat_put(const dt__chat_writer *w, const dt_message *m, bool first, bool learn);
 
+/* Appends a text as a form has it: `trim`, or as it is. */
+void dt__chat_trim(const dt__chat_form *f, const char *text, size_t bytes, dt__chars *out);
+
 /* The token that ends an answer, -1: none. CONFIG if the tokenizer lacks a token of the form. */
 dt_status dt__chat_check(const dt_tokenizer *k, int form, int32_t *stop);
 
@@ -44,12 +47,20 @@ typedef struct dt__chat_found {
  * CONFIG, with the reason, for a template that writes something that no form does. */
 dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt__chat_found *out);
 
+/* What a template of this form, or like it, does that the form does not; NULL: nothing is known
+ * (chat_unlike.c). */
+const char *dt__chat_unlike(const char *jinja, int form);
+
 /* The Jinja in such a text, or NULL; the caller frees it. */
 dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out);
 
-/* The template of a form, for programs that run Jinja: it writes what dt_chat_prompt does. `end`:
- * the text of the token that ends texts, for form PLAIN; NULL: none. */
-void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const char *end);
+/* The template of a form, for programs that run Jinja: it writes what dt_chat_prompt does. Of form
+ * PLAIN, texts of the tokenizer's tokens: those before a text, and the one that ends texts; NULL:
+ * none. */
+typedef struct dt__chat_ends {
+    const char *begin, *end;
+} dt__chat_ends;
+void dt__chat_put_jinja(dt__chars *t, const dt_chat *chat, const dt__chat_ends *ends);
 
 /* The same of chat_template.jinja or tokenizer_config.json in the folder of a tokenizer's file; if
  * both say nothing, the form whose tokens the tokenizer has. CONFIG if that is none. */

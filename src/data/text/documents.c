@@ -69,6 +69,8 @@ static const char *const line_fields[DT__LINE_FIELDS] = {
     [DT__LINE_OUTPUT] = "output",
     [DT__LINE_SYSTEM] = "system",
     [DT__LINE_TOOLS] = "tools",
+    [DT__LINE_FUNCTIONS] = "functions",
+    [DT__LINE_HISTORY] = "history",
 };
 
 static dt_status format_fields(dt__documents *c, const char *key, const char *format)

@@ -60,6 +60,8 @@ enum {
     DT__LINE_OUTPUT,
     DT__LINE_SYSTEM,
     DT__LINE_TOOLS,
+    DT__LINE_FUNCTIONS,
+    DT__LINE_HISTORY,
     DT__LINE_FIELDS
 };
 

@@ -27,36 +27,43 @@ static dt_status keep_source(dt_ctx *ctx, const char *text, const dt_model_data 
     return s == DT_ERR_NOMEM ? s : DT_OK;
 }
 
-/* The text of the token that ends texts, which the caller frees; NULL: there is none. */
-static dt_status end_of(dt_ctx *ctx, const dt_model_info *info, char **out)
+/* Appends the text of an added token. */
+static void put_added(dt__chars *t, const dt_tokenizer *k, int32_t id)
 {
+    const dt__token *of = id >= 0 && id < k->vocab ? &k->token[id] : NULL;
+    if (of != NULL && of->added) dt__put(t, k->bytes + of->at, of->n);
+}
+
+/* The texts of the tokens before a text, and of the one that ends texts; the caller frees them. */
+static dt_status ends_of(dt_ctx *ctx, const dt_model_info *info, dt__chars *begin, dt__chars *end)
+{
+    static const dt_encoding wrapped = { .wrap = true };
     const dt_tokenizer_texts own = { info->tokenizer, info->tokens };
     dt_tokenizer *k;
-    *out = NULL;
+    dt_ids ids = { .ctx = ctx };
     if (own.tokenizer == NULL) return DT_OK;
     DT__TRY(dt_tokenizer_of_model(ctx, &own, "the model's tokenizer", &k));
-    const int32_t end = dt_tokenizer_end(k);
-    const dt__token *t = end >= 0 && end < k->vocab ? &k->token[end] : NULL;
-    if (t != NULL && t->added) *out = dt__format_string(ctx, "%.*s", (int)t->n, k->bytes + t->at);
-    const bool failed = t != NULL && t->added && *out == NULL;
+    const dt_status s = dt_tokenizer_encode(k, "", 0, &wrapped, &ids);
+    for (int64_t i = 0; i < ids.n; i++) put_added(begin, k, ids.id[i]);
+    put_added(end, k, dt_tokenizer_end(k));
+    dt_ids_free(&ids);
     dt_tokenizer_free(k);
-    return failed ? DT_ERR_NOMEM : DT_OK;
+    return begin->failed || end->failed ? DT_ERR_NOMEM : s;
 }
 
 static dt_status make(dt_ctx *ctx, const dt_model_info *info, const dt_model_data *d, char **out)
 {
     const dt_chat chat = { d->chat, d->system };
-    dt__chars t = { .ctx = ctx };
-    char *end;
-    DT__TRY(end_of(ctx, info, &end));
-    dt__chat_put_jinja(&t, &chat, end);
-    dt__release(ctx, end);
-    if (dt__chars_text(&t) == NULL) {
-        dt__release(ctx, t.bytes);
-        return DT_ERR_NOMEM;
-    }
-    *out = t.bytes;
-    return DT_OK;
+    dt__chars t = { .ctx = ctx }, part[2] = { { .ctx = ctx }, { .ctx = ctx } };
+    dt_status s = ends_of(ctx, info, &part[0], &part[1]);
+    const dt__chat_ends ends = { dt__chars_text(&part[0]), dt__chars_text(&part[1]) };
+    if (s == DT_OK && (ends.begin == NULL || ends.end == NULL)) s = DT_ERR_NOMEM;
+    if (s == DT_OK) dt__chat_put_jinja(&t, &chat, &ends);
+    DT__RELEASE(ctx, part[0].bytes, part[1].bytes);
+    if (s == DT_OK && dt__chars_text(&t) == NULL) s = DT_ERR_NOMEM;
+    if (s != DT_OK) dt__release(ctx, t.bytes);
+    else *out = t.bytes;
+    return s;
 }
 
 dt_status dt__hf_chat_of_model(dt_ctx *ctx, const dt_model_info *info, char **out)

@@ -554,7 +554,11 @@ dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
     if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
     if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
     if (dt_dataset_array_channels(d) > 0) {
-        DT__TRY(dt__say_far(d, data->channels, data->mean, data->deviation));
+        const dt__trained_units trained = { .n = data->channels,
+                                            .mean = data->mean,
+                                            .deviation = data->deviation,
+                                            .pixels = data->pixels };
+        DT__TRY(dt__say_far(d, &trained));
         return dt_dataset_standardize(d, data->channels, data->mean, data->deviation);
     }
     if (data->channels > DT_MAX_REALS) {

@@ -210,7 +210,9 @@ dt_status dt_model_check_data(dt_ctx *ctx, const char *path, const dt_model_info
 {
     dt_example in, out;
     DT__NEED4(ctx, ctx, path, info, d);
-    if (info->family == NULL) return DT_OK;
+    if (info->family == NULL) { /* an exported file */
+        return info->data == NULL ? DT_OK : dt__say_scaling(ctx, path, info->data, d, false);
+    }
     DT__TRY(dt__check_examples(ctx, path, info, d));
     DT__TRY(dt__say_scaling(ctx, path, info->data, d, false));
     if (info->family->shapes == NULL || d->joined != NULL || is_tokens(d)) return DT_OK;

@@ -103,8 +103,24 @@ dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const
     if (s == DT_OK && !tokens) s = dt_model_data_parse(ctx, t.bytes, "the data", &data);
     if (s == DT_OK && !tokens && text != NULL) s = dt_model_data_parse(ctx, text, path, &model);
     if (s == DT_OK && !tokens) compare(ctx, path, &model, &data, trains);
+    if (s == DT_OK && !tokens) s = dt__compare_reading(ctx, path, &model, &data, trains);
     dt_model_data_free(ctx, &model);
     dt_model_data_free(ctx, &data);
     dt__release(ctx, t.bytes);
     return s;
+}
+
+dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d)
+{
+    char why[DT__MESSAGE_SIZE];
+    dt_model_data model;
+    if (text == NULL) return DT_OK;
+    DT__TRY(dt__say_scaling(ctx, path, text, d, false));
+    DT__TRY(dt_model_data_parse(ctx, text, path, &model));
+    const dt_status s = dt_model_data_standardize(&model, d);
+    dt_model_data_free(ctx, &model);
+    if (s != DT_ERR_ARG) return s;
+    snprintf(why, sizeof why, "%s", dt_error(ctx));
+    return dt_fail(ctx, DT_ERR_FORMAT,
+                   "%s: mean and deviation of the model do not fit the data: %s", path, why);
 }

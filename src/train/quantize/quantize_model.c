@@ -72,7 +72,8 @@ static dt_status go_without_data(work *w)
                             "this rounder needs data to calibrate with: give a recipe with 'data'");
 }
 
-/* Opens the data. Files missing on the disk are errors of the recipe. */
+/* Opens the data, as the numbers that the model was trained on. Files missing on the disk are
+ * errors of the recipe. */
 static dt_status open_data(work *w)
 {
     dt_dataset *validation = NULL, *test = NULL;
@@ -84,6 +85,8 @@ static dt_status open_data(work *w)
     dt_dataset_free(validation);
     dt_dataset_free(test);
     DT__TRY(dt__recipe_blame(w->recipe, "data", DT_ERR_IO, status));
+    DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
+    DT__TRY(dt__give_scaling(w->ctx, w->job->model, w->info.data, w->train));
     w->rounding = dt__rounding_of(w->o, w->job->converts, dt__dataset_epoch(w->train, true));
     if (reads_data(w)) {
         w->summary->samples = w->rounding.choice.samples;
@@ -342,9 +345,6 @@ static dt_status open_all(work *w)
     DT__TRY(dt_model_load(w->ctx, w->job->model, &w->reference, &w->info));
     DT__TRY(check_model(w, w->reference));
     DT__TRY(open_data(w));
-    if (w->train != NULL) {
-        DT__TRY(dt__check_examples(w->ctx, w->job->model, &w->info, w->train));
-    }
     return open_partial(w);
 }
 

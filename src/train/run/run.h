@@ -70,7 +70,8 @@ typedef enum dt__counter {
     DT__COUNT_TRAIN_HASH,
     DT__COUNT_VALIDATION_HASH,
     DT__COUNT_TEST_HASH,
-    DT__COUNT_START, /* the update at which QAT begins */
+    DT__COUNT_START,        /* the update at which QAT begins */
+    DT__COUNT_TEACHER_HASH, /* of the teacher; 0: none, or not yet */
     DT__COUNTS
 } dt__counter;
 
@@ -175,6 +176,7 @@ typedef struct dt__run_files {
     char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
     char *init_data;      /* what model.init was trained on (detent.data), or NULL */
+    char *init_tokenizer; /* of model.init, or NULL */
     bool describes_init;  /* model.init is a file of detent, which says what it was trained on */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
     char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
@@ -280,9 +282,19 @@ void dt__say_length(const dt__run *r);
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
 /* Says on the log where the numbers of the data are not those that the model at `path` reads.
  * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
- * the model's are used. Errors: NOMEM. */
+ * the model's are used. Errors: NOMEM, those of dt__compare_reading. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
+/* Features and rates of signals that the model does not read are FORMAT, or said where it trains;
+ * then classes and columns in the places of others are said, too. */
+dt_status dt__compare_reading(dt_ctx *ctx, const char *path, const dt_model_data *model,
+                              const dt_model_data *data, bool trains);
+/* Says on the log where ids of the data's tokenizer are other tokens than those of the model at
+ * `path`, whose own tokenizer is `text`; either may be NULL. Errors: NOMEM. */
+dt_status dt__say_tokens(dt_ctx *ctx, const char *path, const char *text, const dt_tokenizer *data);
+/* dt__say_scaling, and gives the data the mean and deviation of the model; FORMAT if they do not
+ * fit. */
+dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
 dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info *info,
                              const dt_dataset *d);
@@ -334,7 +346,7 @@ const char *dt__recipe_resumable(dt_recipe *r);
 
 void dt__run_name_state(dt__run *r);
 const char *dt__run_counter_name(dt__counter i); /* as a checkpoint has it */
-/* dt_checkpoint_load, where experts are spread, too. */
+/* dt_checkpoint_load, where experts are spread, too. FORMAT, too, if the file is of another run. */
 dt_status dt__run_load(dt__run *r, const char *path);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
@@ -346,6 +358,9 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 bool dt__run_teaches_itself(const dt__run *r);
 /* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
+/* FORMAT if the teacher is another one than the stage's checkpoint was trained with; else the
+ * stage's counters have it. */
+dt_status dt__run_check_teacher(dt__run *r);
 /* CONFIG, at its key, where a layer of train.distill.features is not in m or has no output of its
  * own. `whose`: "the model". */
 dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose);

@@ -110,6 +110,7 @@ static dt_status keep_origin(dt__run *r)
     dt_status status = keep_text(file, DT__KEY_HF, &r->files.hf);
     if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENS, &r->files.tokens);
     if (status == DT_OK) status = keep_text(file, DT__KEY_DATA, &r->files.init_data);
+    if (status == DT_OK) status = keep_text(file, DT__KEY_TOKENIZER, &r->files.init_tokenizer);
     if (status == DT_OK && r->o->data.tokenizer == NULL) {
         status = keep_text(file, DT__KEY_TOKENIZER, &r->files.tokenizer);
     }
@@ -242,6 +243,8 @@ static dt_status find_metrics(dt__run *r)
 static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
+    DT__TRY(dt__say_tokens(r->ctx, r->o->model.init, r->files.init_tokenizer,
+                           dt_dataset_tokenizer(r->data.train)));
     DT__TRY(dt__run_keep_data(r));
     if (r->files.describes_init) {
         DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->files.init_data, r->data.train, true));
@@ -372,6 +375,6 @@ void dt__run_close(dt__run *r)
     for (int i = 0; i < 3 && r->control.train == NULL; i++) dt_dataset_free(data[i]);
     for (int i = 0; i < 2; i++) dt__release(r->ctx, r->files.checkpoints[i]);
     DT__RELEASE(r->ctx, r->files.resolved, r->files.base, r->files.hf, r->files.init_data,
-                r->files.tokenizer, r->files.tokens, r->files.data);
+                r->files.init_tokenizer, r->files.tokenizer, r->files.tokens, r->files.data);
     if (r->files.metrics >= 0) dt__sys_close(r->files.metrics);
 }

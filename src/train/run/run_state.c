@@ -35,6 +35,7 @@ static const char *const counters[] = {
     [DT__COUNT_VALIDATION_HASH] = "validation_hash",
     [DT__COUNT_TEST_HASH] = "test_hash",
     [DT__COUNT_START] = "start",
+    [DT__COUNT_TEACHER_HASH] = "teacher_hash",
 };
 
 static const char *const values[] = {
@@ -91,14 +92,6 @@ void dt__run_name_state(dt__run *r)
         .n_values = r->stage.n_values,
         .recipe = r->files.resolved,
     };
-}
-
-dt_status dt__run_load(dt__run *r, const char *path)
-{
-    DT__TRY(dt__run_join_experts(r));
-    DT__TRY(dt_checkpoint_load(&r->stage.state, path));
-    DT__TRY(dt__run_cut_experts(r));
-    return *dt__run_count(r, DT__COUNT_PREPARED) ? dt__run_set_cache(r, r->stage.model) : DT_OK;
 }
 
 static dt_status save(dt__run *r)
@@ -160,6 +153,15 @@ static dt_status check_origin(dt__run *r, const char *path)
     dt_recipe_free(its);
     dt_file_close(file);
     return status;
+}
+
+dt_status dt__run_load(dt__run *r, const char *path)
+{
+    DT__TRY(check_origin(r, path));
+    DT__TRY(dt__run_join_experts(r));
+    DT__TRY(dt_checkpoint_load(&r->stage.state, path));
+    DT__TRY(dt__run_cut_experts(r));
+    return *dt__run_count(r, DT__COUNT_PREPARED) ? dt__run_set_cache(r, r->stage.model) : DT_OK;
 }
 
 /* The name of the first counter with an impossible value; NULL: all are consistent. */
@@ -259,10 +261,10 @@ dt_status dt__run_resume(dt__run *r, bool *found)
         dt__say(r->ctx, "%s: no good checkpoint: the run begins anew", r->o->run.dir);
         return DT_OK;
     }
-    DT__TRY(check_origin(r, path));
     DT__TRY(dt__run_begin_stage(r, stage));
     DT__TRY(dt__run_load(r, path));
     DT__TRY(check_resumed(r, stage, path));
+    DT__TRY(dt__run_check_teacher(r));
     keep_start(r);
     dt__say(r->ctx, "going on from %s", path);
     return DT_OK;

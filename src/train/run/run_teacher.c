@@ -4,13 +4,15 @@
  *     + feature_weight sum over layers of mean (output - teacher's)^2   (distill_features.c)
  * The teacher is another model, used from the first update on; or the float weights at
  * qat.start_step. The run writes those to float.safetensors before it prepares the model and loads
- * them from there, so that a resumed run has the same teacher. */
+ * them from there, so that a resumed run has the same teacher. A checkpoint keeps a hash of it. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run/run.h"
 
+#include <detent/experimental/qat.h>
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 bool dt__run_teaches_itself(const dt__run *r)
 {
@@ -82,11 +84,49 @@ static dt_status load(dt__run *r, const dt_module *m, const char *path)
     dt_status status = r->data.task == &dt__task_tokens ? check_language(r, m, path)
                                                         : check_shapes(r, &info, path);
     if (status == DT_OK) status = dt__run_check_features(r, r->stage.teacher, "the teacher");
+    if (status == DT_OK && info.data != NULL && r->stage.tape == NULL) { /* once, before training */
+        status = dt__say_scaling(r->ctx, path, info.data, r->data.train, true);
+    }
+    if (status == DT_OK && r->stage.tape == NULL) {
+        status = dt__say_tokens(r->ctx, path, info.tokenizer, dt_dataset_tokenizer(r->data.train));
+    }
     dt_model_info_free(r->ctx, &info);
     return status;
 }
 
-dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
+/* Of the values of parameters and buffers; positive, as every counter is. */
+static dt_status hash_of(dt_module *teacher, int64_t *out)
+{
+    uint64_t hash = 0;
+    dt_status s = DT_OK;
+    DT__EACH_ENTRY(m, e, teacher) {
+        dt_tensor *values = NULL;
+        if (s == DT_OK && (dt_is_packed(e->x) || dt_is_fake_quant(e->x))) {
+            s = dt_dequantize(e->x, &values);
+        }
+        const dt_tensor *x = values == NULL ? e->x : values;
+        if (s == DT_OK) hash = XXH3_64bits_withSeed(dt__values(x), dt__bytes_of(x), hash);
+        dt_tensor_free(values);
+    }
+    *out = (int64_t)(hash >> 2) + 1;
+    return s;
+}
+
+dt_status dt__run_check_teacher(dt__run *r)
+{
+    int64_t hash, *was = dt__run_count(r, DT__COUNT_TEACHER_HASH);
+    if (r->stage.teacher == NULL) return DT_OK;
+    DT__TRY(hash_of(r->stage.teacher, &hash));
+    if (*was == 0) *was = hash;
+    if (*was == hash) return DT_OK;
+    const char *path = r->o->train.distill.teacher;
+    return dt_fail(r->ctx, DT_ERR_FORMAT,
+                   "%s: the teacher is another one than before the run was interrupted; restore "
+                   "it, or begin a new run, which may take the weights of this one by model.init",
+                   path == NULL ? "float.safetensors in run.dir" : path);
+}
+
+static dt_status open_teacher(dt__run *r, const dt_module *m, bool prepared)
 {
     char path[DT__RUN_PATH];
     const dt_distill_settings *d = &r->o->train.distill;
@@ -95,4 +135,10 @@ dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
     if (!prepared || !dt__run_teaches_itself(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "float.safetensors", path));
     return load(r, m, path);
+}
+
+dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared)
+{
+    DT__TRY(open_teacher(r, m, prepared));
+    return dt__run_check_teacher(r);
 }

@@ -181,17 +181,18 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
     dt_data_options o = r->options.data;
     const dt_model_options *own = &r->options.model;
     const bool read = model != NULL && model->family != NULL;
+    const bool told = model != NULL && model->data != NULL; /* an exported file has no family */
     dt_status s = model == NULL ? DT_OK : ask_model(r, model, &data, &o);
     if (s == DT_OK && !read && !r->only_quantizes && o.format == DT_DATA_TENSORS) {
         s = count_classes(r->ctx, own->family, own->options, &o);
     }
     if (s == DT_OK) s = dt__recipe_open_options(r, &o, train, validation, test);
-    if (s == DT_OK && read) {
+    if (s == DT_OK && told) {
         if (train == NULL) say_thresholds(r->ctx, &data);
         take_decisions(&data, *validation);
         take_decisions(&data, *test);
     }
-    if (s == DT_OK && read) s = compare_classes(&data, train != NULL, *validation, *test);
+    if (s == DT_OK && told) s = compare_classes(&data, train != NULL, *validation, *test);
     if (s == DT_OK && train != NULL && !r->only_quantizes) {
         s = dt__say_leaks((const dt_dataset *const[]){ *train, *validation, *test });
     }
