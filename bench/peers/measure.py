@@ -75,6 +75,8 @@ def digits(value):
 
 
 def sample(trial):
+    if trial.unit == "ms":  # a step follows a step, whose memory is in the caches
+        trial.run()
     start = time.perf_counter()
     for _ in range(trial.runs):
         trial.run()

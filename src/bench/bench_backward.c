@@ -239,8 +239,10 @@ static dt_status explain(dt__bench *b, const work *task)
         status = dt__account_create(b, watched.ctx, watched.t, &watched.account);
     }
     if (status == DT_OK) {
-        const dt__trial both[2] = { { .run = step, .subject = &plain, .ctx = plain.ctx },
-                                    { .run = step, .subject = &watched, .ctx = watched.ctx } };
+        const dt__trial both[2] = {
+            { .run = step, .subject = &plain, .ctx = plain.ctx, .steady = true },
+            { .run = step, .subject = &watched, .ctx = watched.ctx, .steady = true }
+        };
         status = dt__account_measure(b, watched.account, prefix, both);
     }
     free_subject(b, &plain);
@@ -256,6 +258,7 @@ static dt_status compare(dt__bench *b, const work *task)
     for (int i = 0; i < FORMS; i++) {
         if (status == DT_OK) status = make(b, task, i, &s[i]);
         t[i] = (dt__trial){ .unit = "ms", .run = step, .subject = &s[i], .limit = DT__NO_TRIAL };
+        t[i].steady = true;
         t[i].ctx = s[i].ctx;
         dt__bench_name(b, t[i].name, "backward/%s/b%lld/%s", task->name, (long long)task->batch,
                        forms[i]);

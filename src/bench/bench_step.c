@@ -227,6 +227,7 @@ static void fill_trials(dt__bench *b, const work *task, subject *s, dt__trial *t
                             .run = step,
                             .subject = &s[i],
                             .ctx = s[i].ctx,
+                            .steady = true,
                             .limit = DT__NO_TRIAL };
         name_of(b, task, kinds[i], t[i].name);
     }
@@ -284,8 +285,10 @@ static dt_status explain(dt__bench *b, const work *task, bool qat)
         status = dt__account_create(b, watched.ctx, watched.t, &watched.account);
     }
     if (status == DT_OK) {
-        const dt__trial both[2] = { { .run = step, .subject = &plain, .ctx = plain.ctx },
-                                    { .run = step, .subject = &watched, .ctx = watched.ctx } };
+        const dt__trial both[2] = {
+            { .run = step, .subject = &plain, .ctx = plain.ctx, .steady = true },
+            { .run = step, .subject = &watched, .ctx = watched.ctx, .steady = true }
+        };
         status = dt__account_measure(b, watched.account, prefix, both);
     }
     free_subject(b, &plain);

@@ -64,6 +64,7 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
         *seconds = *t->elapsed;
         return DT_OK;
     }
+    if (t->steady) DT__TRY(run_once(b, t));
     const double start = dt__seconds();
     for (int64_t i = 0; i < t->runs; i++) DT__TRY(run_once(b, t));
     *seconds = (dt__seconds() - start) / (double)t->runs;

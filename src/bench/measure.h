@@ -38,6 +38,7 @@ typedef struct dt__trial {
     void *subject;
     dt_ctx *ctx;       /* of the subject, has its errors; NULL: that of the dt__bench */
     bool spins;        /* threads of its library spin afterwards: the next trial waits for them */
+    bool steady;       /* a sample follows a run of the same trial, whose memory is in the caches */
     int limit;         /* index of the trial that bounds it, or DT__NO_TRIAL */
     double limit_work; /* of one run, in the limit's unit; 0: `work` */
     struct {
