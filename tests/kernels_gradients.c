@@ -150,7 +150,8 @@ static void lane_codes(kernel_run *r, void (*f)(const dt__q7_lanes *))
 static void product(kernel_run *r, void (*f)(const dt__q7_product *))
 {
     const bool timed = r->round == KERNELS_TIMED, largest = r->round % 3 == 1;
-    dt__q7_product p = { .rows = 1 + kernel_below(r, 30), .columns = 1 + kernel_below(r, 100) };
+    const int64_t rows = 1 + kernel_below(r, kernel_chance(r) ? 100 : 30);
+    dt__q7_product p = { .rows = rows, .columns = 1 + kernel_below(r, 100) };
     p.depth = DT__Q7_WORD * kernel_below(r, r->round % 5 == 0 ? 400 : 40);
     if (timed) p = (dt__q7_product){ .rows = 96, .columns = 256, .depth = 256 };
     const int64_t panels = dt__ceil_div(p.columns, DT__LANES), a = p.rows * p.depth;
