@@ -4,8 +4,7 @@
 const dt__dim_options dt__dim_defaults = { .dim = -1 };
 
 const dt_key dt__dim_keys[] = {
-    { "dim", DT_KEY_INT, .offset = offsetof(dt__dim_options, dim), .fallback = "-1",
-      .text = "the dimension, negative from the end" },
+    { "dim", DT_KEY_INT, .offset = offsetof(dt__dim_options, dim), .fallback = "-1" },
     { 0 },
 };
 

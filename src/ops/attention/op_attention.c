@@ -18,16 +18,13 @@ const dt_attention_options dt__attention_options = { .causal = true };
 dt_attention_options dt_attention_defaults(void) { return dt__attention_options; }
 
 const dt_key dt__attention_keys[] = {
-    { "causal", DT_KEY_BOOL, .offset = offsetof(dt_attention_options, causal), .fallback = "true",
-      .text = "query r of Tq attends to keys up to r + Tk - Tq" },
+    { "causal", DT_KEY_BOOL, .offset = offsetof(dt_attention_options, causal), .fallback = "true" },
     { "scale", DT_KEY_REAL, .offset = offsetof(dt_attention_options, scale), .least = -DT_NO_LIMIT,
-      .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "factor of q k^T; 0: 1 / sqrt(width of a head)" },
+      .most = DT_NO_LIMIT, .fallback = "0" },
     { "window", DT_KEY_INT, .offset = offsetof(dt_attention_options, window), .most = DT_NO_LIMIT,
-      .fallback = "0", .text = "the most keys that a query attends to, its latest; 0: all" },
+      .fallback = "0" },
     { "cache", DT_KEY_CHOICE, .offset = offsetof(dt_attention_options, cache),
-      .choices = dt_cache_names, .fallback = "f32",
-      .text = "whose codes keys and values are read as; only of attention_cached another one" },
+      .choices = dt_cache_names, .fallback = "f32" },
     { 0 },
 };
 

@@ -40,36 +40,18 @@ dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
 #define DT__CONV_AT(field) .offset = offsetof(dt_conv_options, field)
 #define DT__CONV_MOST 2147483647.0 /* of stride, padding, dilation and extents */
 #define DT__CONV_KEYS(TYPE, one, none)                                                             \
-    { "stride",                                                                                    \
-      TYPE,                                                                                        \
-      DT__CONV_AT(stride),                                                                         \
-      .least = 1,                                                                                  \
-      .most = DT__CONV_MOST,                                                                       \
-      .fallback = one,                                                                             \
-      .text = "step of the kernel in the larger image, x or of a transposed op y" },               \
-        { "padding",                                                                               \
-          TYPE,                                                                                    \
-          DT__CONV_AT(padding),                                                                    \
-          .most = DT__CONV_MOST,                                                                   \
-          .fallback = none,                                                                        \
-          .text = "zeros around the larger image, at each side" },                                 \
-        { "dilation",                                                                              \
-          TYPE,                                                                                    \
-          DT__CONV_AT(dilation),                                                                   \
-          .least = 1,                                                                              \
-          .most = DT__CONV_MOST,                                                                   \
-          .fallback = one,                                                                         \
-          .text = "distance between the kernel's elements" },                                      \
+    { "stride", TYPE, DT__CONV_AT(stride), .least = 1, .most = DT__CONV_MOST, .fallback = one },   \
+        { "padding", TYPE, DT__CONV_AT(padding), .most = DT__CONV_MOST, .fallback = none },        \
+        { "dilation",     TYPE, DT__CONV_AT(dilation), .least = 1, .most = DT__CONV_MOST,          \
+          .fallback = one },                                                                       \
     {                                                                                              \
-        "groups", DT_KEY_INT, DT__CONV_AT(groups),                                                 \
-            .least = 1, .most = DT__CONV_MOST, .fallback = "1",                                    \
-            .text = "groups of channels, convolved independently"                                  \
+        "groups", DT_KEY_INT, DT__CONV_AT(groups), .least = 1, .most = DT__CONV_MOST,              \
+                                                   .fallback = "1"                                 \
     }
 #define DT__CONV_OUTPUT_PADDING(TYPE, none)                                                        \
     {                                                                                              \
-        "output_padding", TYPE, DT__CONV_AT(output_padding),                                       \
-            .most = DT__CONV_MOST, .fallback = none,                                               \
-            .text = "rows and columns added at the end of y"                                       \
+        "output_padding", TYPE, DT__CONV_AT(output_padding), .most = DT__CONV_MOST,                \
+                                                             .fallback = none                      \
     }
 
 #endif

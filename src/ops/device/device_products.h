@@ -9,8 +9,7 @@ enum { DT__DEVICE_SCALE = 3, DT__DEVICE_ZERO, DT__DEVICE_ENDS };
 #define DT__DEVICE_ACTIVATION_KEY(type)                                                            \
     {                                                                                              \
         "activation", DT_KEY_CHOICE, .offset = offsetof(type, activation),                         \
-                                     .choices = dt__device_activation_names, .fallback = "none",   \
-                                     .text = "none, relu or relu6: a clamp of the codes"           \
+                                     .choices = dt__device_activation_names, .fallback = "none"    \
     }
 
 dt_status dt__device_conv_shape(dt_call *c);

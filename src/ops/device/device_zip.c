@@ -13,8 +13,7 @@ const dt_device_zip_options dt__device_zip_defaults = { DT_ACT_NONE };
 
 const dt_key dt__device_zip_keys[] = {
     { "activation", DT_KEY_CHOICE, .offset = offsetof(dt_device_zip_options, activation),
-      .choices = dt__device_activation_names, .fallback = "none",
-      .text = "none, relu or relu6: a clamp of the codes" },
+      .choices = dt__device_activation_names, .fallback = "none" },
     { 0 },
 };
 

@@ -6,8 +6,7 @@
 static const double half = 0.5;
 
 static const dt_key keys[] = {
-    { "p", DT_KEY_REAL, .offset = 0, .most = 1, .fallback = "0.5",
-      .text = "probability that an element becomes 0" },
+    { "p", DT_KEY_REAL, .offset = 0, .most = 1, .fallback = "0.5" },
     { 0 },
 };
 

@@ -5,7 +5,7 @@
 static const dt_key keys[] = {
     DT__DEVICE_ACTIVATION_KEY(dt_device_linear_options),
     { "one_scale", DT_KEY_BOOL, .offset = offsetof(dt_device_linear_options, one_scale),
-      .fallback = "false", .text = "all outputs share a scale of the weight" },
+      .fallback = "false" },
     { 0 },
 };
 

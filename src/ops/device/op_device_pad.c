@@ -9,9 +9,8 @@ static const dt_pad_options defaults = { .mode = DT_PAD_CONSTANT };
 
 static const dt_key keys[] = {
     { "pads", DT_KEY_INTS, .offset = offsetof(dt_pad_options, pads), .least = INT32_MIN,
-      .most = INT32_MAX, .fallback = "!", .text = "before and after, from the last dimension on" },
-    { "value", DT_KEY_REAL, .offset = offsetof(dt_pad_options, value), .fallback = "0",
-      .text = "of the padding" },
+      .most = INT32_MAX, .fallback = "!" },
+    { "value", DT_KEY_REAL, .offset = offsetof(dt_pad_options, value), .fallback = "0" },
     { 0 },
 };
 

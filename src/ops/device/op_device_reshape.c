@@ -12,7 +12,7 @@ static const options defaults = { 0 };
 
 static const dt_key keys[] = {
     { "shape", DT_KEY_INTS, .offset = offsetof(options, shape), .most = DT_NO_LIMIT,
-      .fallback = "!", .text = "the new extents" },
+      .fallback = "!" },
     { 0 },
 };
 

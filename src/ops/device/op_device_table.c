@@ -12,9 +12,9 @@ static const dt_device_table_options defaults = { .function = DT_TABLE_SIGMOID, 
 
 static const dt_key keys[] = {
     { "function", DT_KEY_CHOICE, .offset = offsetof(dt_device_table_options, function),
-      .choices = dt__device_function_names, .fallback = "sigmoid", .text = "f" },
-    { "slope", DT_KEY_REAL, .offset = offsetof(dt_device_table_options, slope), .fallback = "0.01",
-      .text = "of leaky_relu" },
+      .choices = dt__device_function_names, .fallback = "sigmoid" },
+    { "slope", DT_KEY_REAL, .offset = offsetof(dt_device_table_options, slope),
+      .fallback = "0.01" },
     { 0 },
 };
 

@@ -66,8 +66,7 @@ size_t dt__binary_scratch(const dt_call *c)
 const dt__factor_options dt__factor_defaults = { .factor = 1 };
 
 const dt_key dt__factor_keys[] = {
-    { "factor", DT_KEY_REAL, .offset = offsetof(dt__factor_options, factor), .fallback = "1",
-      .text = "number by which the other operand is multiplied" },
+    { "factor", DT_KEY_REAL, .offset = offsetof(dt__factor_options, factor), .fallback = "1" },
     { 0 },
 };
 

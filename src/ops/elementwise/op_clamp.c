@@ -12,8 +12,8 @@ typedef struct options {
 static const options defaults = { -INFINITY, INFINITY };
 
 static const dt_key keys[] = {
-    { "min", DT_KEY_REAL, .offset = offsetof(options, min), .text = "lower bound; none if absent" },
-    { "max", DT_KEY_REAL, .offset = offsetof(options, max), .text = "upper bound; none if absent" },
+    { "min", DT_KEY_REAL, .offset = offsetof(options, min) },
+    { "max", DT_KEY_REAL, .offset = offsetof(options, max) },
     { 0 },
 };
 

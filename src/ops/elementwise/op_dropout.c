@@ -11,8 +11,7 @@ typedef struct options {
 static const options defaults = { 0.5 };
 
 static const dt_key keys[] = {
-    { "p", DT_KEY_REAL, .offset = offsetof(options, p), .most = 1, .fallback = "0.5",
-      .text = "probability that an element becomes 0" },
+    { "p", DT_KEY_REAL, .offset = offsetof(options, p), .most = 1, .fallback = "0.5" },
     { 0 },
 };
 

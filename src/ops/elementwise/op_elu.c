@@ -12,8 +12,7 @@ typedef struct options {
 static const options defaults = { 1 };
 
 static const dt_key keys[] = {
-    { "alpha", DT_KEY_REAL, .offset = offsetof(options, alpha), .fallback = "1",
-      .text = "results are above -alpha; not below 0" },
+    { "alpha", DT_KEY_REAL, .offset = offsetof(options, alpha), .fallback = "1" },
     { 0 },
 };
 

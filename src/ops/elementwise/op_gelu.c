@@ -13,7 +13,7 @@ static const char *const forms[] = { "none", "tanh", NULL };
 
 static const dt_key keys[] = {
     { "approximate", DT_KEY_CHOICE, .offset = offsetof(options, approximate), .choices = forms,
-      .fallback = "none", .text = "the error function itself, or tanh in its place" },
+      .fallback = "none" },
     { 0 },
 };
 

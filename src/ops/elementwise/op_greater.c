@@ -10,8 +10,7 @@ typedef struct options {
 static const options defaults = { false };
 
 static const dt_key keys[] = {
-    { "equal", DT_KEY_BOOL, .offset = offsetof(options, equal), .fallback = "false",
-      .text = "1 also where both are equal" },
+    { "equal", DT_KEY_BOOL, .offset = offsetof(options, equal), .fallback = "false" },
     { 0 },
 };
 

@@ -12,8 +12,7 @@ typedef struct options {
 static const options defaults = { 0.01 };
 
 static const dt_key keys[] = {
-    { "slope", DT_KEY_REAL, .offset = offsetof(options, slope), .fallback = "0.01",
-      .text = "factor of elements that are not above 0" },
+    { "slope", DT_KEY_REAL, .offset = offsetof(options, slope), .fallback = "0.01" },
     { 0 },
 };
 

@@ -13,10 +13,8 @@ typedef struct options {
 static const options defaults = { .dim = -1 };
 
 static const dt_key keys[] = {
-    { "dim", DT_KEY_INT, .offset = offsetof(options, dim), .fallback = "-1",
-      .text = "the dimension, negative from the end" },
-    { "keepdim", DT_KEY_BOOL, .offset = offsetof(options, keepdim), .fallback = "false",
-      .text = "keep the dimension with extent 1" },
+    { "dim", DT_KEY_INT, .offset = offsetof(options, dim), .fallback = "-1" },
+    { "keepdim", DT_KEY_BOOL, .offset = offsetof(options, keepdim), .fallback = "false" },
     { 0 },
 };
 

@@ -21,8 +21,7 @@ void dt__pointwise_backward(const dt__pointwise *p, const dt_tensor *dy, dt_tens
 #define DT__REDUCTION_KEY(options)                                                                 \
     {                                                                                              \
         "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction),                        \
-                                    .choices = dt__reductions, .fallback = "mean",                 \
-                                    .text = "the mean over all elements, or their sum"             \
+                                    .choices = dt__reductions, .fallback = "mean"                  \
     }
 
 /* Options of a loss that has no other. */

@@ -17,14 +17,10 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 #define AT(field) .offset = offsetof(dt_cross_entropy_options, field)
 
 static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows not ignored, or their sum" },
-    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label are ignored" },
-    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
-      .text = "share of the target that is spread evenly over all classes" },
-    { "gamma", DT_KEY_REAL, AT(gamma), .most = 100, .fallback = "0",
-      .text = "focal loss: a row counts (1 - p[label])^gamma times" },
+    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean" },
+    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100" },
+    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0" },
+    { "gamma", DT_KEY_REAL, AT(gamma), .most = 100, .fallback = "0" },
     { 0 },
 };
 

@@ -11,12 +11,9 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 #define AT(field) .offset = offsetof(dt_distill_options, field)
 
 static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows not ignored, or their sum" },
-    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label are ignored" },
-    { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1",
-      .text = "divisor of the logits before the softmax" },
+    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean" },
+    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100" },
+    { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1" },
     { 0 },
 };
 

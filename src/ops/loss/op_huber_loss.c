@@ -15,8 +15,7 @@ static const options defaults = { DT_REDUCE_MEAN, 1 };
 
 static const dt_key keys[] = {
     DT__REDUCTION_KEY(options),
-    { "delta", DT_KEY_REAL, .offset = offsetof(options, delta), .most = 1e30, .fallback = "1",
-      .text = "largest error that is squared" },
+    { "delta", DT_KEY_REAL, .offset = offsetof(options, delta), .most = 1e30, .fallback = "1" },
     { 0 },
 };
 

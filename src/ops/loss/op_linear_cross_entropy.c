@@ -22,16 +22,11 @@ static const char *const reductions[] = { "mean", "sum", NULL };
 #define AT(field) .offset = offsetof(dt_linear_cross_entropy_options, field)
 
 static const dt_key keys[] = {
-    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean",
-      .text = "the mean over the rows not ignored, or their sum" },
-    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100",
-      .text = "rows of this label are ignored" },
-    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
-      .text = "share of the target that is spread evenly over all classes" },
-    { "distill", DT_KEY_REAL, AT(distill), .most = 1, .fallback = "0",
-      .text = "d, the share of the distillation loss" },
-    { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1",
-      .text = "T, the divisor of the logits of model and teacher in the distillation loss" },
+    { "reduction", DT_KEY_CHOICE, AT(reduction), .choices = reductions, .fallback = "mean" },
+    { "ignore_index", DT_KEY_INT, AT(ignore_index), .fallback = "-100" },
+    { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0" },
+    { "distill", DT_KEY_REAL, AT(distill), .most = 1, .fallback = "0" },
+    { "temperature", DT_KEY_REAL, AT(temperature), .most = 1e6, .fallback = "1" },
     { 0 },
 };
 

@@ -22,13 +22,11 @@ const dt_batch_norm_options dt__batch_norm_defaults = { .training = true,
 dt_batch_norm_options dt_batch_norm_defaults(void) { return dt__batch_norm_defaults; }
 
 const dt_key dt__batch_norm_keys[] = {
-    { "training", DT_KEY_BOOL, AT(training), .fallback = "true",
-      .text = "use the batch's statistics and update the running ones" },
-    { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1",
-      .text = "share of the batch's statistics in the new running ones" },
-    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
+    { "training", DT_KEY_BOOL, AT(training), .fallback = "true" },
+    { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt__device_activation_names,
-      .fallback = "none", .text = "none, relu or relu6: a function of each element of the sum" },
+      .fallback = "none" },
     { 0 },
 };
 

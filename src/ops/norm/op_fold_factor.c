@@ -9,9 +9,8 @@ static const dt_fold_factor_options defaults = { .eps = 1e-5 };
 #define AT(field) .offset = offsetof(dt_fold_factor_options, field)
 
 static const dt_key keys[] = {
-    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
-    { "keep", DT_KEY_BOOL, AT(keep), .fallback = "false",
-      .text = "1 where the factor would be 0, so that one can divide by it" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5" },
+    { "keep", DT_KEY_BOOL, AT(keep), .fallback = "false" },
     { 0 },
 };
 

@@ -10,9 +10,8 @@ static const dt_group_norm_options defaults = { .groups = 1, .eps = 1e-5 };
 #define AT(field) .offset = offsetof(dt_group_norm_options, field)
 
 static const dt_key keys[] = {
-    { "groups", DT_KEY_INT, AT(groups), .least = 1, .most = 1 << 24, .fallback = "1",
-      .text = "number of groups of neighbouring channels" },
-    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
+    { "groups", DT_KEY_INT, AT(groups), .least = 1, .most = 1 << 24, .fallback = "1" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5" },
     { 0 },
 };
 

@@ -12,8 +12,8 @@ dt_layer_norm_options dt_layer_norm_defaults(void) { return defaults; }
 
 static const dt_key keys[] = {
     { "normalized_dims", DT_KEY_INT, AT(normalized_dims), .least = 1, .most = DT_MAX_RANK,
-      .fallback = "1", .text = "number of last dimensions to normalize over" },
-    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5", .text = "added to the variance" },
+      .fallback = "1" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5" },
     { 0 },
 };
 

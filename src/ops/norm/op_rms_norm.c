@@ -11,8 +11,7 @@ typedef struct options {
 static const options defaults = { 1e-5 };
 
 static const dt_key keys[] = {
-    { "eps", DT_KEY_REAL, .offset = offsetof(options, eps), .most = 1, .fallback = "1e-5",
-      .text = "added to the mean of squares" },
+    { "eps", DT_KEY_REAL, .offset = offsetof(options, eps), .most = 1, .fallback = "1e-5" },
     { 0 },
 };
 

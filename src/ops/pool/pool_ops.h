@@ -12,28 +12,20 @@ extern const dt_pool_options dt__pool_defaults;
  * DT_KEY_INT for lines, and the others are fallbacks. */
 #define DT__POOL_AT(field) .offset = offsetof(dt_pool_options, field)
 #define DT__POOL_KEYS(TYPE, two, none, one)                                                        \
-    { "kernel", TYPE, DT__POOL_AT(kernel), .fallback = two, .text = "extents of a window" },       \
-        { "stride", TYPE, DT__POOL_AT(stride), .fallback = none,                                   \
-          .text = "step from one window to the next; 0: the window's extent" },                    \
-        { "padding", TYPE, DT__POOL_AT(padding), .fallback = none,                                 \
-          .text = "pixels around the image, at each side" },                                       \
-        { "dilation", TYPE, DT__POOL_AT(dilation), .fallback = one,                                \
-          .text = "distance of a window's pixels; 0 means 1" },                                    \
+    { "kernel", TYPE, DT__POOL_AT(kernel), .fallback = two },                                      \
+        { "stride", TYPE, DT__POOL_AT(stride), .fallback = none },                                 \
+        { "padding", TYPE, DT__POOL_AT(padding), .fallback = none },                               \
+        { "dilation", TYPE, DT__POOL_AT(dilation), .fallback = one },                              \
     {                                                                                              \
-        "ceil_mode", DT_KEY_BOOL, DT__POOL_AT(ceil_mode),                                          \
-            .fallback = "false",                                                                   \
-            .text = "a last window may reach past the image, if it begins in it or left of it"     \
+        "ceil_mode", DT_KEY_BOOL, DT__POOL_AT(ceil_mode), .fallback = "false"                      \
     }
 #define DT__AVG_POOL_KEY                                                                           \
     {                                                                                              \
-        "count_include_pad", DT_KEY_BOOL, DT__POOL_AT(count_include_pad),                          \
-            .fallback = "true", .text = "padding counts in the divisor"                            \
+        "count_include_pad", DT_KEY_BOOL, DT__POOL_AT(count_include_pad), .fallback = "true"       \
     }
 #define DT__MAX_POOL_KEY                                                                           \
     {                                                                                              \
-        "index", DT_KEY_BOOL,                                                                      \
-            .offset = offsetof(dt__max_pool_options, index), .fallback = "false",                  \
-            .text = "make result 2: the position of each result in its plane, row W + column"      \
+        "index", DT_KEY_BOOL, .offset = offsetof(dt__max_pool_options, index), .fallback = "false" \
     }
 
 /* Options of maxima. */

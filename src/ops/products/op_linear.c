@@ -23,7 +23,7 @@ static const char *const activations[] = { "none",      "relu",        "gelu", "
 
 static const dt_key keys[] = {
     { "activation", DT_KEY_CHOICE, .offset = offsetof(options, activation), .choices = activations,
-      .fallback = "none", .text = "a function of each element of the sum" },
+      .fallback = "none" },
     { 0 },
 };
 

@@ -11,8 +11,7 @@ const dt_lora_weight_options dt__lora_defaults = { .alpha = 1 };
 
 const dt_key dt__lora_weight_keys[] = {
     { "alpha", DT_KEY_REAL, .offset = offsetof(dt_lora_weight_options, alpha),
-      .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "lora_b lora_a is multiplied by alpha / rank" },
+      .least = -DT_NO_LIMIT, .most = DT_NO_LIMIT, .fallback = "1" },
     { 0 },
 };
 

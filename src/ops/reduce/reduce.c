@@ -2,10 +2,8 @@
 #include "ops/reduce/reduce.h"
 
 const dt_key dt__reduce_keys[] = {
-    { "dims", DT_KEY_INTS, .offset = offsetof(dt_reduce_options, dims),
-      .text = "dimensions to reduce, negative from the end; none: all" },
-    { "keepdim", DT_KEY_BOOL, .offset = offsetof(dt_reduce_options, keepdim), .fallback = "false",
-      .text = "keep reduced dimensions with extent 1" },
+    { "dims", DT_KEY_INTS, .offset = offsetof(dt_reduce_options, dims) },
+    { "keepdim", DT_KEY_BOOL, .offset = offsetof(dt_reduce_options, keepdim), .fallback = "false" },
     { 0 },
 };
 

@@ -12,11 +12,8 @@ static const char *const counts[] = { "choices", "share", NULL };
 #define AT(field) .offset = offsetof(dt_load_balance_options, field)
 
 static const dt_key keys[] = {
-    { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2",
-      .text = "experts per row" },
-    { "count", DT_KEY_CHOICE, AT(count), .choices = counts, .fallback = "choices",
-      .text =
-          "f[e] is a count per row (choices: even routing gives top_k) or per choice (share: 1)" },
+    { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2" },
+    { "count", DT_KEY_CHOICE, AT(count), .choices = counts, .fallback = "choices" },
     { 0 },
 };
 

@@ -13,12 +13,9 @@
 #define AT(field) .offset = offsetof(dt_moe_router_options, field)
 
 static const dt_key keys[] = {
-    { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2",
-      .text = "experts per row" },
-    { "normalize", DT_KEY_BOOL, AT(normalize), .fallback = "true",
-      .text = "divide a row's weights by their sum" },
-    { "capacity", DT_KEY_INT, AT(capacity), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "the most rows of an expert; 0: no limit" },
+    { "top_k", DT_KEY_INT, AT(top_k), .least = 1, .most = DT_NO_LIMIT, .fallback = "2" },
+    { "normalize", DT_KEY_BOOL, AT(normalize), .fallback = "true" },
+    { "capacity", DT_KEY_INT, AT(capacity), .most = DT_NO_LIMIT, .fallback = "0" },
     { 0 },
 };
 

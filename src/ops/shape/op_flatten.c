@@ -11,10 +11,8 @@ typedef struct options {
 static const options defaults = { 0, -1 };
 
 static const dt_key keys[] = {
-    { "start_dim", DT_KEY_INT, .offset = offsetof(options, start), .fallback = "0",
-      .text = "the first dimension, negative from the end" },
-    { "end_dim", DT_KEY_INT, .offset = offsetof(options, end), .fallback = "-1",
-      .text = "the last one" },
+    { "start_dim", DT_KEY_INT, .offset = offsetof(options, start), .fallback = "0" },
+    { "end_dim", DT_KEY_INT, .offset = offsetof(options, end), .fallback = "-1" },
     { 0 },
 };
 

@@ -15,11 +15,9 @@ static const char *const modes[] = { "constant", "reflect", "replicate", "circul
 #define AT(field) .offset = offsetof(dt_pad_options, field)
 
 static const dt_key keys[] = {
-    { "pads", DT_KEY_INTS, AT(pads), .least = 0, .most = DT_NO_LIMIT, .fallback = "!",
-      .text = "before and after in the last dimension, then in the one before it, and so on" },
-    { "mode", DT_KEY_CHOICE, AT(mode), .choices = modes, .fallback = "constant",
-      .text = "the values of the padding" },
-    { "value", DT_KEY_REAL, AT(value), .fallback = "0", .text = "of mode constant" },
+    { "pads", DT_KEY_INTS, AT(pads), .least = 0, .most = DT_NO_LIMIT, .fallback = "!" },
+    { "mode", DT_KEY_CHOICE, AT(mode), .choices = modes, .fallback = "constant" },
+    { "value", DT_KEY_REAL, AT(value), .fallback = "0" },
     { 0 },
 };
 

@@ -7,8 +7,7 @@
 static const dt__permute_options defaults = { 0 };
 
 const dt_key dt__permute_keys[] = {
-    { "dims", DT_KEY_INTS, .offset = offsetof(dt__permute_options, dims), .fallback = "!",
-      .text = "for each dimension of the result, the dimension of x" },
+    { "dims", DT_KEY_INTS, .offset = offsetof(dt__permute_options, dims), .fallback = "!" },
     { 0 },
 };
 

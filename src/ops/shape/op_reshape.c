@@ -13,7 +13,7 @@ static const options defaults = { 0 };
 
 static const dt_key keys[] = {
     { "shape", DT_KEY_INTS, .offset = offsetof(options, shape), .least = -1, .most = DT_NO_LIMIT,
-      .fallback = "!", .text = "the new extents, of which one may be -1" },
+      .fallback = "!" },
     { 0 },
 };
 

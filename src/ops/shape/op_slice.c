@@ -13,11 +13,10 @@
 static const dt_slice_options defaults = { .dims.n = 0 };
 
 const dt_key dt__slice_keys[] = {
-    { "dims", DT_KEY_INTS, AT(dims), .text = "dimensions to cut, negative from the end" },
-    { "starts", DT_KEY_INTS, AT(starts), .text = "first element of each" },
-    { "stops", DT_KEY_INTS, AT(stops), .text = "end of each, exclusive" },
-    { "steps", DT_KEY_INTS, AT(steps), .least = 1, .most = DT_NO_LIMIT,
-      .text = "step of each; none given: 1" },
+    { "dims", DT_KEY_INTS, AT(dims) },
+    { "starts", DT_KEY_INTS, AT(starts) },
+    { "stops", DT_KEY_INTS, AT(stops) },
+    { "steps", DT_KEY_INTS, AT(steps), .least = 1, .most = DT_NO_LIMIT },
     { 0 },
 };
 

@@ -9,10 +9,8 @@ typedef struct options {
 static const options defaults = { -2, -1 };
 
 static const dt_key keys[] = {
-    { "dim0", DT_KEY_INT, .offset = offsetof(options, dim0), .fallback = "-2",
-      .text = "one dimension, negative from the end" },
-    { "dim1", DT_KEY_INT, .offset = offsetof(options, dim1), .fallback = "-1",
-      .text = "the other" },
+    { "dim0", DT_KEY_INT, .offset = offsetof(options, dim0), .fallback = "-2" },
+    { "dim1", DT_KEY_INT, .offset = offsetof(options, dim1), .fallback = "-1" },
     { 0 },
 };
 

@@ -10,8 +10,7 @@ typedef struct options {
 static const options defaults = { 0.5 };
 
 static const dt_key keys[] = {
-    { "weight", DT_KEY_REAL, .offset = offsetof(options, weight), .fallback = "0.5",
-      .text = "share of `to` in the result" },
+    { "weight", DT_KEY_REAL, .offset = offsetof(options, weight), .fallback = "0.5" },
     { 0 },
 };
 

@@ -8,19 +8,13 @@
 #define AT(field) .offset = offsetof(dt_sgd_step_options, field)
 
 static const dt_key keys[] = {
-    { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
-      .text = "learning rate of this update" },
-    { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0",
-      .text = "decay of the buffer" },
-    { "dampening", DT_KEY_REAL, AT(dampening), .most = 1, .fallback = "0",
-      .text = "share of the gradient that is not added to the buffer" },
-    { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "g += weight_decay p" },
-    { "nesterov", DT_KEY_BOOL, AT(nesterov), .fallback = "false", .text = "use Nesterov momentum" },
-    { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "number of this update, from 1" },
-    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "g is multiplied by it; 0 counts as 1" },
+    { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3" },
+    { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0" },
+    { "dampening", DT_KEY_REAL, AT(dampening), .most = 1, .fallback = "0" },
+    { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0" },
+    { "nesterov", DT_KEY_BOOL, AT(nesterov), .fallback = "false" },
+    { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1" },
+    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1" },
     { 0 },
 };
 

@@ -27,20 +27,13 @@ dt_status dt__step_betas(const dt_call *c, double beta1, double beta2)
 #define AT(field) .offset = offsetof(dt_adam_step_options, field)
 
 const dt_key dt__adam_keys[] = {
-    { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3",
-      .text = "learning rate of this update" },
-    { "beta1", DT_KEY_REAL, AT(beta1), .most = DT__BELOW_ONE, .fallback = "0.9",
-      .text = "decay of the mean gradient" },
-    { "beta2", DT_KEY_REAL, AT(beta2), .most = DT__BELOW_ONE, .fallback = "0.999",
-      .text = "decay of the mean squared gradient" },
-    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8",
-      .text = "added to the root of the mean square, after bias correction" },
-    { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "adam: g += weight_decay p; adamw: p *= 1 - lr weight_decay before the update" },
-    { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "number of this update, from 1" },
-    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1",
-      .text = "g is multiplied by it; 0 counts as 1" },
+    { "lr", DT_KEY_REAL, AT(lr), .most = DT_NO_LIMIT, .fallback = "1e-3" },
+    { "beta1", DT_KEY_REAL, AT(beta1), .most = DT__BELOW_ONE, .fallback = "0.9" },
+    { "beta2", DT_KEY_REAL, AT(beta2), .most = DT__BELOW_ONE, .fallback = "0.999" },
+    { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-8" },
+    { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "0" },
+    { "step", DT_KEY_INT, AT(step), .least = 1, .most = DT_NO_LIMIT, .fallback = "1" },
+    { "grad_factor", DT_KEY_REAL, AT(grad_factor), .most = DT_NO_LIMIT, .fallback = "1" },
     { 0 },
 };
 
