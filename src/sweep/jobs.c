@@ -10,6 +10,7 @@
 #include "core/system/system_calls.h"
 #include "data/content_hash.h"
 #include "report/page_run.h"
+#include "train/recipe/choices.h"
 #include "train/run/run.h"
 
 #include <dirent.h>
@@ -175,25 +176,12 @@ static dt_status check_plan(const dt__work *w, const dt__chars *plan)
                    w->dir);
 }
 
-static bool has_files(const dt_data_options *o)
-{
-    switch (o->format) {
-    case DT_DATA_DIGITS:
-    case DT_DATA_ADDER:
-    case DT_DATA_SOUNDS:
-    case DT_DATA_SENSORS:
-    case DT_DATA_TABLE:
-    case DT_DATA_GIVEN: return false;
-    default: return true;
-    }
-}
-
 dt_status dt__work_put_data(dt_recipe *recipe, dt__chars *plan)
 {
     dt_ctx *ctx = recipe->ctx;
     dt_dataset *part[3] = { NULL };
     uint64_t hash = 0;
-    if (!has_files(&dt_recipe_get(recipe)->data)) return DT_OK;
+    if ((DT__FILES & DT__BIT(dt_recipe_get(recipe)->data.format)) == 0) return DT_OK;
     const dt_logger log = ctx->log; /* the runs say it */
     ctx->log = NULL;
     const dt_status s = dt_recipe_open_data(recipe, NULL, &part[0], &part[1], &part[2]);
