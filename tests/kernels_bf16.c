@@ -115,7 +115,8 @@ static void pairs(kernel_run *r, void (*f)(const dt__bf16_rows *, const float *,
 static void halved(kernel_run *r, void (*f)(const dt__bf16_rows *, uint16_t *))
 {
     int64_t n;
-    const dt__bf16_rows of = rows(r, &n);
+    dt__bf16_rows of = rows(r, &n);
+    if (kernel_chance(r)) of.halves = halves(r, n, 2);
     uint16_t *to = results(r, &of, 2);
     KERNEL_CALL(r, f(&of, to));
 }

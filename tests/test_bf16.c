@@ -533,6 +533,115 @@ START_TEST(a_recorded_pass_multiplies_bf16)
 }
 END_TEST
 
+/* ---- values that are held as bf16 ------------------------------------------------------------ */
+
+enum { IMAGES, FIRST, SECOND, THIRD, FOURTH, LEAVES };
+
+/* A network whose results are read by products alone, by several of them, through a view, or also
+ * by an op that needs them exactly. `drops`: what no later op reads is dropped, as modules do. */
+typedef struct net {
+    dt_tensor *leaf[LEAVES];
+    dt_conv_options first, second;
+    bool exact, drops;
+} net;
+
+static net draw_net(dt_ctx *ctx, uint64_t *state)
+{
+    net of = { .first = dt_conv_defaults(), .second = dt_conv_defaults() };
+    const int64_t n = 1 + below(state, 4), in = 1 + below(state, 5);
+    const int64_t middle = 1 + below(state, 20), out = 1 + below(state, 6);
+    for (int i = 0; i < 2; i++) {
+        of.first.stride[i] = 1 + below(state, 3);
+        of.first.padding[i] = below(state, 2);
+        of.second.stride[i] = 1 + below(state, 2);
+    }
+    of.exact = below(state, 3) == 0;
+    const int64_t size[] = { 3 + below(state, 9), 3 + below(state, 30) };
+    of.leaf[IMAGES] = tensor(ctx, "i", 4, (const int64_t[]){ n, in, size[0], size[1] });
+    of.leaf[FIRST] = tensor(ctx, "f", 4, (const int64_t[]){ middle, in, 3, 2 });
+    of.leaf[SECOND] = tensor(ctx, "s", 4, (const int64_t[]){ middle, out, 2, 3 });
+    return of;
+}
+
+static dt_tensor *dropped(dt_tape *t, const net *of, dt_tensor *x, dt_tensor *y)
+{
+    if (of->drops) dt_drop(t, x);
+    return y;
+}
+
+/* y [n, n]; the first run makes the last two leaves. */
+static dt_tensor *run_net(dt_tape *t, net *of)
+{
+    dt_ctx *ctx = dt_tape_ctx(t);
+    dt_tensor *x = dt_conv2d(t, of->leaf[IMAGES], of->leaf[FIRST], NULL, &of->first);
+    x = dropped(t, of, x, dt_relu(t, x));
+    x = dropped(t, of, x, dt_conv_transpose2d(t, x, of->leaf[SECOND], NULL, &of->second));
+    x = dropped(t, of, x, dt_relu(t, x));
+    TEST_OK(ctx, dt_tape_status(t));
+    const int64_t n = x->dims[0], dims[] = { n, x->count / n };
+    x = dropped(t, of, x, dt_reshape(t, x, 2, dims));
+    for (int i = THIRD; i <= FOURTH && of->leaf[i] == NULL; i++) {
+        of->leaf[i] = tensor(ctx, i == THIRD ? "t" : "o", 2, (const int64_t[]){ 7, dims[1] });
+    }
+    dt_tensor *a = dt_linear(t, x, of->leaf[THIRD], NULL);
+    dt_tensor *b = dt_linear(t, x, of->leaf[FOURTH], NULL);
+    if (of->exact) a = dt_add(t, a, dt_linear(t, dt_silu(t, x), of->leaf[THIRD], NULL));
+    dropped(t, of, x, NULL);
+    dt_tensor *turned = dropped(t, of, b, dt_transpose(t, b, 0, 1));
+    dt_tensor *y = dt_matmul(t, a, turned);
+    dropped(t, of, a, NULL);
+    return dropped(t, of, turned, y);
+}
+
+/* The gradients of all leaves, and the bytes that wait for backward. */
+static void differentiate_net(dt_ctx *ctx, net *of, int products, dt_tensor **gradient,
+                              int64_t *held)
+{
+    dt_tape *t;
+    TEST_OK(ctx, dt_tape_create(ctx, &t));
+    TEST_OK(ctx, dt_set_products(ctx, products));
+    const int64_t before = (int64_t)dt_memory_of(ctx).used;
+    dt_tensor *y = run_net(t, of);
+    *held = (int64_t)dt_memory_of(ctx).used - before;
+    dt_tensor *dy = tensor(ctx, "d", 2, y->dims);
+    TEST_OK(ctx, dt_backward(t, y, dy));
+    for (int i = 0; i < LEAVES; i++) {
+        TEST_OK(ctx, dt_alias(dt_grad(of->leaf[i]), &gradient[i]));
+        dt_grad_clear(of->leaf[i]);
+    }
+    dt_tensor_free(dy);
+    dt_tape_free(t);
+}
+
+START_TEST(values_held_as_bf16_change_no_bit)
+{
+    uint64_t state = 3 + (uint64_t)_i;
+    for (int draw = 0; draw < 12; draw++) {
+        dt_ctx *ctx = context(1 + draw % 2, UINT64_MAX);
+        net of = draw_net(ctx, &state);
+        dt_tape *t;
+        TEST_OK(ctx, dt_tape_create(ctx, &t));
+        run_net(t, &of);
+        dt_tape_free(t);
+        dt_tensor *gradient[3][LEAVES];
+        int64_t held[3];
+        for (int i = 0; i < 3; i++) {
+            of.drops = i < 2;
+            differentiate_net(ctx, &of, i == 0 ? DT_PRODUCTS_F32 : choices[_i], gradient[i],
+                              &held[i]);
+        }
+        for (int i = 0; i < LEAVES; i++) {
+            const size_t bytes = (size_t)dt_count(of.leaf[i]) * sizeof(float);
+            ck_assert_mem_eq(dt_data(gradient[1][i]), dt_data(gradient[2][i]), bytes);
+        }
+        ck_assert_int_lt(held[1], held[0]);
+        for (int i = 0; i < 3; i++) dt__free_tensors(LEAVES, gradient[i]);
+        dt__free_tensors(LEAVES, of.leaf);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
 START_TEST(an_unknown_choice_is_an_error)
 {
     dt_ctx *ctx = context(1, UINT64_MAX);
@@ -560,6 +669,7 @@ Suite *test_bf16_suite(void)
     tcase_add_loop_test(c, a_convolution_has_the_bits_of_the_formula, 0, 4);
     tcase_add_loop_test(c, sets_and_threads_change_no_bit, 0, DT__COUNT_OF(choices));
     tcase_add_loop_test(c, a_recorded_pass_multiplies_bf16, 0, DT__COUNT_OF(choices));
+    tcase_add_loop_test(c, values_held_as_bf16_change_no_bit, 0, DT__COUNT_OF(choices));
     tcase_add_test(c, an_unknown_choice_is_an_error);
     suite_add_tcase(suite, c);
     return suite;

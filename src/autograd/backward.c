@@ -1,6 +1,7 @@
 /* Backward: the tape's records in reverse order. Each op computes the gradients of its operands'
  * values, and the pullback of each operand's kind accumulates them. A record is freed as soon as it
  * has run. */
+#include "autograd/halves.h"
 #include "autograd/op.h"
 #include "autograd/segment.h"
 
@@ -82,8 +83,9 @@ static dt_status pull_back(const dt__record *r, dt_tape *t, dt_tensor **dx)
     return DT_OK;
 }
 
-static dt_status differentiate(dt_tape *t, const dt__record *r, dt_tensor *dy)
+static dt_status differentiate(dt_tape *t, dt__record *r, dt_tensor *dy)
 {
+    DT__TRY(dt__halves_widen(t->ctx, r));
     dt__replay replay;
     dt__record_replay(t, r, &replay);
     dt_call *c = &replay.call;
@@ -115,7 +117,7 @@ static void drop_gradient(dt_tensor *x)
     x->grad = NULL;
 }
 
-static dt_status through(dt_tape *t, const dt__record *r)
+static dt_status through(dt_tape *t, dt__record *r)
 {
     if (dt__is_segment(r)) return dt__differentiate_segment(t, r);
     const dt_tensor *y = r->kept[r->n_in].x;

@@ -281,11 +281,18 @@ static dt__codes *take(dt__codes **from)
     return codes;
 }
 
+static dt_precision precision_of(const dt_call *c, int i)
+{
+    const bool rounds = c->products != DT_PRODUCTS_F32 && c->arg[i]->dtype == DT_F32;
+    return rounds && c->op->precision != NULL ? c->op->precision(c, i) : DT_EXACT;
+}
+
 static void keep_operand(dt_call *c, int i, dt__codes **pull, dt__saved *k)
 {
     const dt_save save = c->coded ? c->op->saves_coded.arg[i] : c->op->saves.arg[i];
     const bool value = save == DT_VALUE || (save == DT_SAVE_CODES && c->codes[i] == NULL);
     keep(k, c->in[i], value ? c->arg[i] : NULL);
+    if (value) k->precision = precision_of(c, i);
     k->wants = c->wants[i];
     if (save == DT_SAVE_CODES) k->codes = take(&c->codes[i]);
     const dt__kind *kind = dt__kind_of(c->in[i]);

@@ -49,6 +49,10 @@ void dt__call_close(dt_call *c, dt__codes **pull);
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i);
 void dt__written(const dt_call *c, int i, int64_t first, int64_t end);
 
+/* For forward: memory for the values of operand i, contiguous and rounded to bf16, which forward
+ * must fill if it is not NULL. Backward reads them if nothing else needs the operand. */
+uint16_t *dt__halves_of(const dt_call *c, int i);
+
 /* A product of the call's floats, or several. */
 static inline void dt__multiply(const dt_call *c, const dt__gemm *g)
 {

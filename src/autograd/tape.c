@@ -1,6 +1,6 @@
 /* The tape: lent handles, scopes, records, the first error. Its arrays grow and are kept, so a step
  * whose shapes repeat allocates nothing. */
-#include "autograd/tape.h"
+#include "autograd/halves.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -110,6 +110,7 @@ void dt__record_free(dt_ctx *ctx, dt__record *r)
         const dt__saved *k = &r->kept[i];
         if (k->storage != NULL) atomic_fetch_sub(&k->storage->needed, 1);
         dt__storage_release(k->storage);
+        dt__halves_release(ctx, k->halves);
         dt__codes_release(k->codes);
         dt__codes_release(k->pull);
         dt_tensor_free(k->x);
@@ -154,6 +155,7 @@ void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out)
     for (int i = 0; i < r->n_in; i++) {
         const dt__saved *k = &r->kept[i];
         if (k->x == NULL) continue;
+        if (k->halves != NULL && k->storage == NULL) c->halves[i] = k->halves->x + k->offset;
         c->in[i] = k->x;
         c->arg[i] = restore(k, &out->arg[i]);
         c->codes[i] = k->codes;
@@ -162,8 +164,9 @@ void dt__record_replay(dt_tape *t, const dt__record *r, dt__replay *out)
     for (int i = 0; i < r->n_out; i++) c->out[i] = restore(&r->kept[r->n_in + i], &out->out[i]);
 }
 
-static void drop(dt_tensor *x)
+static void drop(dt_tape *t, dt_tensor *x)
 {
+    dt__halves_hold(t, x);
     dt__drop_storage(x);
     if (x->kind != NULL && x->kind->dropped != NULL) x->kind->dropped(x);
     x->dropped = true;
@@ -182,14 +185,14 @@ void dt__scope_leave(dt_tape *t, dt_tensor *const *keep, int n)
     if (t->depth == 0) return;
     for (int i = 0; i < n; i++) dt_keep(t, keep[i]);
     for (int64_t i = t->scope_start[t->depth - 1]; i < t->n_lent; i++) {
-        if (t->lent[i]->scope >= t->depth) drop(t->lent[i]);
+        if (t->lent[i]->scope >= t->depth) drop(t, t->lent[i]);
     }
     t->depth--;
 }
 
 void dt_drop(dt_tape *t, dt_tensor *x)
 {
-    if (x != NULL && x->tape == t) drop(x);
+    if (x != NULL && x->tape == t) drop(t, x);
 }
 
 dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)

@@ -15,6 +15,8 @@ typedef struct dt__saved {
     dt__codes *codes, *pull; /* of an operand: for the op's backward; for its kind's pullback */
     bool contiguous;         /* the value is contiguous (x may not be) */
     bool wants;              /* of an operand: it requires a gradient */
+    dt_precision precision;  /* of an operand's value */
+    dt__halves *halves;      /* the value as bf16, in place of the storage, or NULL */
 } dt__saved;
 
 /* A call that backward will run. Kept small, since there is one per op. */

@@ -50,6 +50,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
     s->mapped = 0;
     s->frozen = s->dequantized = false;
     s->data = own_data(s);
+    s->halves = NULL;
     dt__ctx_retain(ctx);
     return s;
 }
@@ -63,10 +64,16 @@ static void end_promise(const dt__storage *s)
     *all = *all > s->bytes ? *all - s->bytes : 0;
 }
 
+void dt__halves_release(dt_ctx *ctx, dt__halves *h)
+{
+    if (h != NULL && --h->refs == 0) dt__release(ctx, h);
+}
+
 void dt__storage_release(dt__storage *s)
 {
     if (s == NULL || atomic_fetch_sub(&s->refs, 1) != 1) return;
     dt_ctx *ctx = s->ctx;
+    dt__halves_release(ctx, s->halves);
     if (s->data == NULL) end_promise(s);
     if (s->mapped > 0) munmap(s->data, s->mapped);
     else if (s->data != own_data(s)) dt__release(ctx, s->data);

@@ -12,11 +12,20 @@ typedef struct dt__storage {
     dt_ctx *ctx;
     size_t bytes;
     uint64_t version;
-    bool frozen;      /* writes are refused with STATE */
-    bool dequantized; /* values of a FakeQuantTensor or packed tensor: writes are STATE */
-    void *data;       /* aligned to 64; NULL: promised, and not filled yet */
-    size_t mapped;    /* bytes of a file that `data` maps; 0: it is memory */
+    bool frozen;               /* writes are refused with STATE */
+    bool dequantized;          /* values of a FakeQuantTensor or packed tensor: writes are STATE */
+    void *data;                /* aligned to 64; NULL: promised, and not filled yet */
+    size_t mapped;             /* bytes of a file that `data` maps; 0: it is memory */
+    struct dt__halves *halves; /* its values as bf16, or NULL */
 } dt__storage;
+
+/* The values of a storage of floats as bf16 (autograd/halves.h), for one thread. */
+typedef struct dt__halves {
+    int refs;         /* of the storage, and of what backward reads */
+    uint64_t version; /* of the storage when they were computed */
+    int64_t count;
+    uint16_t *x;
+} dt__halves;
 
 /* A value computed from a tensor and freed with it, such as its codes. */
 typedef struct dt__attachment {
@@ -56,6 +65,7 @@ struct dt_tensor {
 dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; NULL: NOMEM */
 /* Does nothing where there are bytes. Errors: NOMEM. */
 dt_status dt__storage_fill(dt__storage *s);
+void dt__halves_release(dt_ctx *ctx, dt__halves *h);
 /* A storage of `bytes` of a file that is mapped, which is unmapped with it, also after an error.
  * NULL: NOMEM. */
 dt__storage *dt__storage_of_map(dt_ctx *ctx, void *map, size_t bytes);

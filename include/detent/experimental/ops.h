@@ -34,6 +34,13 @@ typedef enum dt_save {
     DT_SAVE_CODES /* the codes where forward had codes, else the value */
 } dt_save;
 
+/* How backward reads the value of an operand that it saved. */
+typedef enum dt_precision {
+    DT_EXACT = 0,
+    DT_ROUNDED, /* only as a factor of products that round it to bf16: it may be held as bf16 */
+    DT_BF16     /* the same, and where it is held as bf16, backward reads c->halves[i] */
+} dt_precision;
+
 typedef struct dt_saves {
     dt_save arg[DT_MAX_IN];
     union {
@@ -55,6 +62,7 @@ typedef struct dt_call {
     dt_tensor *in[DT_MAX_IN];  /* the handles as given */
     dt_tensor *arg[DT_MAX_IN]; /* what to read or write: dense; contiguous unless op->strided */
     struct dt__codes *codes[DT_MAX_IN]; /* of CODES operands in forward_codes; internal */
+    const uint16_t *halves[DT_MAX_IN];  /* of DT_BF16 operands in backward, else NULL; internal */
     union {
         dt_tensor *y; /* = out[0] */
         dt_tensor *out[DT_MAX_OUT];
@@ -89,6 +97,8 @@ struct dt_op {
     size_t options_size;
     const void *defaults; /* options used where the caller gives NULL */
     const dt_key *keys;   /* describes the options */
+    /* How backward reads the value of operand i, under these c->products. NULL: DT_EXACT. */
+    dt_precision (*precision)(const dt_call *c, int i);
     /* Whether WRITE operands are written under these options. NULL: always. Else they are RAW. */
     bool (*writes)(const void *options);
     /* Checks the operands (dt_refuse reports errors) and makes the results with dt_result. */

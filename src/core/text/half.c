@@ -86,7 +86,5 @@ uint16_t dt__f32_to_bf16(float x)
     return (uint16_t)shift_rne(bits, 16);
 }
 
-float dt__bf16_to_f32(uint16_t half) { return float_of((uint32_t)half << 16); }
-
 float dt__round_f16(float x) { return dt__f16_to_f32(dt__f32_to_f16(x)); }
 float dt__round_bf16(float x) { return dt__bf16_to_f32(dt__f32_to_bf16(x)); }

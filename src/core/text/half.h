@@ -3,6 +3,7 @@
 #define DT__CORE_HALF_H
 
 #include <stdint.h>
+#include <string.h>
 
 /* To nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the same
  * sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
@@ -11,7 +12,13 @@ uint16_t dt__f32_to_bf16(float x);
 
 /* Exact: every half is a float. */
 float dt__f16_to_f32(uint16_t half);
-float dt__bf16_to_f32(uint16_t half);
+static inline float dt__bf16_to_f32(uint16_t half)
+{
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 /* The float rounded to the nearest half, as a float. */
 float dt__round_f16(float x);

@@ -52,6 +52,7 @@ typedef struct lines {
     int64_t rows;                       /* of a line, at most */
     const float *x, *w, *bias;
     float *y;
+    uint16_t *halves; /* result: all of x, rounded, or NULL */
     uint32_t *weight; /* of each phase of the result, one after the other */
     int32_t *offset;  /* the same */
     uint32_t *canvas; /* of each thread */
@@ -355,6 +356,10 @@ static void line_share(const void *args, const dt__share *s)
     memset(canvas, 0, (size_t)l->canvas_words * sizeof *canvas);
     for (int64_t n = s->first; n < s->past; n++) {
         draw(j, l->x + n * from, canvas);
+        if (l->halves != NULL) {
+            const dt__bf16_rows all = { .rows = 1, .n = from, .step = 1, .x = l->x + n * from };
+            j->kernels->bf16_row(&all, l->halves + n * from);
+        }
         for (phase p[2] = { { .taps = -1 } }; next_phase(l, &p[0]);) {
             p[1] = p[0];
             if (together(l) == 2) next_phase(l, &p[1]);
@@ -387,6 +392,7 @@ typedef struct sums {
         panel_words;     /* pitch: words of a panel row */
     int64_t parts, part; /* of the batch; floats of the sums of one */
     const float *x, *dy;
+    const uint16_t *halves; /* in place of x */
     float *dw;
     int32_t *offset;
     uint16_t *canvas; /* of each thread */
@@ -441,22 +447,27 @@ typedef struct sum_job {
     const dt__kernels *kernels;
 } sum_job;
 
-static void draw_halves(const sum_job *j, const float *x, uint16_t *canvas)
+/* Draws sample n. */
+static void draw_halves(const sum_job *j, int64_t n, uint16_t *canvas)
 {
     const sums *s = j->s;
     const axis *a = s->axis;
+    int64_t image = n * s->c->in * a[0].from * a[1].from;
     uint16_t *to = canvas;
-    for (int64_t i = 0; i < s->c->in; i++, x += a[0].from * a[1].from) {
+    for (int64_t i = 0; i < s->c->in; i++, image += a[0].from * a[1].from) {
         for (int64_t k = 0; k < a[0].step * a[1].step; k++, to += s->plane) {
             const run rows = run_of(&a[0], k / a[1].step), columns = run_of(&a[1], k % a[1].step);
             if (columns.n == 0) continue;
-            const dt__bf16_rows image = { .rows = rows.n,
-                                          .n = columns.n,
-                                          .step = a[1].step,
-                                          .x = x + rows.first * a[1].from + columns.first,
-                                          .ldx = a[0].step * a[1].from,
-                                          .ldy = s->width };
-            j->kernels->bf16_row(&image, to + rows.cell * s->width + columns.cell);
+            const int64_t at = image + rows.first * a[1].from + columns.first;
+            const bool rounded = s->halves != NULL;
+            const dt__bf16_rows all = { .rows = rows.n,
+                                        .n = columns.n,
+                                        .step = a[1].step,
+                                        .x = rounded ? NULL : s->x + at,
+                                        .halves = rounded ? s->halves + at : NULL,
+                                        .ldx = a[0].step * a[1].from,
+                                        .ldy = s->width };
+            j->kernels->bf16_row(&all, to + rows.cell * s->width + columns.cell);
         }
     }
 }
@@ -505,7 +516,7 @@ static void sum_share(const void *args, const dt__share *share)
         float *sum = s->sum + p * s->part;
         memset(sum, 0, (size_t)s->part * sizeof *sum);
         for (int64_t n = p * c->batch / s->parts; n < (p + 1) * c->batch / s->parts; n++) {
-            draw_halves(j, s->x + n * c->in * dt__conv_x_plane(c), canvas);
+            draw_halves(j, n, canvas);
             add_sample(j, s->dy + n * c->out * dt__conv_y_plane(c), canvas, panel, sum);
         }
     }
@@ -568,12 +579,14 @@ void dt__bf16_conv(const dt__kernels *kernels, const dt__conv_work *w, const flo
         open_lines(w, scratch, threads, &l);
         l.x = l.transposed ? y : x;
         l.y = l.transposed ? w->to_x : w->to_y;
+        l.halves = l.transposed ? NULL : w->to_halves;
         run_lines(kernels, &l);
     }
     if (w->to_w != NULL) {
         sums s;
         open_sums(w, scratch, threads, &s);
         s.x = x;
+        s.halves = w->x_halves;
         s.dy = y;
         run_sums(kernels, &s);
     }

@@ -19,6 +19,15 @@ static bool takes_bf16(const dt__conv_work *w)
     return w->products != DT_PRODUCTS_F32 && dt__bf16_conv_takes(w);
 }
 
+bool dt__conv_rounds(const dt__conv *conv, int products)
+{
+    float any = 0;
+    const dt__conv_work by_w = { .conv = conv, .to_w = &any, .products = products };
+    dt__conv_work by_x = by_w;
+    by_x.to_x = &any;
+    return takes_bf16(&by_w) && takes_bf16(&by_x);
+}
+
 dt_status dt__conv_plan(dt_ctx *ctx, const dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch)
 {

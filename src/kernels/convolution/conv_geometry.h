@@ -26,10 +26,15 @@ typedef struct dt__conv_work {
     const struct dt__source *x_source, *y_source; /* in place of x or y; an image is a row */
     const void *bias;                             /* or NULL */
     void *to_x, *to_y, *to_w;
-    bool ordered;  /* of floats, forward alone: sums have a stated order (ordered_conv.h) */
-    int products;  /* DT_PRODUCTS_...; of bf16 where bf16_conv.h takes it */
+    const uint16_t *x_halves; /* x rounded to bf16, in place of x: for to_w of dt__conv_rounds */
+    uint16_t *to_halves;      /* result: x rounded to bf16, of to_y of dt__conv_rounds; or NULL */
+    bool ordered;  /* of floats, forward alone: sums have a stated order (float_convs.h) */
+    int products;  /* DT_PRODUCTS_...; of bf16 where dt__bf16_conv_takes it */
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
+
+/* Whether all work of a convolution of floats with these products rounds x, y and w to bf16. */
+bool dt__conv_rounds(const dt__conv *conv, int products);
 
 /* Bytes of scratch that the work needs with a dtype's kernels. Only reads which pointers are NULL.
  * Errors: NOMEM. */

@@ -167,13 +167,27 @@ DT__INLINE void put_pairs(const dt__bf16_rows *r, int64_t step, const float *sec
     }
 }
 
+/* Up to 16 elements that are rounded; the others are 0. */
+DT__INLINE __m256i halves(const uint16_t *x, int64_t step, int64_t n)
+{
+    if (step == 1) return _mm256_maskz_loadu_epi16(first(n), x);
+    if (step == 2) { /* the low halves of words, which are floats of no more bits */
+        const __m512i words = _mm512_castps_si512(_mm512_maskz_loadu_ps(first(n), x));
+        return (__m256i)_mm512_cvtneps_pbh(_mm512_castsi512_ps(_mm512_slli_epi32(words, 16)));
+    }
+    uint16_t y[VECTOR] = { 0 };
+    for (int64_t i = 0; i < n && i < VECTOR; i++) y[i] = x[i * step];
+    return _mm256_loadu_si256((const __m256i *)(const void *)y);
+}
+
 DT__INLINE void put_halves(const dt__bf16_rows *r, int64_t step, uint16_t *to)
 {
-    const float *x = r->x;
-    for (int64_t k = 0; k < r->rows; k++, x += r->ldx, to += r->ldy) {
+    for (int64_t k = 0; k < r->rows; k++, to += r->ldy) {
         for (int64_t i = 0; i < r->n; i += VECTOR) {
-            const int64_t n = r->n - i;
-            const __m256i half = (__m256i)_mm512_cvtneps_pbh(elements(x + i * step, step, n));
+            const int64_t n = r->n - i, at = k * r->ldx + i * step;
+            const __m256i half = r->halves != NULL
+                                     ? halves(r->halves + at, step, n)
+                                     : (__m256i)_mm512_cvtneps_pbh(elements(r->x + at, step, n));
             _mm256_mask_storeu_epi16(to + i, first(n), half);
         }
     }

@@ -127,6 +127,19 @@ static inline void dt__emulated_mask_storeu_epi16(void *to, __mmask16 mask, __m2
 #undef _mm256_mask_storeu_epi16
 #define _mm256_mask_storeu_epi16 dt__emulated_mask_storeu_epi16
 
+static inline __m256i dt__emulated_maskz_loadu_epi16(__mmask16 mask, const void *from)
+{
+    uint16_t to[16] = { 0 };
+    __m256i y;
+    for (int i = 0; i < 16; i++) {
+        if ((mask >> i & 1) != 0) memcpy(to + i, (const char *)from + 2 * i, 2);
+    }
+    memcpy(&y, to, sizeof y);
+    return y;
+}
+#undef _mm256_maskz_loadu_epi16
+#define _mm256_maskz_loadu_epi16 dt__emulated_maskz_loadu_epi16
+
 /* Elements of two vectors, by their places among 32. */
 static inline __m512 dt__emulated_permutex2var_ps(__m512 a, __m512i places, __m512 b)
 {

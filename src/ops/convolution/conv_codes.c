@@ -105,6 +105,7 @@ static void make_work(const dt_call *c, const float *dy, float *y, float *dx, fl
                             .to_x = transposed ? y : dx,
                             .to_y = transposed ? dx : y,
                             .to_w = dw,
+                            .x_halves = c->halves[X],
                             .ordered = y != NULL && c->tape->no_grad,
                             .products = c->products };
     if (y != NULL && c->arg[BIAS] != NULL) k->w.bias = dt__data(c->arg[BIAS]);

@@ -35,6 +35,7 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
         .forward = dt__conv_forward,                                                               \
         .forward_codes = dt__conv_forward_codes,                                                   \
         .takes_codes = dt__conv_takes_codes,                                                       \
+        .precision = dt__conv_precision,                                                           \
         .backward = dt__conv_backward,                                                             \
         .scratch = dt__conv_backward_scratch,                                                      \
         .lower = meaning,                                                                          \

@@ -92,6 +92,7 @@ static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const vo
                             .to_x = transposed ? NULL : dx,
                             .to_y = transposed ? dx : NULL,
                             .to_w = dw,
+                            .x_halves = c->halves[X],
                             .products = c->products,
                             .scratch = c->scratch };
 }
@@ -248,7 +249,8 @@ dt_status dt__conv_shape(dt_call *c)
 void dt__conv_forward(const dt_call *c)
 {
     const dt__conv p = dt__conv_of(c);
-    const dt__conv_work w = forward_work(c, &p);
+    dt__conv_work w = forward_work(c, &p);
+    if (dt__conv_precision(c, X) == DT_BF16) w.to_halves = dt__halves_of(c, X);
     dt__conv_compute(c->ctx, c->kernels, &w);
 }
 
@@ -260,6 +262,13 @@ static void conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor 
     r.x = dt__data(dy);
     r.y = dt__data_mut(db);
     c->kernels->sum(&r);
+}
+
+dt_precision dt__conv_precision(const dt_call *c, int i)
+{
+    const dt__conv p = dt__conv_of(c);
+    if (i == BIAS || !dt__conv_rounds(&p, c->products)) return DT_EXACT;
+    return i == X && !dt__conv_is_transposed(c) ? DT_BF16 : DT_ROUNDED;
 }
 
 size_t dt__conv_backward_scratch(const dt_call *c)

@@ -24,6 +24,7 @@ dt_status dt__conv_shape(dt_call *c);
 /* For shape functions, which alone can fail: plans of forward and, where it records, backward. */
 dt_status dt__conv_float_plan(const dt_call *c, size_t *scratch_bytes);
 void dt__conv_forward(const dt_call *c);
+dt_precision dt__conv_precision(const dt_call *c, int i);
 size_t dt__conv_backward_scratch(const dt_call *c);
 void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 

@@ -318,6 +318,14 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     }
 }
 
+/* Codes of a weight are multiplied by few rows of floats as they are. */
+static dt_precision precision(const dt_call *c, int i)
+{
+    if (c->coded) return DT_EXACT;
+    if (i == X || i == TEACHER_X) return DT_BF16;
+    return i == WEIGHT || i == TEACHER_WEIGHT ? DT_ROUNDED : DT_EXACT;
+}
+
 /* ---- the op ---------------------------------------------------------------------------------- */
 
 const dt_op dt__op_linear_cross_entropy = {
@@ -345,6 +353,7 @@ const dt_op dt__op_linear_cross_entropy = {
     .forward = forward,
     .forward_codes = forward,
     .takes_codes = dt__linear_takes_codes,
+    .precision = precision,
     .backward = backward,
     .scratch = scratch,
 };

@@ -10,6 +10,7 @@
  * product, which dequantizes a block just before it reads it. */
 #include "ops/products/linear_codes.h"
 
+#include "core/text/half.h"
 #include "ops/products/back_codes.h"
 
 dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
@@ -17,12 +18,13 @@ dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight)
     return (dt__linear_part){ c, x, weight, 0, dt__rows(c->arg[x]), 0, c->arg[weight]->dims[0] };
 }
 
-/* An operand from row `row` on: a value, or codes. */
+/* An operand from row `row` on: a value, codes, or a value that is held as bf16. */
 typedef struct operand {
     const void *data;
     dt__source source;
     const dt__codes *codes;
-    int64_t row;
+    const uint16_t *halves;
+    int64_t row, columns;
 } operand;
 
 static void expand(const void *from, const dt__patch *block)
@@ -34,19 +36,30 @@ static void expand(const void *from, const dt__patch *block)
     dt__codes_expand(o->codes, &there);
 }
 
+static void widen(const void *from, const dt__patch *block)
+{
+    const operand *o = from;
+    for (int64_t r = block->r0; r < block->r1; r++) {
+        const uint16_t *x = o->halves + (o->row + r) * o->columns;
+        float *y = (float *)block->y + (r - block->r0) * block->ldy - block->c0;
+        for (int64_t k = block->c0; k < block->c1; k++) y[k] = dt__bf16_to_f32(x[k]);
+    }
+}
+
 static void open_operand(const dt__linear_part *p, int i, int64_t row, operand *o)
 {
     const dt_tensor *x = p->c->arg[i];
-    *o = (operand){ .codes = p->c->codes[i], .row = row };
-    o->source = (dt__source){ expand, o };
-    if (o->codes != NULL) return;
+    *o = (operand){ .codes = p->c->codes[i], .halves = p->c->halves[i], .row = row };
+    o->columns = dt__columns(x);
+    o->source = (dt__source){ o->codes != NULL ? expand : widen, o };
+    if (o->codes != NULL || o->halves != NULL) return;
     const char *data = dt__data(x);
     o->data = data == NULL ? NULL : data + (size_t)(row * dt__columns(x)) * dt_dtype_size(x->dtype);
 }
 
 static const dt__source *source_of(const operand *o)
 {
-    return o->codes != NULL ? &o->source : NULL;
+    return o->codes != NULL || o->halves != NULL ? &o->source : NULL;
 }
 
 /* The arguments of a product, and the operands that they point to. */

@@ -102,6 +102,12 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     dt__grouped_backward(&g, dt__data(dy), dx);
 }
 
+static dt_precision precision(const dt_call *c, int i)
+{
+    const bool factor = (i == X || i == WEIGHT) && !c->coded && !dt__is_spread(c->in[WEIGHT]);
+    return factor ? DT_ROUNDED : DT_EXACT;
+}
+
 const dt_op dt__op_grouped_linear = {
     .name = "grouped_linear",
     .text = "y[r] = x[r] W[e(r)]^T + bias[e(r)]; 0 if row r has no expert",
@@ -116,6 +122,7 @@ const dt_op dt__op_grouped_linear = {
     .forward = forward,
     .forward_codes = forward,
     .takes_codes = takes_codes,
+    .precision = precision,
     .backward = backward,
     .scratch = scratch,
 };

@@ -216,6 +216,11 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
                         dx[WEIGHT] != NULL ? dt__data_mut(dx[WEIGHT]) : NULL);
 }
 
+static dt_precision precision(const dt_call *c, int i)
+{
+    return (void)c, i == X ? DT_BF16 : i == WEIGHT ? DT_ROUNDED : DT_EXACT;
+}
+
 /* ---- the op ---------------------------------------------------------------------------------- */
 
 dt_tensor *dt__activated(dt_tape *t, dt_tensor *x, int activation)
@@ -259,6 +264,7 @@ const dt_op dt__op_linear = {
     .forward = forward,
     .forward_codes = forward,
     .takes_codes = dt__linear_takes_codes,
+    .precision = precision,
     .backward = backward,
     .scratch = scratch,
     .lower = lower,

@@ -196,6 +196,8 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     }
 }
 
+static dt_precision precision(const dt_call *c, int i) { return (void)c, (void)i, DT_ROUNDED; }
+
 const dt_op dt__op_matmul = {
     .name = "matmul",
     .text = "y = a b of matrices; batch dimensions broadcast",
@@ -205,6 +207,7 @@ const dt_op dt__op_matmul = {
     .shape = shape,
     .forward = forward,
     .backward = backward,
+    .precision = precision,
     .scratch = backward_scratch,
 };
 
