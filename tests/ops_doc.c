@@ -42,9 +42,6 @@ static char *said_of(const dt_op *op)
     ck_assert_ptr_nonnull(f);
     say_operands(f, op);
     fprintf(f, ": %s", op->text);
-    for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
-        fprintf(f, "%s`%s`", k == op->keys ? "; " : ", ", k->name);
-    }
     ck_assert_int_eq(fclose(f), 0);
     return text;
 }
@@ -75,12 +72,11 @@ static void say_sets(FILE *f, const dt_op *const *ops, int n)
     fprintf(
         f,
         "\n## Bits on instruction sets\n\n"
-        "Results and gradients do not differ in one bit between two instruction sets, but for "
-        "the operators of this table,\nof whose f32 and f64 it has the largest difference in "
-        "units of the largest value: oneDNN computes large\nconvolutions of floats that record "
-        "gradients. Their products of codes have the same bits, gradients are as f32.\n"
-        "`detent-test ops` compares every case on each set of the machine, `detent-test-emulated "
-        "ops` on all sets.\n\n"
+        "Results and gradients have the same bits on all instruction sets, except those of the "
+        "operators below:\noneDNN computes large convolutions of floats that record gradients. The "
+        "table has the largest\ndifference, as a share of the largest value; products of codes "
+        "have the same bits. `detent-test ops`\ncompares every case on each set of the machine, "
+        "`detent-test-emulated ops` on all sets.\n\n"
         "| operator | f32 | f64 |\n|---|---|---|\n");
     for (int i = 0; i < n; i++) {
         const double f32 = ops_set_bound(ops[i], DT_F32), f64 = ops_set_bound(ops[i], DT_F64);
@@ -100,23 +96,20 @@ void pages_put_ops(FILE *f)
     const int n = DT__COUNT_OF(all);
     fprintf(f,
             "# Operators\n\n"
-            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options with their "
-            "defaults, shapes and errors are in\n`include/detent/ops.h` and `experimental/ops.h`, "
-            "those of `device_...`, which compute with int8 codes alone, in `device.h`\nbeside "
-            "it.\n\n"
-            "A line has the operands, the meaning and the names of the options. The word behind an "
-            "operand says what the\noperator gets of it if it is a FakeQuantTensor, which computes "
-            "with integer codes of an fp32 master\n"
-            "([architecture](architecture.md#how-a-call-travels)):\n\n"
+            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options, shapes and "
+            "errors are in\n`include/detent/ops.h` and `experimental/ops.h`, those of "
+            "`device_...`, which compute with int8 codes\nalone, in `device.h` beside it.\n\n"
+            "A line has the operands and the meaning. The word after an operand says what the "
+            "operator gets of it\nif it is a FakeQuantTensor, which computes with integer codes of "
+            "an fp32 master\n([architecture](architecture.md#how-a-call-travels)):\n\n"
             "- none: the dequantized value;\n"
             "- `codes`: the integer codes and their scales, where the product can use them, else "
-            "the dequantized value;\n"
+            "the dequantized\n  value;\n"
             "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
             "An operand with a question mark may be absent; no gradient flows to one with *const*. "
-            "Operators whose names end in `_` change "
-            "their first operand in place.\n`scale` and `zero_point` of `device_...` are those of "
-            "the result's codes. An operator with \\* means calls of other\noperators, with which "
-            "`detent-test ops` compares it.\n\n");
+            "Operators whose\nnames end in `_` change their first operand in place. `scale` and "
+            "`zero_point` of `device_...` are those\nof the result's codes. `detent-test ops` "
+            "compares an operator with \\* with the other operators that\ncompute the same.\n\n");
     for (int i = 0; i < n; i++) say_op(f, all, n, i);
     say_sets(f, all, n);
 }
