@@ -19,10 +19,21 @@ static const char *role_of(const dt_op *op, int i)
     return names[op->role[i]];
 }
 
+/* Whether operand i says how a device op requantizes, as the page says of all. */
+static bool is_of_result(const dt_op *op, int i)
+{
+    static const char *const names[] = { "scale", "zero_point", "ends" };
+    for (int k = 0; k < DT__COUNT_OF(names) && strncmp(op->name, "device_", 7) == 0; k++) {
+        if (strcmp(op->in_name[i], names[k]) == 0) return true;
+    }
+    return false;
+}
+
 static void say_operands(FILE *f, const dt_op *op)
 {
     const bool many = op->in_name[DT__CASE_IN] != NULL; /* concat: x0 ... x15 */
     for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
+        if (is_of_result(op, i)) continue;
         fprintf(f, "%s%s%s%s", i == 0 ? "" : ", ", op->in_name[i], op->optional[i] ? "?" : "",
                 role_of(op, i));
         if (op->undifferentiable[i] && op->backward != NULL) fprintf(f, " *const*");
@@ -42,9 +53,6 @@ static char *said_of(const dt_op *op)
     ck_assert_ptr_nonnull(f);
     say_operands(f, op);
     fprintf(f, ": %s", op->text);
-    for (const dt_key *k = op->keys; k != NULL && k->name != NULL; k++) {
-        fprintf(f, "%s`%s`", k == op->keys ? "; " : ", ", k->name);
-    }
     ck_assert_int_eq(fclose(f), 0);
     return text;
 }
@@ -72,51 +80,42 @@ static void say_op(FILE *f, const dt_op *const *ops, int n, int at)
 /* What operators promise about their bits on two instruction sets: those that promise less. */
 static void say_sets(FILE *f, const dt_op *const *ops, int n)
 {
-    fprintf(
-        f,
-        "\n## Bits on instruction sets\n\n"
-        "Results and gradients do not differ in one bit between two instruction sets, but for "
-        "the operators of this table,\nof whose f32 and f64 it has the largest difference in "
-        "units of the largest value: oneDNN computes large\nconvolutions of floats that record "
-        "gradients. Their products of codes have the same bits, gradients are as f32.\n"
-        "`detent-test ops` compares every case on each set of the machine, `detent-test-emulated "
-        "ops` on all sets.\n\n"
-        "| operator | f32 | f64 |\n|---|---|---|\n");
+    fprintf(f,
+            "\n## Bits on instruction sets\n\n"
+            "Results and gradients have the same bits on all instruction sets (`detent-test ops` "
+            "and `detent-test-emulated\nops` compare), except where oneDNN computes large "
+            "convolutions of floats that record gradients. The largest\ndifference, as a share "
+            "of the largest value:\n\n");
     for (int i = 0; i < n; i++) {
-        const double f32 = ops_set_bound(ops[i], DT_F32), f64 = ops_set_bound(ops[i], DT_F64);
-        if (f32 == 0 && f64 == 0) continue;
-        fprintf(f, "| `%s` |", ops[i]->name);
-        for (int real = DT_F32; real <= DT_F64; real++) {
-            const double bound = real == DT_F32 ? f32 : f64;
-            if (bound == 0) fprintf(f, " same |");
-            else fprintf(f, " %.0e |", bound);
+        const double bounds[] = { ops_set_bound(ops[i], DT_F32), ops_set_bound(ops[i], DT_F64) };
+        for (int k = 0; k < 2; k++) {
+            if (bounds[k] == 0) continue;
+            fprintf(f, "- `%s`, %s: %.0e\n", ops[i]->name, k == 0 ? "f32" : "f64", bounds[k]);
         }
-        fprintf(f, "\n");
     }
 }
 
 void pages_put_ops(FILE *f)
 {
     const int n = DT__COUNT_OF(all);
-    fprintf(f,
-            "# Operators\n\n"
-            "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options with their "
-            "defaults, shapes and errors are in\n`include/detent/ops.h` and `experimental/ops.h`, "
-            "those of `device_...`, which compute with int8 codes alone, in `device.h`\nbeside "
-            "it.\n\n"
-            "A line has the operands, the meaning and the names of the options. The word behind an "
-            "operand says what the\noperator gets of it if it is a FakeQuantTensor, which computes "
-            "with integer codes of an fp32 master\n"
-            "([architecture](architecture.md#how-a-call-travels)):\n\n"
-            "- none: the dequantized value;\n"
-            "- `codes`: the integer codes and their scales, where the product can use them, else "
-            "the dequantized value;\n"
-            "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
-            "An operand with a question mark may be absent; no gradient flows to one with *const*. "
-            "Operators whose names end in `_` change "
-            "their first operand in place.\n`scale` and `zero_point` of `device_...` are those of "
-            "the result's codes. An operator with \\* means calls of other\noperators, with which "
-            "`detent-test ops` compares it.\n\n");
+    fprintf(
+        f,
+        "# Operators\n\n"
+        "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options, shapes and "
+        "errors are in\n`include/detent/ops.h` and `experimental/ops.h`, those of "
+        "`device_...`, which compute with int8 codes\nalone, in `device.h` beside it.\n\n"
+        "A line has the operands and the meaning. The word after an operand says what the "
+        "operator gets of it\nif it is a FakeQuantTensor, which computes with integer codes of "
+        "an fp32 master\n([architecture](architecture.md#how-a-call-travels)):\n\n"
+        "- none: the dequantized value;\n"
+        "- `codes`: the integer codes and their scales, where the product can use them, else "
+        "the dequantized\n  value;\n"
+        "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
+        "An operand with a question mark may be absent; no gradient flows to one with *const*. "
+        "Operators whose\nnames end in `_` change their first operand in place. The last operands "
+        "of `device_...` that requantize,\n`scale`, `zero_point` and `ends` of the result's "
+        "codes, are left out. `detent-test ops` compares an\noperator with \\* with the other "
+        "operators that compute the same.\n\n");
     for (int i = 0; i < n; i++) say_op(f, all, n, i);
     say_sets(f, all, n);
 }
