@@ -19,7 +19,7 @@ static const test_draws draws = { .usual = 200, .quick = 100, .sanitized = 20 };
 static bool is_prepared(void *user, const dt_module *m)
 {
     (void)user;
-    return dt__weight_to_convert(m) != NULL;
+    return dt__layer_quant(m) != NULL;
 }
 
 static const dt__calib_target first_prepared = { is_prepared, NULL };

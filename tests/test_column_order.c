@@ -772,8 +772,8 @@ END_TEST
 START_TEST(wrong_groups_of_a_rounder_are_refused)
 {
     static const char *const says[] = {
-        [OUTSIDE] = "column 35 of op group 3: 5 is none of 5 groups",
-        [NEGATIVE] = "column 0 of op group 0: -1 is none of 5 groups",
+        [OUTSIDE] = "column 35 of op group 3: group 5 of 5 does not exist",
+        [NEGATIVE] = "column 0 of op group 0: group -1 of 5 does not exist",
         [UNEVEN] = "column 15 of op group 0: group 1 has its columns already",
     };
     const kind *k = &kinds[9]; /* rows of 36 in groups of 8 */

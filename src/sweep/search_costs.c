@@ -34,7 +34,7 @@ static dt_status loss_of(const measuring *c, dt_module *m, double *loss)
 static dt_status disable(void *user, const char *path, dt_module *m)
 {
     const char *kept = user;
-    const bool weight = strcmp(path, kept) == 0 && dt__weight_to_convert(m) != NULL;
+    const bool weight = strcmp(path, kept) == 0 && dt__layer_quant(m) != NULL;
     dt__layer_enable(m, weight, false);
     return DT_OK;
 }

@@ -46,7 +46,7 @@ dt_status dt__search_prepare(const dt__search *s, dt_module *m, const dt__search
 static dt_status add_layer(void *user, const char *path, dt_module *m)
 {
     dt__search *s = user;
-    const dt__fq *weight = dt__weight_to_convert(m);
+    const dt__fq *weight = dt__layer_quant(m);
     if (weight == NULL) return DT_OK;
     DT__TRY(DT__RESERVE(s->ctx, s->layer, s->n, s->room));
     dt__search_layer *l = &s->layer[s->n];
