@@ -1,4 +1,4 @@
-/* Settings of rounding: defaults, keys, and which of them contradict each other. */
+/* Settings of rounding: defaults, keys and checks. */
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
 #include "qat/schemes/scheme.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define MOST_INPUT 65536 /* sums of codes times inputs then fit 64 bits */
+#define MOST_INPUT 65536 /* keeps sums of codes times inputs within 64 bits */
 
 static const dt__method methods[DT__METHODS] = {
 #define DT__ROUNDER(name, number) [number] = { #name, &dt__round_##name, false },
