@@ -87,7 +87,8 @@ int cli_check_outputs(const cli_args *args)
     return CLI_DONE;
 }
 
-/* Regular files only. The command itself checks folders, and files that it also reads. */
+/* Whether writing `path` replaces a file. Commands check folders, and files that they also read,
+ * themselves. */
 static bool is_replaced(const cli_args *args, const char *path)
 {
     struct stat about;

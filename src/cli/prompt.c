@@ -1,5 +1,5 @@
-/* --format: reads the format of prompts, or the form of chats, that a model was trained on from its
- * file (detent.data), and puts prompts into it. */
+/* --format: reads from a model's file (detent.data) the format of prompts, or the form of chats,
+ * that it was trained on, and applies it to prompts. */
 #include "cli/cli.h"
 
 #include "cli/print/text.h"

@@ -74,7 +74,8 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* Whether there is a recipe with data: a named one, the model's run's, or data.* overrides. */
+/* Whether there is a recipe with data: a given one, that of the model's run, or overrides of
+ * data.*. */
 static bool has_recipe(const cli_args *args)
 {
     if (cli_lies_in_run(args->words[0])) return true;
@@ -85,7 +86,7 @@ static bool has_recipe(const cli_args *args)
     return false;
 }
 
-/* Whether the range of an activation may be static: observed on data. */
+/* Whether an activation may have a static range, which is observed on data. */
 static bool observes(const dt_qat_options *o)
 {
     dt_quant_spec weight, activation = { .range = DT_RANGE_DYNAMIC };
@@ -99,7 +100,7 @@ static bool observes(const dt_qat_options *o)
     return o->given && any;
 }
 
-/* Reads the recipe. Batches of training are read where static ranges are observed. */
+/* Reads the recipe; where static ranges are observed, also its settings of training batches. */
 static int read_own(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     static const char what[] = "'qat' and its data";
@@ -131,7 +132,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
 /* ---- model or tensors
  * -------------------------------------------------------------------------- */
 
-/* A file whose metadata describe a model is a model. */
+/* Whether a file is a model: its metadata describe one. */
 static int is_model(const cli_args *args, dt_ctx *ctx, bool *out)
 {
     dt_file *file;
