@@ -1,6 +1,6 @@
-/* cost(layer, choice) = loss of the float model with this layer's weight alone rounded to nearest,
- * minus the loss of the float model. Inputs stay float. Data are those of validation, else those of
- * training, without augmentation. */
+/* cost(layer, choice) = loss of the float model with only this layer's weight rounded to nearest,
+ * minus the loss of the float model. Inputs stay float. The loss is measured on validation data or,
+ * without them, on training data without augmentation. */
 #include "sweep/search.h"
 
 #include "nn/module.h"
