@@ -120,7 +120,7 @@ static const row rows[] = {
     { 4, "the model gives", "detent eval run/float.safetensors r.yaml data.task=regression" },
     { 2, "--cache must be one of f32, int8, int4",
       "detent eval run/float.safetensors r.yaml --cache i4" },
-    { 2, "--cache is of language models", "detent eval run/float.safetensors r.yaml --cache int4" },
+    { 2, "--cache is for language models", "detent eval run/float.safetensors r.yaml --cache int4" },
     { 4, "the model takes images or arrays, but the data are tokens",
       "detent eval run/float.safetensors r.yaml data.format=adder" },
     { 4, "cnn.onnx",

@@ -464,7 +464,7 @@ START_TEST(recordings_in_one_folder)
         run(0, "groups", "new n.yaml --data d --float --group part2");
         test_shell(NULL, "cd %s && rm -rf n.yaml 'e [1]*' && cp -r d 'e [1]*'", folder);
         run(0, names, "new n.yaml --data 'e [1]*' --float");
-        run(2, "'part9' is no part", "new m.yaml --data d --float --group part9");
+        run(2, "'part9' is not a part", "new m.yaml --data d --float --group part9");
     }
     test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
                folder, "/dev/null", folder);

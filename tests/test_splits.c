@@ -380,7 +380,7 @@ static void compare_doors(void)
         { "train r.yaml run.folds=3 --dry-run", 0, "3 runs of 1 recipe" },
         { "train r.yaml run.folds=3 --resume", 2, "--resume and run.folds exclude each other" },
         { "sweep r.yaml s.yaml run.folds=3 --quiet", 2, "has run.folds 3; in a sweep 'folds: 3'" },
-        { "sweep r.yaml k.yaml", 2, "'run.folds' is the sweep's own" },
+        { "sweep r.yaml k.yaml", 2, "'run.folds' is set by the sweep itself" },
     };
     char *output;
     ck_assert(test_shell(&output,

@@ -67,7 +67,7 @@ static const struct {
     { "keys:\n  run.seed: []\n", "s.yaml:2:13: error: 'run.seed' has no values" },
     { "keys:\n  run.seed: [3, 4, 3]\n", "s.yaml:2:20: error: 'run.seed' has the value 3 twice" },
     { "keys:\n  run.seed: 3\n", "s.yaml:2:13: error: 'run.seed' requires a list of values" },
-    { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is the sweep's own" },
+    { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is set by the sweep itself" },
     { "model: {}\nkeys: {run.seed: [1]}\n", "unknown key 'model' in the sweep (its keys: " },
     { "keys:\n  run.sede: [1]\n", "s.yaml:2:3: error: unknown key 'sede' in 'run' (did you mean "
                                   "'seed'?)" },
@@ -104,7 +104,8 @@ static const struct {
       "of recipe 001 of the sweep)" },
     { "method: halving\nruns: 4\nkeys: {train: [{batch_size: 8}, {epochs: 2}]}\n",
       "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
-    { "keys: {run: [{seed: 1}, {dir: a}]}\n", "s.yaml:1:8: error: 'run.dir' is the sweep's own" },
+    { "keys: {run: [{seed: 1}, {dir: a}]}\n",
+      "s.yaml:1:8: error: 'run.dir' is set by the sweep itself" },
     { "keys: {train.optimizer.lr: [1e-3], train.optimizer: [{name: lion}]}\n",
       "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
     { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",

@@ -45,7 +45,7 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
         return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
     }
     if (strcmp(name, "--resume") == 0 && goes_on(args->command)) {
-        return cli_fail(args, CLI_USAGE, "no option '%s': the same command goes on by itself",
+        return cli_fail(args, CLI_USAGE, "no option '%s': the same command resumes without it",
                         name);
     }
     if (meant == NULL) meant = dt_nearest(names, name);

@@ -345,10 +345,11 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
         return cli_read_source(args, ctx, 1, &source, out);
     }
     if (args->n_words == 1) {
-        return cli_fail(args, CLI_USAGE,
-                        "%s lies in no run: give a recipe or a run for its %s (detent %s %s "
-                        "RECIPE), or keys of data such as data.test=FILE",
-                        args->words[0], what, args->command->name, args->words[0]);
+        return cli_fail(
+            args, CLI_USAGE,
+            "%s is not in the folder of a run: give a recipe or a run for its %s (detent %s %s "
+            "RECIPE), or keys of data such as data.test=FILE",
+            args->words[0], what, args->command->name, args->words[0]);
     }
     source.path = "command line";
     source.text = empty;

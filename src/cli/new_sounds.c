@@ -246,15 +246,16 @@ int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d)
     int status = CLI_DONE;
     if (measure(ctx, &m, d) != DT_OK) status = cli_fail_file(args, ctx);
     if (status == CLI_DONE && one_folder && m.n > 0 && !name_fields(&m, d)) {
-        status = cli_fail(args, CLI_USAGE,
-                          "%s: the names of its recordings tell no classes; expected a folder for "
-                          "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
-                          d->path);
+        status =
+            cli_fail(args, CLI_USAGE,
+                     "%s: the names of its recordings contain no classes; expected a folder for "
+                     "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
+                     d->path);
     }
     if (status == CLI_DONE && d->group != NULL && d->groups == 0) {
         status = cli_fail(args, CLI_USAGE,
-                          "--group: '%s' is no part of the names of recordings that differs; of "
-                          "one folder with yes_anna_1.wav, 'part2' is anna",
+                          "--group: '%s' is not a part in which the names of recordings differ; in "
+                          "yes_anna_1.wav 'part2' is anna",
                           d->group);
     }
     if (status == CLI_DONE && m.n > 0) choose_window(&m, d);

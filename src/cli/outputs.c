@@ -98,7 +98,7 @@ static bool is_replaced(const cli_args *args, const char *path)
 void cli_say_replaced(const cli_args *args, const char *path)
 {
     if (path == NULL || !is_replaced(args, path)) return;
-    cli_tell(stderr, "%s: the file that is there will be replaced", path);
+    cli_tell(stderr, "%s exists and will be replaced", path);
 }
 
 void cli_say_all_replaced(const cli_args *args)

@@ -119,7 +119,7 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH])
     if (f.status != CLI_DONE) return f.status;
     if (!found) {
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s is a run without a model so far: no good checkpoint", f.word);
+                        "the run %s has no model yet: it has no valid checkpoint", f.word);
     }
     cli_tell(stderr, "detent %s: of the run %s: %s", args->command->name, f.word, path);
     return CLI_DONE;

@@ -174,13 +174,11 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
     char text[DT__METHODS_TEXT];
     if (r->order != DT_ORDER_NONE && !dt__needs_data(method)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "rounding: rounder %s looks at no data that would give an order",
+                       "rounding: rounder %s reads no data, from which an order follows",
                        method->name);
     }
     if (r->order == DT_ORDER_GROUP && !grouped) {
-        return dt_fail(
-            ctx, DT_ERR_CONFIG,
-            "rounding: order group is about scales of groups: it requires granularity group");
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: order group requires granularity group");
     }
     if (r->group_scales == DT_SCALES_FROZEN) return DT_OK;
     if (!(method->rounder->reads & DT__READS_GROUP_SCALES)) {

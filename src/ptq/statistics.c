@@ -301,7 +301,7 @@ dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tens
     dt__inputs in[2];
     if (s->expert != NULL) {
         return dt_fail(s->ctx, DT_ERR_ARG,
-                       "statistics: the inputs of a grouped weight come with their routes");
+                       "statistics: the inputs of a grouped weight require their routes");
     }
     if ((x != NULL) != s->differ) {
         return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",

@@ -145,7 +145,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                                 .progress = show_progress };
     const char *path = args->option[OUTPUTS];
     if (cache != DT_CACHE_F32 && dt_dataset_target(test) != DT_TARGET_TOKENS) {
-        return cli_fail(args, CLI_USAGE, "--cache is of language models; the data must be tokens");
+        return cli_fail(args, CLI_USAGE, "--cache is for language models; the data must be tokens");
     }
     dt_metrics metrics;
     dt_tensor *outputs = NULL;

@@ -558,7 +558,7 @@ int cli_inspect(const cli_args *args, dt_ctx *ctx)
                           args->option[DEVICE] != NULL || args->option[CLOCK] != NULL;
     if (graph && of_model) {
         return cli_fail(args, CLI_USAGE,
-                        "--layers, --graph and --device are of a model of detent; 'detent import' "
+                        "--layers, --graph and --device are for a model of detent; 'detent import' "
                         "makes one");
     }
     return graph      ? print_graph_file(args, ctx)

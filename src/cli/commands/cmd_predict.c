@@ -58,8 +58,8 @@ static int read_columns(const cli_args *args, dt_csv_options *out, char *memory[
     const bool csv = is_csv(args->option[OUTPUT]);
     if (status == CLI_DONE && !csv && (out->keep.n > 0 || args->option[PROBABILITIES] != NULL)) {
         return cli_fail(args, CLI_USAGE,
-                        "--keep and --probabilities are of a table of answers: give -o FILE.csv, "
-                        "or -o - for standard output");
+                        "--keep and --probabilities require -o FILE.csv, or -o - for standard "
+                        "output");
     }
     if (csv && out->keep.n == 0) out->keep.v[out->keep.n++] = "*";
     return status;
@@ -343,7 +343,7 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     dt_model_data data;
     if (dt_module_type_of(m)->language != NULL) return predict_texts(args, m, info, top);
     if (args->option[FORMAT] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--format is of texts; %s is not a language model",
+        return cli_fail(args, CLI_USAGE, "--format is for texts; %s is not a language model",
                         args->words[0]);
     }
     cli_text known = { .used = 0 };

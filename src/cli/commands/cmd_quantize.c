@@ -30,7 +30,7 @@ static int read_codes(const cli_args *args, int *codes)
         if (strcmp(names[*codes], given) == 0) return CLI_DONE;
     }
     if (given == NULL) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "--codes is packed or i8, not '%s'", given);
+    return cli_fail(args, CLI_USAGE, "--codes must be packed or i8, not '%s'", given);
 }
 
 static rounded_view view_of(const cli_args *args)
@@ -120,7 +120,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
     if (args->option[CALIBRATION] != NULL || args->option[CODES] != NULL) {
         return cli_fail(args, CLI_USAGE,
                         "%s is a model: it calibrates with its recipe's data, and its codes are "
-                        "packed; %s is of files of tensors",
+                        "packed; %s is for files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
     int status = read_own(args, ctx, &recipe);

@@ -106,7 +106,8 @@ static int read_options(job *j)
     const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
                         (args->option[PROMPT_IDS] != NULL);
     if (status == CLI_DONE && args->option[PROMPT_IDS] != NULL && args->option[FORMAT] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--format is of texts; --prompt-ids are read as they are");
+        return cli_fail(args, CLI_USAGE,
+                        "--format is for texts; --prompt-ids are read as they are");
     }
     if (status != CLI_DONE || prompts == 1) return status;
     return cli_fail(args, CLI_USAGE, "%s of --prompt, --prompt-file and --prompt-ids",

@@ -115,7 +115,7 @@ static int search(const cli_args *args, dt_ctx *ctx, int64_t budget, int seeds)
     int result = CLI_INTERRUPTED;
     if (status == DT_OK) result = show(args, &s, seeds);
     else if (status != DT_ERR_INTERRUPTED) result = cli_fail_by(args, ctx);
-    else cli_fail(args, CLI_INTERRUPTED, "%s; the same command goes on", dt_error(ctx));
+    else cli_fail(args, CLI_INTERRUPTED, "%s; the same command resumes", dt_error(ctx));
     dt_search_summary_free(&s);
     return result;
 }

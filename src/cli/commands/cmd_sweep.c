@@ -58,7 +58,7 @@ static void print_left_out(const dt_sweep *s)
 {
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
-        if (row->refused != NULL) cli_say("%s cannot be: %s", row->name, row->refused);
+        if (row->refused != NULL) cli_say("%s is not a valid recipe: %s", row->name, row->refused);
     }
     const long long excluded = dt_sweep_excluded(s);
     if (excluded > 0) {
@@ -161,7 +161,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
     const dt_status status = dt_sweep_run(s, &control);
     meter_keep();
     if (status == DT_ERR_INTERRUPTED) {
-        return cli_fail(args, CLI_INTERRUPTED, "%s; the same command goes on", dt_error(ctx));
+        return cli_fail(args, CLI_INTERRUPTED, "%s; the same command resumes", dt_error(ctx));
     }
     if (status != DT_OK) return cli_fail_by(args, ctx);
     int written = CLI_DONE;

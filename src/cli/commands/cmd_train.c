@@ -54,8 +54,7 @@ static int check_dir(const cli_args *args, const char *dir)
         const char *word = args->words[i];
         if (strncmp(word, key, sizeof key - 1) != 0) continue;
         if (strcmp(word + sizeof key - 1, dir) == 0) continue;
-        return cli_fail(args, CLI_USAGE, "%s: the run that goes on is in '%s', and stays there",
-                        word, dir);
+        return cli_fail(args, CLI_USAGE, "%s: the resumed run stays in '%s'", word, dir);
     }
     return CLI_DONE;
 }
@@ -99,14 +98,13 @@ static int refuse_folder(const cli_args *args)
     char path[CLI_PATH];
     snprintf(path, sizeof path, "%s/recipe.yaml", folder);
     if (access(path, F_OK) == 0) {
-        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume goes on with the run in it",
+        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume continues the run in it",
                         folder);
     }
-    return cli_fail(
-        args, CLI_USAGE,
-        "'%s' is a folder, and not of a run; expected a recipe, which detent new --data "
-        "%s writes for data of one's own",
-        folder, folder);
+    return cli_fail(args, CLI_USAGE,
+                    "'%s' is a folder, and not of a run; expected a recipe: detent new --data "
+                    "%s writes one for your data",
+                    folder, folder);
 }
 
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -165,8 +163,8 @@ static int train_folds(const cli_args *args, dt_ctx *ctx, const char *name)
 {
     if (args->option[RESUME] != NULL) {
         return cli_fail(args, CLI_USAGE,
-                        "--resume and %s exclude each other; %s goes on "
-                        "by itself",
+                        "--resume and %s exclude each other; %s continues "
+                        "without it",
                         name, name);
     }
     if (args->n_words > 1 && strchr(args->words[1], '=') == NULL) {
