@@ -188,7 +188,8 @@ START_TEST(a_recipe_is_validated)
 }
 END_TEST
 
-/* Data that do not fit, that are malformed or missing, beside other errors: all at once. */
+/* Data that do not fit, are malformed or missing, besides other errors: all are reported at
+ * once. */
 START_TEST(data_are_validated)
 {
     char folder[TEST_PATH], path[TEST_PATH];

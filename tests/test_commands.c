@@ -250,7 +250,7 @@ static void setup(void)
 
 static void teardown(void) { fault_folder_free(); }
 
-/* Of so many lines one is tried. */
+/* One of so many lines is tried. */
 static const test_draws among = { .usual = 1, .sanitized = 3 };
 
 START_TEST(commands_say_what_they_did)

@@ -1,5 +1,5 @@
-/* data.split: parts by class, group, time and file, folds, and names of files. Members are tables
- * that are drawn: rows with a number, a group, a time and a class. */
+/* data.split: parts by class, group, time and file, folds, and names of files. The tables are
+ * random: rows with a number, a group, a time and a class. */
 #include "array_files.h"
 #include "sample.h"
 
@@ -292,7 +292,8 @@ static dt_dataset *rows_of(dt_ctx *ctx, const float *x, const void *y, dt_target
     return d;
 }
 
-/* Of random tables: a column that is a function of the target, and rows that are in two parts. */
+/* For random tables: reports a column that is a function of the target, and rows that are in two
+ * parts. */
 START_TEST(leaks_are_said)
 {
     float x[2][LEAKING * COLUMNS], values[LEAKING];
@@ -364,7 +365,8 @@ END_TEST
 
 /* ---- folds of the program ------------------------------------------------------------------- */
 
-/* run.folds is the door of --folds: one plan, the same runs; what does not go with it is said. */
+/* run.folds does what --folds does: one plan, the same runs; contradicting settings are
+ * reported. */
 static void compare_doors(void)
 {
     static const struct {
