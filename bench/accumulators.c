@@ -1,10 +1,10 @@
-/* accumulators FILE BITS TILE [LEAST MOST]: the worst that inputs of LEAST...MOST (default
- * -128...127) can do to accumulators of BITS bits that add up TILE columns each (0: all that share
- * a scale), for each weight of a converted model's file, or of a file of tensors. It reads the
- * codes as docs/format.md has them and knows nothing of how they were chosen. The largest sum takes
- * MOST where a code is positive and LEAST where it is negative, the smallest the other way round,
- * and partial sums in any order lie between, so both sums of a tile stand for all inputs. The exit
- * status is 1 where one leaves -(2^(BITS-1) - 1) ... 2^(BITS-1) - 1. */
+/* accumulators FILE BITS TILE [LEAST MOST]: the worst case of accumulators of BITS bits that add up
+ * TILE columns each (0: all that share a scale), for inputs of LEAST...MOST (default -128...127),
+ * for each weight of a converted model's file, or of a file of tensors. It reads the codes by
+ * docs/format.md and does not use how they were chosen. The largest sum takes MOST where a code is
+ * positive and LEAST where it is negative, the smallest the other way round, and partial sums in
+ * any order lie between, so both sums of a tile cover all inputs. The exit status is 1 where one
+ * leaves -(2^(BITS-1) - 1) ... 2^(BITS-1) - 1. */
 #include <detent/experimental/io.h>
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ typedef struct row {
     const unsigned char *codes;
     const signed char *zero_point; /* NULL: all 0 */
     int64_t columns, group;
-    int bits; /* that a code takes in the file */
+    int bits; /* bits of a code in the file */
 } row;
 
 static int64_t code_at(const row *r, int64_t column)
@@ -70,7 +70,7 @@ static int bits_for(int64_t largest)
     return bits;
 }
 
-/* False where it overflows, or the file does not say what it should. */
+/* False where a sum overflows, or the file is not as described. */
 static bool check_weight(const dt_file *file, const dt_file_weight *weight, const bounds *b)
 {
     char name[512];

@@ -91,7 +91,7 @@ typedef struct link_of {
 
 #define BYTES (4.0 * (WIDTH * 4096.0 + 4096.0 * 4096 + 4096.0 * WIDTH + 9216))
 
-/* What of x is not hidden behind `work`. */
+/* The part of x that `work` does not hide. */
 static double exposed(double x, double work, double buckets)
 {
     return x - work > x / buckets ? x - work : x / buckets;

@@ -1,8 +1,8 @@
-/* delay NAME RANKS MICROSECONDS MBIT: a network with delay, for kernels without netem. It makes a
- * device "tun" in each of the network namespaces NAME-1 ... NAME-RANKS, writes "ready", and passes
- * IPv4 packets on between them, by the last byte of the address, until it is ended:
- *     a packet leaves when those before it have: bytes / rate after them
- *     it is received when those before it there have been, and then DELAY later
+/* delay NAME RANKS MICROSECONDS MBIT: emulates a network with delay, for kernels without netem. It
+ * makes a device "tun" in each of the network namespaces NAME-1 ... NAME-RANKS, writes "ready", and
+ * forwards IPv4 packets between them, by the last byte of the address, until it is killed:
+ *     a packet is sent when the earlier ones are: bytes / rate after them
+ *     it is received when the earlier ones are, and then DELAY later
  * Needs root. bench/netns.sh starts it. */
 #define _GNU_SOURCE /* setns, ppoll */
 #include <fcntl.h>
@@ -73,7 +73,7 @@ static int open_device(const char *name, int k)
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-/* A packet that finds no room is lost, as on a wire. */
+/* A packet that finds the ring full is lost, as in a network. */
 static void pass_on(end_of *from, int ranks, const unsigned char *data, size_t bytes,
                     const double link[2])
 {

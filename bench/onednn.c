@@ -57,7 +57,7 @@ static dnnl_memory_t allocate(const dnnl_memory_desc_t *d, dnnl_engine_t engine)
 
 /* ---- a product ------------------------------------------------------------------------------ */
 
-/* A primitive's description, with scratch of ours. */
+/* A primitive descriptor, with scratch memory of the caller. */
 static dnnl_primitive_desc_t describe_op(dnnl_engine_t engine, const void *what)
 {
     dnnl_primitive_attr_t attributes;
@@ -78,7 +78,7 @@ static dnnl_primitive_desc_t describe(dnnl_engine_t engine, const dnnl_memory_de
     return describe_op(engine, &what);
 }
 
-/* The primitive with its operands; `how` goes. */
+/* The primitive with its operands; releases `how`. */
 static product *make(dnnl_engine_t engine, dnnl_primitive_desc_t how)
 {
     static const struct {
@@ -153,8 +153,8 @@ static void close_product(void *user)
 
 /* ---- the program ---------------------------------------------------------------------------- */
 
-/* OpenBLAS takes its own choice of a core, as in src/bench/program.c. oneDNN's own threads, which
- * the rival has, sleep early, so that they leave the processors to the library's. */
+/* Chooses OpenBLAS's core as src/bench/program.c does. oneDNN's own threads, which the rival uses,
+ * sleep early, so that the library's threads have the processors. */
 static void prepare_environment(char **argv)
 {
     const bool chosen = getenv("OMP_WAIT_POLICY") != NULL;

@@ -38,7 +38,7 @@ void file_free(file_bytes *f)
     *f = (file_bytes){ NULL, 0 };
 }
 
-/* Of a dtype such as '<f4' in a header; 1 where there is none. */
+/* The bytes of an element of a dtype such as '<f4' in a header; 1 where there is none. */
 static int width_in(const char *header)
 {
     const char *at = strpbrk(header, "<=|");
@@ -75,7 +75,7 @@ static file_bytes deflated(const file_bytes *from)
     return to;
 }
 
-/* What the local header and the directory have in common, from "version needed" on. */
+/* The fields that the local header and the directory share, from "version needed" on. */
 static void put_common(file_bytes *f, const zip_member *m, size_t packed, int large)
 {
     file_number(f, 45, 2);
@@ -116,7 +116,7 @@ file_bytes zip_file(const zip_member *m, int count, int large)
         file_number(&directory, large ? 0xffffffff : at, 4);
         file_text(&directory, m[i].name);
         if (large) {
-            file_number(&directory, 0x7777, 2); /* a field that nobody knows */
+            file_number(&directory, 0x7777, 2); /* an unknown extra field */
             file_number(&directory, 2, 2);
             file_number(&directory, 0, 2);
             file_number(&directory, 1, 2);
@@ -230,7 +230,7 @@ file_bytes wav_file(int channels, int rate, const int16_t *samples, int count)
     file_number(&f, 16, 2);
     file_text(&f, "LIST");
     file_number(&f, 3, 4);
-    file_put(&f, "abc", 4); /* filled up to an even size */
+    file_put(&f, "abc", 4); /* padded to an even size */
     file_text(&f, "data");
     file_number(&f, bytes, 4);
     file_numbers(&f, samples, bytes, 2);

@@ -35,14 +35,14 @@ file_bytes zip_file(const zip_member *m, int count, int large);
 /* A safetensors file of a header and `n` bytes of numbers. */
 file_bytes safetensors_file(const char *header, const void *data, size_t n, int width);
 
-/* A .wav file of any form, by its parts. */
+/* A .wav file with any header. */
 typedef struct wav_parts {
-    int channels, rate, bytes; /* of a sample; real: floats */
+    int channels, rate, bytes; /* bytes of a sample; real: samples are floats */
     int real, extensible, rf64;
-    const char *before; /* the name of a chunk before the samples, NULL: none; */
-    int odd, unfilled;  /* of an odd size; without the byte that fills it up */
-    uint32_t said;      /* bytes of samples that its header says */
-    uint64_t said64;    /* likewise, of ds64 */
+    const char *before; /* the name of a chunk before the samples; NULL: none */
+    int odd, unfilled;  /* that chunk has an odd size; it lacks the padding byte */
+    uint32_t said;      /* size of the samples in the header */
+    uint64_t said64;    /* size of the samples in chunk ds64 */
     const void *samples;
     size_t size; /* their bytes, little-endian */
 } wav_parts;

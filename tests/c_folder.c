@@ -51,7 +51,7 @@ dt_status c_export(const c_subject *o, const dt_model_info *info, const char *pa
     return s;
 }
 
-/* Where the exporter is sanitized, so is what it wrote, of which one folder of as many runs. */
+/* Where the exporter is sanitized, the exported C is sanitized too, in one of so many folders. */
 #ifdef TEST_SANITIZED
 #define SANITIZERS "-fsanitize=address,undefined -fno-sanitize-recover=all"
 #else
@@ -88,7 +88,7 @@ void c_check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what)
     c_check_folder(path, cc, what);
 }
 
-/* As POSIX says, not by a cast of a pointer to data. */
+/* Converts a data pointer to a function pointer as POSIX recommends, without a cast. */
 c_any_function *c_function_of(const c_loaded *l, const char *name)
 {
     c_any_function *f = NULL;

@@ -7,7 +7,7 @@
 
 #include <detent/experimental/export.h>
 
-/* Warnings are errors. */
+/* Compiler flags: warnings are errors. */
 #define C_STRICT                                                                                   \
     "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wbad-function-cast -Werror"
 
@@ -23,9 +23,9 @@ dt_status c_trace_of(const c_subject *o, dt_trace **out);
 /* Exports a model, which need not have a family: `info` may be NULL. */
 dt_status c_export(const c_subject *o, const dt_model_info *info, const char *path);
 
-/* A path in a new folder, at which nothing is yet. */
+/* A path in a new folder; nothing exists there. */
 void c_new_folder(char path[TEST_PATH]);
-/* Compiles the folder `path`, whose files are called net, and runs the self-test. */
+/* Compiles the folder `path`, whose files are named net, and runs the self-test. */
 void c_check_folder(const char *path, const char *cc, const char *what);
 /* Exports a model of one input and output, and checks the folder. */
 void c_check_model(dt_module *m, dt_tensor *x, const char *cc, const char *what);

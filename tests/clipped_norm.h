@@ -7,7 +7,7 @@
 #include <detent/experimental/nn.h>
 #include <detent/experimental/ops.h>
 
-/* A batch norm that computes its activation, as a program may call it, in evaluation. */
+/* A batch norm with its activation fused, in evaluation, as a program may call it. */
 static void norm_and_clip(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                           int n_out)
 {

@@ -1,5 +1,5 @@
-/* Values are found by what stands before them, so that text between two quotes that are escaped,
- * or in no quotes, is found as well. */
+/* Values are found by the characters before them, so that text between escaped quotes, or without
+ * quotes, is found as well. */
 #include "damaged_text.h"
 
 #include "testing.h"
@@ -9,7 +9,8 @@
 
 typedef struct value {
     size_t at, end;
-    const char *quote; /* of a string: as it stands here, escaped or not; NULL: another value */
+    /* the quote of a string as it is in the text, escaped or not; NULL: not a string */
+    const char *quote;
     bool key, list;
 } value;
 
@@ -18,7 +19,8 @@ static bool begins(const char *text, size_t left, const char *with)
     return left >= strlen(with) && memcmp(text, with, strlen(with)) == 0;
 }
 
-/* Behind the quote that ends a string whose first quote ends at `at`; n: there is none. */
+/* The position behind the closing quote of a string whose opening quote ends at `at`; n: there is
+ * none. */
 static size_t end_of_string(const char *text, size_t n, size_t at, const char *quote)
 {
     for (; at < n; at++) {
@@ -94,7 +96,7 @@ static size_t end_of_member(const char *text, size_t n, const value *v)
     return end < n && text[end] == ',' ? end + 1 : end;
 }
 
-/* Change i of a value: left out, twice, or another one. */
+/* Change i of a value: removed, repeated, or replaced. */
 static char *change(const char *text, size_t n, const value *v, int64_t i, size_t *size)
 {
     const size_t whole[2] = { v->at, v->end }, member[2] = { v->at, end_of_member(text, n, v) };

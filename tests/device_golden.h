@@ -6,7 +6,7 @@
 
 #include <detent/experimental/io.h>
 
-/* A file, and the case or layer of it that is read. */
+/* An open file, and its current case or layer. */
 typedef struct device_golden {
     dt_ctx *ctx;
     dt_file *file;
@@ -16,7 +16,7 @@ typedef struct device_golden {
     int64_t compared;
 } device_golden;
 
-/* Opens golden/device/<name>.safetensors; false where it is not here. */
+/* Opens golden/device/<name>.safetensors; false if it does not exist. */
 bool device_open(dt_ctx *ctx, const char *name, device_golden *g);
 void device_close(device_golden *g);
 /* Goes to case i; false past the last. */

@@ -1,4 +1,5 @@
-/* Replays calls that change files; makes the states that a loss of power may leave. */
+/* Replays calls that change files, and makes the states in which a power failure may leave the
+ * disk. */
 #include "disk_model.h"
 
 #include "core/core.h"
@@ -95,7 +96,7 @@ static void apply(names *all, const name_change *c)
     if (c->letter != 'r') return;
     drop(all, c->path);
     set(all, c->to, c->file);
-    for (int i = 0; i < all->n && c->file == FOLDER; i++) { /* what is in the folder moves along */
+    for (int i = 0; i < all->n && c->file == FOLDER; i++) { /* files in the folder move with it */
         char moved[600];
         if (!lies_in(all->e[i].path, c->path)) continue;
         snprintf(moved, sizeof moved, "%s%s", c->to, all->e[i].path + strlen(c->path));
@@ -103,7 +104,7 @@ static void apply(names *all, const name_change *c)
     }
 }
 
-/* Names after the changes that `order` leaves on the disk. */
+/* The directory entries after the changes that `order` leaves on the disk. */
 static names names_of(const disk *d, int order)
 {
     names all = { NULL, 0 };
@@ -140,7 +141,7 @@ int disk_orders(const disk *d)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* The path in the folder; false: it lies elsewhere. */
+/* The path relative to the folder; false: it is outside. */
 static bool inside(const disk *d, const char *path, size_t n, char out[256])
 {
     const size_t before = strlen(d->folder);
@@ -281,7 +282,7 @@ bool disk_step(disk *d)
 
 /* ---- states ---------------------------------------------------------------------------------- */
 
-/* The contents as they may be; to be freed. */
+/* A possible content of the file; to be freed. */
 static contents contents_of(const contents *f, disk_loss loss)
 {
     contents out = { .synced = malloc(f->n + 1), .n = f->n };

@@ -1,8 +1,9 @@
-/* A disk that loses power: what may be in a folder when a program ends after any of its calls, by
- * the strictest reading of POSIX. The calls come from the log of tests/shim/faults.c.
+/* A disk that loses power: the possible contents of a folder if a program ends after any of its
+ * calls, by the strictest reading of POSIX. The calls come from the log of tests/shim/faults.c.
  *
- * Contents of a file last once it is synced; names (made, renamed, removed) once their folder is.
- * What is not synced may be on the disk or not, in any order: a rename alone is all or nothing. */
+ * Contents of a file are durable once it is synced, directory entries (created, renamed, removed)
+ * once their folder is. What is not synced may or may not be on the disk, in any order; only a
+ * rename is atomic. */
 #ifndef DISK_MODEL_H
 #define DISK_MODEL_H
 
@@ -28,8 +29,8 @@ typedef enum disk_loss {
     DISK_LOSSES
 } disk_loss;
 
-/* Which names that are not synced are on the disk: all (0), none (1), from 2 on the k-th alone,
- * and then all but the k-th. disk_orders says how many such choices there are. */
+/* Which directory entries that are not synced are on the disk: all (0), none (1), from 2 on only
+ * the k-th, and then all but the k-th. disk_orders is the number of such choices. */
 int disk_orders(const disk *d);
 
 /* The folder after the power came back. */

@@ -13,7 +13,7 @@ static const dt_op *const all[] = {
 #undef DT__OP
 };
 
-/* Ops of training alone: losses, updates, what draws numbers. */
+/* Ops for training only: losses, updates, random numbers. */
 static bool is_of_training(const dt_op *op)
 {
     static const char *const losses[] = { "cross_entropy", "linear_cross_entropy", "distill", "mse",
@@ -25,7 +25,7 @@ static bool is_of_training(const dt_op *op)
     return is;
 }
 
-/* Whether format k has the op, by itself or as the calls that it means. */
+/* Whether format k has the op, or all ops that its `lower` calls. */
 static bool has(int k, const dt_op *op)
 {
     return dt_exporter_at(k)->becomes(op->name) != NULL || op->lower != NULL;

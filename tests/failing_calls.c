@@ -28,10 +28,10 @@
 
 static void *site[SITES]; /* those found, by a hash of their address */
 static int64_t n_sites;
-static uint64_t found[MOST_CALLS]; /* calls to let fail, by a hash of their way */
+static uint64_t found[MOST_CALLS]; /* hashes of the call stacks of calls that are to fail */
 static int64_t n_found;
 
-static _Thread_local unsigned kinds; /* that count in this thread */
+static _Thread_local unsigned kinds; /* kinds of calls that count in this thread */
 static int outside;                  /* frames of the caller of failing_begin, and above */
 static bool happened, forgiven;
 static failing_call chosen;
@@ -97,7 +97,7 @@ static bool fails(unsigned kind, const char *what)
     const unsigned counted = kinds;
     const int before = errno;
     if ((counted & kind) == 0) return false;
-    kinds = 0; /* what is called from here does not count */
+    kinds = 0; /* calls from here on do not count */
     const bool now = decide(kind, what);
     kinds = counted;
     errno = now ? chosen.error : before;
@@ -138,8 +138,9 @@ const char *failing_name(void)
 
 /* ---- memory of the library ------------------------------------------------------------------- */
 
-/* `name` in place of the library's function, which is __real_name. Visible, since ld also gives
- * other libraries' calls to it where the C library's symbols have no versions, as musl's. */
+/* Defines `name` in place of the library's function, which is __real_name. It is visible, since ld
+ * also binds other libraries' calls to it where the C library's symbols have no versions, as in
+ * musl. */
 #define STAND_IN(result, name, ...)                                                                \
     __typeof__(name) __real_##name, __wrap_##name;                                                 \
     DT_API result __wrap_##name(__VA_ARGS__);                                                      \
@@ -204,7 +205,7 @@ STAND_IN(int, posix_memalign, void **out, size_t alignment, size_t bytes)
     return fails(FAILING_MEMORY, __func__) ? ENOMEM : __real_posix_memalign(out, alignment, bytes);
 }
 
-/* Codes that are not renewed for want of memory are made by the next pass. */
+/* If memory for renewing codes is short, the next pass makes them, so no error is expected. */
 STAND_IN(const dt__panel_layout *, dt__fq_write_begin, dt_tensor *x)
 {
     const bool before = happened;
@@ -258,7 +259,7 @@ STAND_IN(int, ftruncate, int file, off_t size)
     return no_call(__func__) ? -1 : __real_ftruncate(file, size);
 }
 
-STAND_IN(int, close, int file) /* which closes whatever it says */
+STAND_IN(int, close, int file) /* which always succeeds */
 {
     const bool fail = no_call(__func__);
     const int status = __real_close(file);

@@ -1,12 +1,12 @@
-/* Failures by call site. A call of the library for memory, or a call of the system, fails: it
- * alone, or it and all that follow. The call sites on the way to a call are the return addresses
- * on the stack. A first pass finds calls on whose ways every site lies at least once; then one of
- * them fails in each further pass. So few passes try each check of a result, at each level above a
- * call that can fail.
+/* Failures by call site. A call of the library for memory, or a system call, fails: it alone, or it
+ * and all later ones. The call sites of a call are the return addresses on its stack. A first pass
+ * finds a set of calls whose stacks contain every call site at least once; in each further pass one
+ * of them fails. So a few passes try each check of a result, at each level above a call that can
+ * fail.
  *
- * The linker puts the functions of failing_calls.c in the place of those that they stand for
- * (--wrap, tests/CMakeLists.txt). Memory of the library fails in front of the block pool, which
- * would hand out a block of its own. Only calls of the thread that asked count. */
+ * The linker replaces the functions by those of failing_calls.c (--wrap, tests/CMakeLists.txt).
+ * Memory of the library fails before the block pool, which could serve it from a free block. Only
+ * calls of the requesting thread count. */
 #ifndef FAILING_CALLS_H
 #define FAILING_CALLS_H
 
@@ -19,26 +19,26 @@ enum {
     FAILING_SYSTEM = 4  /* files, folders, threads */
 };
 
-/* What fails in the pass that begins, until failing_end. Of the stack only what is called by the
- * caller of failing_begin counts, so all passes of one thing begin in one place. */
+/* What fails in the pass that begins, until failing_end. Of the stack only frames below the caller
+ * of failing_begin count, so all passes of a test must begin in one place. */
 #define FAILING_FIND (-1)
 typedef struct failing_call {
     int64_t i;      /* which of the calls that were found; FAILING_FIND: none, they are looked for,
                      * without sites that earlier passes of this process found */
-    unsigned kinds; /* that are looked for; of the same kinds when a call fails */
-    bool lasts;     /* and all that follow: of the system those of the same function */
+    unsigned kinds; /* kinds of calls; the same in all passes */
+    bool lasts;     /* all later calls fail, too: system calls of the same function */
     int error;      /* errno */
 } failing_call;
 void failing_begin(failing_call c);
 /* Whether a call failed. */
 bool failing_end(void);
-/* Whether the call that failed was one whose caller does without the memory: OK is right, too. */
+/* Whether the caller of the failed call can do without the memory: OK is a correct result, too. */
 bool failing_is_forgiven(void);
 
 /* How many calls were found: one is to fail in a pass. */
 int64_t failing_found(void);
 
-/* Whether the call of this kind that is about to be made fails; then errno is set. */
+/* Whether the next call of this kind is to fail; then errno is set. */
 bool failing_now(unsigned kind);
 
 /* What fails, for a message: the name of the function, or "malloc". */

@@ -147,9 +147,9 @@ void tree_sort(tree *t)
     if (t->n > 0) qsort(t->file, (size_t)t->n, sizeof *t->file, by_path);
 }
 
-/* The last reading. Most trials change few files of many, and opening all of them again took three
- * quarters of a trial. The clock of changes has ticks of up to 10 ms, so a file that was changed
- * shortly before the reading may have changed once more since, with the same time. */
+/* The previous snapshot. Most trials change few of many files, and reading all of them again took
+ * three quarters of a trial. Change times have ticks of up to 10 ms, so a file that was changed
+ * shortly before the snapshot may have changed again since with the same time. */
 #define TICKS 20000000 /* ns */
 static tree last;
 static char last_folder[TEST_PATH];
@@ -163,7 +163,7 @@ static bool is_unchanged(const tree_file *f, const struct stat *about)
            f->changed == nanoseconds(about->st_ctim) && f->changed + TICKS < last_at;
 }
 
-static tree *filled; /* what nftw has no argument for */
+static tree *filled; /* nftw passes no argument to its function */
 static size_t skipped;
 
 static int add_entry(const char *path, const struct stat *about, int type, struct FTW *place)
@@ -238,8 +238,8 @@ static bool ends_in(const char *text, size_t n, const char *end)
 
 #define TOKENS ", \"tokens_per_s\": "
 
-/* Copies the text without the numbers that the clock decides; returns its new length. A run that
- * was resumed may lack the speed of tokens. */
+/* Copies the text without numbers that depend on time; returns the new length. A resumed run may
+ * lack the speed of tokens. */
 static size_t timeless(const tree_file *f, char *to)
 {
     size_t n = 0;

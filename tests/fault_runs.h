@@ -5,8 +5,8 @@
 #include "failing_calls.h"
 #include "testing.h"
 
-/* False, after test_skip, where the shim is not built: under a sanitizer, and where the program is
- * not. */
+/* False, after test_skip, where the shim is not built: under a sanitizer, or without the
+ * program. */
 bool fault_shim(void);
 const char *fault_library(void);  /* the shim's path */
 const char *fault_messages(void); /* that of tests/shim/messages.c */
@@ -18,28 +18,28 @@ typedef struct fault {
     bool lasts;       /* all later calls of the kind, too */
 } fault;
 
-#define FAULT_SHORT (-1) /* half of what was asked for is read or written */
+#define FAULT_SHORT (-1) /* half of the requested bytes are read or written */
 
 #define FAULT_KINDS 10
 extern const char *const fault_kinds[FAULT_KINDS];
 
 typedef struct fault_run {
     const char *folder;    /* where it runs */
-    const char *arguments; /* of the shell's form, without its characters */
+    const char *arguments; /* as a shell would split them, without special characters */
     fault fault;
     const char *log;    /* a file for the calls that change files; NULL: none */
     int64_t kill_after; /* microseconds until SIGKILL; 0: never */
-    int status;         /* what came out: the exit status, 128 + the signal after a death */
-    char said[4096];    /* the begin of both streams */
-    bool happened;      /* inside: a call failed */
+    int status;         /* result: the exit status, 128 + the signal if killed */
+    char said[4096];    /* the beginning of both streams */
+    bool happened;      /* for fault_run_inside: a call failed */
     int64_t calls[FAULT_KINDS];
 } fault_run;
 
 /* Runs `detent ARGUMENTS`; it is killed, with status 128 + SIGALRM, after 60 s. */
 void fault_run_program(fault_run *r);
 
-/* The same in this process (command_inside.c), with a call that fails, or NULL; `fault`, `log` and
- * `kill_after` are not looked at. */
+/* Does so in this process (command_inside.c), with a call that fails, or NULL; ignores `fault`,
+ * `log` and `kill_after`. */
 void fault_run_inside(fault_run *r, const failing_call *fails);
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -57,18 +57,18 @@ typedef struct tree {
     int64_t n, room;
 } tree;
 
-/* Opens only files that may have changed since the folder was read last. */
+/* Reads a folder; opens only files that may have changed since `before`. */
 void tree_read(tree *t, const char *folder);
 void tree_free(tree *t);
 tree_file *tree_find(const tree *t, const char *path); /* NULL: not there */
 
-/* Whether the bytes are equal. In .json and .jsonl, numbers behind a name that ends in "per_s" or
- * "seconds" are left out, which the clock decides; it also decides much of a page (.html), of which
- * the end must be there. */
+/* Whether the contents are equal. In .json and .jsonl, numbers whose name ends in "per_s" or
+ * "seconds" are ignored, since they depend on time. Much of a page (.html) does, too; only its end
+ * must be there. */
 bool tree_same_file(const tree_file *a, const tree_file *b);
 
-/* Makes `folder` what `t` is: writes what differs, removes what t has not. `now` is the folder as
- * it was read. */
+/* Makes `folder` equal to `t`: writes what differs, removes what `t` does not have. `now` is the
+ * present content of the folder. */
 void tree_restore(const tree *t, const tree *now, const char *folder);
 
 /* Adds a copy of the bytes, for a tree that is made in memory. */

@@ -1,4 +1,4 @@
-/* Commands in one prepared folder, and what may be in it when they did not end. */
+/* Commands in one prepared folder, and what they may leave in it if they do not finish. */
 #include "fault_trials.h"
 
 #include <stdio.h>
@@ -113,7 +113,8 @@ bool fault_ends_in(const char *text, const char *end)
     return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* machine.json counts the calls that made a run, and their time and memory: it must be whole. */
+/* machine.json contains the number of calls of a run, their time and memory, so it only has to be
+ * complete. */
 static bool is_same(const tree_file *a, const tree_file *b)
 {
     if (strcmp(a->path, b->path) != 0) return false;
@@ -121,7 +122,7 @@ static bool is_same(const tree_file *a, const tree_file *b)
     return fault_ends_in(a->bytes, "}\n") && fault_ends_in(b->bytes, "}\n");
 }
 
-/* metrics.jsonl grows line by line: what there is must be the begin of what there will be. */
+/* metrics.jsonl grows line by line: its content must be a prefix of the final content. */
 static bool is_begin(const tree_file *now, const tree_file *whole)
 {
     tree_file cut = *whole;
@@ -142,7 +143,7 @@ static bool is_allowed(const fault_trial *t, const tree_file *f, bool killed)
     const tree_file *old = tree_find(&t->start, f->path), *new = tree_find(&t->after, f->path);
     if (old != NULL && is_same(f, old)) return true;
     if (new != NULL && (is_same(f, new) || is_begin(f, new))) return true;
-    if (t->run.status != 0 && fault_ends_in(f->path, ".partial")) return true; /* to go on from */
+    if (t->run.status != 0 && fault_ends_in(f->path, ".partial")) return true; /* to resume from */
     return killed && is_temporary(f->path);
 }
 

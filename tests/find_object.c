@@ -1,5 +1,5 @@
-/* Debian's libgcc unwinds with glibc's _dl_find_object. Where the C library is another one, this is
- * its stand-in: the tables for unwinding of the library or program that an address lies in. */
+/* Debian's libgcc unwinds with glibc's _dl_find_object. With another C library this replaces it: it
+ * finds the unwind tables of the library or program that contains an address. */
 #define _GNU_SOURCE /* dl_iterate_phdr */
 #include <features.h>
 

@@ -1,4 +1,4 @@
-/* A GGUF file, read by the tests' own code: the format's description alone is its source. */
+/* A GGUF file, parsed by the tests' own code from the format's description alone. */
 #ifndef GGUF_PARSE_H
 #define GGUF_PARSE_H
 

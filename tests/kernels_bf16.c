@@ -1,4 +1,4 @@
-/* Cases of the kernels of bf16 convolutions. Words and halves are rounded floats, as their kernels
+/* Cases of the kernels of bf16 convolutions. Words and halves are rounded floats, as the kernels
  * make them. */
 #include "kernels_run.h"
 
@@ -9,7 +9,7 @@
 
 static uint16_t half(kernel_run *r) { return dt__f32_to_bf16(dt__bf16_flushed(kernel_float(r))); }
 
-/* `behind` bytes more than n halves, since they may be read. */
+/* n halves and `behind` more bytes, which may be read. */
 static uint16_t *halves(kernel_run *r, int64_t n, int64_t behind)
 {
     const int64_t all = n + behind / 2;
@@ -80,7 +80,7 @@ static void sums(kernel_run *r, void (*f)(const dt__bf16_sums *))
     KERNEL_CALL(r, f(&s));
 }
 
-/* Rows, and in *held how many elements of x they reach over. */
+/* Rows, and in *held the number of elements of x that they span. */
 static dt__bf16_rows rows(kernel_run *r, int64_t *held)
 {
     dt__bf16_rows of = { .rows = kernel_below(r, 4), .n = dt__min_i64(kernel_size(r), 2000) };
@@ -94,7 +94,7 @@ static dt__bf16_rows rows(kernel_run *r, int64_t *held)
     return of;
 }
 
-/* Results of rows: what lies between them stays as it is. */
+/* Results of rows; elements between them must not change. */
 static void *results(kernel_run *r, const dt__bf16_rows *of, int64_t element)
 {
     const int64_t n = of->rows > 0 ? (of->rows - 1) * of->ldy + of->n : 0;

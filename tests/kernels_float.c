@@ -313,7 +313,8 @@ static void zip_scaled(kernel_run *r, void (*f)(const dt__zip *, double))
     KERNEL_CALL(r, f(&z, by));
 }
 
-/* Of floats, or of bytes that begin at the same place; elements that are not chosen stay. */
+/* Copies floats, or bytes that begin at the same place; elements that are not chosen must not
+ * change. */
 static void zip_where(kernel_run *r, void (*f)(const dt__zip *, bool, bool))
 {
     const bool bytes = kernel_chance(r), above = kernel_chance(r);
@@ -518,7 +519,7 @@ static void add_rows(kernel_run *r, void (*f)(int64_t, int64_t, const void *, vo
     KERNEL_CALL(r, f(rows, n, x, y));
 }
 
-/* Some experts without rows; rows in any order, or as they lie. */
+/* Some experts have no rows; rows are in any order, or as they lie. */
 static void sum_by_expert(kernel_run *r,
                           void (*f)(const dt__rows_by_expert *, const void *, void *))
 {
@@ -619,7 +620,7 @@ static dt__heads heads_of(kernel_run *r, const int64_t *dims)
     return (dt__heads){ x, { dims[1] * place, place, head, step } };
 }
 
-/* The same, or (as a cache has keys) with times that are adjacent. */
+/* Like it or, as a cache has keys, with adjacent times. */
 static dt__heads keys_of(kernel_run *r, const int64_t *dims)
 {
     if (kernel_chance(r)) return heads_of(r, dims);
@@ -670,7 +671,7 @@ static dt__attention attention_of(kernel_run *r, bool forward)
     dt__attention a = { .batch = 1 + kernel_below(r, 2), .causal = !kernel_chance(r) };
     a.kv_heads = 1 + kernel_below(r, 2);
     a.heads = a.kv_heads * (1 + kernel_pick(r, 3));
-    /* of few rows codes are read in place, those of 4 bits where the width is a multiple of 32 */
+    /* codes of few rows are read in place, those of 4 bits if the width is a multiple of 32 */
     const bool codes = forward && kernel_pick(r, 4) > 0;
     a.width = codes && kernel_chance(r) ? 32 * (1 + kernel_pick(r, 4)) : 1 + kernel_below(r, 40);
     a.keys = codes && kernel_chance(r) ? 150 : dt__min_i64(kernel_size(r), 200);
@@ -947,7 +948,7 @@ static void max_pool(kernel_run *r, void (*f)(const dt__windows *))
     KERNEL_CALL(r, f(&p));
 }
 
-/* Only pixels that lie in the plane can have won. */
+/* A maximum can only be at a pixel inside of the plane. */
 static void max_pool_backward(kernel_run *r, void (*f)(const dt__windows *, const void *, void *))
 {
     dt__windows p = pool_of(r);
@@ -1154,7 +1155,7 @@ static void gemms(kernel_run *r, void (*f)(const dt__gemms *))
 
 /* ---- epilogues of products ------------------------------------------------------------------- */
 
-/* With a function y may be another place than x, else it is x. */
+/* With a function y may be a separate buffer, else it is x. */
 static void after(kernel_run *r, void (*f)(const dt__after *))
 {
     dt__after a = { .n = kernel_size(r) };
@@ -1301,7 +1302,7 @@ static void moe_combine_backward(kernel_run *r,
     KERNEL_CALL(r, f(&c, dy, dparts, dweights));
 }
 
-/* The third of each part is the kernel's own room. */
+/* The third of each part is scratch memory of the kernel. */
 static void router_load(kernel_run *r, void (*f)(const dt__router_load *))
 {
     dt__router_load l = { .n = experts_of(r) };

@@ -46,7 +46,7 @@ static void columns(kernel_run *r, void (*f)(const dt__q7_columns *))
     KERNEL_CALL(r, f(&q));
 }
 
-/* Words of columns that the last panel lacks are not written. */
+/* Words for columns that the last panel lacks are not written. */
 static void words(kernel_run *r, void (*f)(const dt__q7_words *))
 {
     dt__q7_words w = { .n = 1 + kernel_below(r, 400) };
@@ -62,7 +62,7 @@ static void words(kernel_run *r, void (*f)(const dt__q7_words *))
 
 enum { MOST_RUNS = 40 };
 
-/* Runs of positions of which some words lack the last ones; or one run that fills all words. */
+/* Runs of positions, some of whose words are incomplete; or one run that fills all words. */
 static void some_runs(kernel_run *r, dt__q7_lines *q, dt__q7_span *run)
 {
     const bool whole = kernel_chance(r) || r->round == KERNELS_TIMED;

@@ -214,7 +214,7 @@ static void product(kernel_run *r, void (*f)(const dt__qgemm *), int most_bits)
     TEST_EACH(dt__panel_layout_of(&shape, &layout), "a bad shape");
     const int how = r->round == KERNELS_TIMED ? RANDOM : r->round % HOWS;
     dt__qgemm g = { .layout = &layout, .m = rows[kernel_pick(r, DT__COUNT_OF(rows))] };
-    /* Activations that no second cache holds. */
+    /* Activations that are not in the second-level cache. */
     const bool large = layout.rows <= 64 && layout.depth >= 400 && kernel_below(r, 6) == 0;
     if (large && r->round != KERNELS_TIMED) g.m = DT__QGEMM_NEAR / layout.depth + MOST_ROWS;
     g.panels = panels_of(r, &layout, how);
@@ -279,7 +279,7 @@ static void depthwise(kernel_run *r, void (*f)(const dt__qdepthwise *))
     float *y = kernel_result(r, round);
     d.y = y;
     KERNEL_CALL(r, f(&d));
-    for (int64_t i = d.n; i < round; i++) y[i] = 0; /* no results */
+    for (int64_t i = d.n; i < round; i++) y[i] = 0; /* not results */
 }
 
 /* A quad of up to four runs, or of neighbours of the quad before it. */

@@ -44,7 +44,7 @@ typedef struct kernel_run {
     double started, ns;
 } kernel_run;
 
-/* A run without operands, to be freed by kernel_close. */
+/* Creates a run without operands; kernel_close frees it. */
 void kernel_open(kernel_run *r);
 void kernel_close(kernel_run *r);
 /* Drops all operands and begins round `round` with a table of kernels. */
@@ -58,7 +58,7 @@ bool kernel_again(kernel_run *r);
 /* ---- random choices of a case ---------------------------------------------------------------- */
 
 int64_t kernel_below(kernel_run *r, int64_t n); /* 0 ... n - 1 */
-/* One of n variants of a call; where it is timed the first, which is the usual one. */
+/* One of n variants of a call; when timed the first, which is the usual one. */
 int kernel_pick(kernel_run *r, int n);
 bool kernel_chance(kernel_run *r);        /* true or false; false where it is timed */
 int64_t kernel_size(const kernel_run *r); /* size of the round: 0 to some ten thousand */
@@ -84,7 +84,7 @@ float *kernel_result(kernel_run *r, int64_t n);
 float *kernel_result_rows(kernel_run *r, int64_t rows, int64_t n, int64_t ld);
 double *kernel_result_doubles(kernel_run *r, int64_t n);
 uint8_t *kernel_result_bytes(kernel_run *r, int64_t n);
-/* y; or x where the kernel may work in place and the round is one that tries it. */
+/* y or, in rounds that work in place, x. */
 float *kernel_result_or(kernel_run *r, int64_t n, float *x);
 /* Records what a kernel returned, to be compared. */
 void kernel_returned(kernel_run *r, int64_t value);
@@ -108,7 +108,7 @@ extern const kernel_case kernel_cases_float[], kernel_cases_integer[], kernel_ca
     kernel_cases_bf16[];
 
 /* KERNEL_CASE(name, maker, within) in a list: maker(r, f) is called with the kernel's pointer, so
- * that the compiler checks that the maker fits the kernel's signature. */
+ * that the compiler checks that maker and kernel have the same signature. */
 #define KERNEL_CASE_FUNCTION(name, maker, within)                                                  \
     static void run_##name(kernel_run *r) { maker(r, r->kernels->name); }
 #define KERNEL_CASE_ENTRY(name, maker, within) { #name, run_##name, within },

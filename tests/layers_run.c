@@ -45,8 +45,8 @@ int layers_inputs(const dt__layer_case *k)
     return n < DT__LAYER_IN ? n : DT__LAYER_IN;
 }
 
-/* Norms and biases begin with ones and zeros, with which a wrong multiplication or addition would
- * not be noticed. */
+/* Changes the initial values of norms and biases, ones and zeros, with which a wrong multiplication
+ * or addition would not be noticed. */
 static dt_status move(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     uint64_t *state = user;

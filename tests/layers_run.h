@@ -34,7 +34,7 @@ typedef struct layers_outcome {
     ops_values y[DT_MAX_OUT], grad_in[DT__LAYER_IN];
     ops_values state[LAYERS_TENSORS], grad[LAYERS_TENSORS]; /* in the order of visiting */
     int n;                                                  /* of state and grad */
-    bool drew;                                              /* forward has drawn random numbers */
+    bool drew;                                              /* forward drew random numbers */
 } layers_outcome;
 
 /* How many inputs a case has. */

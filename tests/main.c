@@ -1,14 +1,14 @@
-/* The runner: `detent-test` runs every suite, `detent-test TOPIC ...` those named, and
- * `detent-test --list` names them. `detent-test TOPIC CASE ...` runs tests of a suite by name, or
- * members of what it runs over, such as an op or a layer; `--list TOPIC` names them. A word behind
- * a suite that is both a case of it and a suite is the case.
+/* The runner: `detent-test` runs every suite, `detent-test TOPIC ...` the named ones, and
+ * `detent-test --list` lists them. `detent-test TOPIC CASE ...` runs tests of a suite by name, or
+ * items that it runs over, such as an op or a layer; `--list TOPIC` lists them. A word behind a
+ * suite that is both one of its cases and a suite is the case.
  *
  * Check runs each test in a process of its own, so a crash is one failure. Under a sanitizer, and
  * with CK_FORK=no, for a debugger, all run in this process: a third of the time of sanitized tests
- * went into starting and ending processes, each of which is searched for leaks. CK_FORK=yes tells
- * which of a suite's tests leaks. A test may print a report of its own to stdout. The last line
+ * was spent on starting and ending processes, each of which is searched for leaks. With CK_FORK=yes
+ * it is visible which test leaks. A test may print a report of its own to stdout. The last line
  * counts: "12 passed, 0 failed, 1 skipped". A skipped test lacks data or a program, says which, and
- * is none of the passed. */
+ * does not count as passed. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -86,7 +86,7 @@ static int list(const char *topic)
     return 0;
 }
 
-/* Says that no suite, or no case of the suite in front of it, is called so, and what there is. */
+/* Reports an unknown suite or case, and lists the known ones. */
 static int refuse(const char *name, const entry *before)
 {
     fflush(stdout);

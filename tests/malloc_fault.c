@@ -21,7 +21,7 @@
 #define SANITIZED 1
 #endif
 
-/* Only for the thread that asked; others are not affected. */
+/* Only for the thread that requested it. */
 static _Thread_local int64_t calls, fail_at;
 
 void test_malloc_fail_at(int64_t n)

@@ -1,4 +1,4 @@
-/* Good arguments for every type of the public headers. Objects are made when they are asked for and
+/* Valid arguments for every type of the public headers. Objects are made when they are needed and
  * never freed: a call may have freed them, and its process ends. */
 #include "misuse.h"
 
@@ -108,7 +108,7 @@ dt_status good_dt_visit_tensor(void *user, const char *path, dt_tensor *x, dt_en
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* Huge numbers are refused here, as on a machine of that memory. */
+/* Makes huge sizes fail, as on a machine with this much memory. */
 static void *allocate(void *user, size_t bytes, size_t alignment)
 {
     void *p = NULL;
@@ -346,10 +346,10 @@ static const struct {
     { "dt_statistics", statistics },
 };
 
-/* What only the library makes, for ops that it calls. */
+/* Objects that only the library makes, for ops that it calls. */
 static const char *const unmade[] = { "dt_call" };
 
-/* Gives up the call: its other arguments cannot be made. */
+/* Skips the call: its other arguments cannot be made. */
 static void lack(misuse *m, const char *type)
 {
     m->lacks = type;

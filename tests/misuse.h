@@ -1,5 +1,5 @@
 /* Calls of public functions with one bad argument. misuse.awk writes a call_ function for each,
- * which asks here for its arguments; test_misuse.c chooses which one is bad. */
+ * which gets its arguments from here; test_misuse.c chooses the bad one. */
 #ifndef MISUSE_H
 #define MISUSE_H
 
@@ -39,14 +39,14 @@ typedef struct misuse {
     misuse_wrong wrong;
     int64_t integer;
     double real;
-    /* what came out */
+    /* results */
     dt_status status;
     const void *returned;
-    /* objects of this call, made when they are asked for */
+    /* objects of this call, made when they are needed */
     dt_ctx *ctx, *other;
     dt_tape *tape;
     dt_module *module;
-    const char *lacks; /* a type that no object can be made of; then the call is not made */
+    const char *lacks; /* a type of which no object can be made; then the call is skipped */
     jmp_buf back;
 } misuse;
 

@@ -16,8 +16,8 @@ dt_qat_options small_qat(int preset, const dt_quant_spec *weight);
 /* Outputs in evaluation mode on `rows` random rows, the same at each call: malloc'ed. */
 float *outputs_of(dt_module *m, int64_t rows, int64_t columns);
 
-/* The bytes that a model's file or folder takes of the context while it is open: 0 where files have
- * the machine's order of bytes, and are mapped. Other machines hold a copy of the tensors. */
+/* Bytes that a context allocates for an open model file or folder: 0 where files have the machine's
+ * byte order, since they are mapped. Big-endian machines hold a copy of the tensors. */
 size_t memory_of_open_file(dt_ctx *ctx, const char *path);
 
 /* Fails the test unless both have the same tensors, bit for bit, of the same kinds and settings,

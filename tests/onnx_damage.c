@@ -1,5 +1,5 @@
-/* Changes of nodes, one at a time. What a change needs is static: a model is packed before the next
- * is made. */
+/* Changes nodes, one at a time. Memory for a change is static: a model is serialized before the
+ * next one is made. */
 #include "onnx_damage.h"
 
 #include "testing.h"
@@ -192,7 +192,7 @@ static void change_attributes(DtOnnx__Node *node, change *c)
     }
 }
 
-/* Attributes that a node may have besides: a whole number, or a text. */
+/* Attributes that can be added to a node: an integer, or a text. */
 static const struct {
     const char *name, *text;
     int64_t whole;

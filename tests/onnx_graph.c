@@ -102,7 +102,7 @@ DtOnnx__Tensor *onnx_tensor(const char *text, char *name)
 
 static size_t word(const char *text) { return strcspn(text, " |)>="); }
 
-/* Names up to the next sign; *n of them. */
+/* Reads names up to the next sign; *n of them. */
 static const char *names(const char *text, char **to, size_t *n)
 {
     for (text += strspn(text, " "); word(text) > 0; text += strspn(text, " ")) {

@@ -57,8 +57,8 @@ static char *said_of(const dt_op *op)
     return text;
 }
 
-/* A line for operator `at`, with those behind it of which the page says the same; none if that is
- * said of one in front of it. */
+/* A line for operator `at` and later operators with the same description; none if an earlier
+ * operator has it. */
 static void say_op(FILE *f, const dt_op *const *ops, int n, int at)
 {
     bool is_first = true;
@@ -77,7 +77,7 @@ static void say_op(FILE *f, const dt_op *const *ops, int n, int at)
     free(text);
 }
 
-/* What operators promise about their bits on two instruction sets: those that promise less. */
+/* Lists the operators that promise less than the same bits on two instruction sets. */
 static void say_sets(FILE *f, const dt_op *const *ops, int n)
 {
     fprintf(f,

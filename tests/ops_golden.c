@@ -121,7 +121,7 @@ static double most_of(const dt_tensor *x)
     return most;
 }
 
-/* The README's tolerances; two cases are hard on purpose in f32. */
+/* The tolerances of the README; two cases are deliberately ill-conditioned in f32. */
 static void compare(golden *g, const char *what, const dt_tensor *got, dt_tensor *want)
 {
     double relative = 1e-10, absolute = 1e-13 * fmax(1, g->most_up);
@@ -255,7 +255,7 @@ static void run_case(golden *g)
     dt_tape_free(g->t);
 }
 
-/* A file that is nowhere is no skip: `ops` wants values in a case of such an op. */
+/* A missing file is not a skip: the op's cases must then have values. */
 static bool find_file(char path[TEST_PATH], const char *name)
 {
     if (!test_golden(path, "ops")) return false;

@@ -203,7 +203,7 @@ static dt_status wrap(const ops_setup *s, dt_tensor **x)
     if (s->wrap == OPS_DISABLED) return dt_fake_quant_enable(*x, false);
     dt_tensor *image;
     DT__TRY(dt_dequantize(*x, &image));
-    if (s->wrap == OPS_PARAMETER) { /* it has codes now, which a write must make stale */
+    if (s->wrap == OPS_PARAMETER) { /* it has cached codes now, which a write must invalidate */
         dt_tensor_free(image);
         return DT_OK;
     }

@@ -34,7 +34,7 @@ typedef struct ops_setup {
     ops_layout layout;
     int wrapped; /* index of the operand that `wrap` concerns */
     ops_wrap wrap;
-    bool lowered; /* as the calls of its `lower`, down to primitives */
+    bool lowered; /* replaced by the calls of its `lower`, down to primitives */
     int passes;   /* number of forward and backward passes, whose gradients add up; 0: 1 */
 } ops_setup;
 

@@ -99,7 +99,7 @@ static int64_t pick(dt__stream *s, int64_t least, int64_t most)
     return least + (int64_t)dt__random_below(s, (uint64_t)(most - least + 1));
 }
 
-/* Elements `start` ... of dimension d, of which at least one is left out where there are two. */
+/* Elements from `start` on along dimension d; leaves out at least one if there are two. */
 static void cut(dt__stream *s, int d, int64_t step, plain_array *a, plain_text *yaml)
 {
     const int64_t n = a->dims[d];

@@ -1,4 +1,4 @@
-/* Arrays of floats in row-major order, and what views do to them, element by element. */
+/* Arrays of floats in row-major order, and views of them, element by element. */
 #ifndef PLAIN_ARRAYS_H
 #define PLAIN_ARRAYS_H
 
@@ -18,7 +18,7 @@ void plain_of(const dt_tensor *x, plain_array *out);
 /* a = its elements start, start + step, ... below stop of dimension d. */
 void plain_slice(plain_array *a, int d, int64_t start, int64_t stop, int64_t step);
 
-/* Dimension i becomes what was order[i]. */
+/* New dimension i is old dimension order[i]. */
 void plain_permute(plain_array *a, const int64_t *order);
 
 /* The same elements as [dims[0], rest]. */

@@ -391,8 +391,7 @@ static dt_llama_options draw_llama(dt__stream *s, random_net *d)
     return o;
 }
 
-/* Rules of the recipe for the table of tokens, learned positions, or every table and linear
- * layer. */
+/* Quantization rules for the token table, learned positions, or every table and linear layer. */
 static void draw_tables(dt__stream *s, random_net *d, bool tied)
 {
     static const char *const matches[] = { "*tokens", "positions", "*mlp*", "*attn*", "*0*q*" };
@@ -417,7 +416,7 @@ static void draw_experts(dt__stream *s, random_net *d)
     }
 }
 
-/* What blocks of OLMo 2, SmolLM3, Gemma 3 and others differ in. */
+/* Options in which blocks of OLMo 2, SmolLM3, Gemma 3 and others differ. */
 static void draw_block(dt__stream *s, dt_llama_options *o)
 {
     dt_block_options *b = &o->block;

@@ -1,5 +1,5 @@
-/* Random networks and settings of quantization, for suites that check a promise on many networks:
- * networks of convolutions (images and signals, transposed or not, groups, norms, pools, with or
+/* Random networks and quantization settings, for suites that check a promise on many networks:
+ * convolutional networks (images and signals, transposed or not, groups, norms, pools, with or
  * without a linear head), and networks of the families, language models included. */
 #ifndef RANDOM_NETS_H
 #define RANDOM_NETS_H
@@ -15,7 +15,7 @@ typedef struct random_layer {
     bool transposed, norm;
     dt_conv_layer conv;
     int activation;
-    int pool; /* behind it: 0 none, 1 max, 2 average */
+    int pool; /* pool behind it: 0 none, 1 max, 2 average */
     dt_pool_options window;
 } random_layer;
 
@@ -26,7 +26,7 @@ typedef struct random_net {
     int64_t batch, channels, size[2];
     int n;
     random_layer layers[RANDOM_NET_DEEPEST];
-    bool average;              /* what the head takes: the mean of each channel, or all */
+    bool average;              /* the head reads the mean of each channel; else all values */
     int64_t features, outputs; /* of the head; outputs 0: none */
     dt_qat_options qat;
     bool float_step; /* a step before prepare */
@@ -48,10 +48,10 @@ random_net random_net_of(uint64_t seed);
  * "llama". */
 random_net random_net_of_family(uint64_t seed, const char *family);
 
-/* Built with its weights drawn, and a batch that fits it. */
+/* Creates the network with random weights, and a batch that fits it. */
 dt_module *random_net_create(dt_ctx *ctx, const random_net *d);
 dt_tensor *random_net_input(dt_ctx *ctx, const random_net *d);
-/* The next batch in place of the one in x; as many bytes. */
+/* Replaces the batch in x by the next one, of as many bytes. */
 void random_net_fill(const random_net *d, dt_tensor *x);
 /* A batch in training mode, which initializes static and learned ranges. */
 void random_net_observe(dt_ctx *ctx, const random_net *d, dt_module *m);
@@ -59,7 +59,7 @@ void random_net_observe(dt_ctx *ctx, const random_net *d, dt_module *m);
 /* From now on *calls counts the calls of m's modules that have no children. */
 dt_status random_net_count_calls(dt_module *m, int64_t *calls);
 
-/* As a file, and back; one of no family is built first. */
+/* Saves and loads the network; one without a family is built first. */
 void random_net_save(const random_net *d, dt_module *m, const char *path);
 dt_module *random_net_load(dt_ctx *ctx, const random_net *d, const char *path);
 

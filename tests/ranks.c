@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#ifdef TEST_SANITIZED /* MPI leaves memory behind */
+#ifdef TEST_SANITIZED /* MPI leaks memory */
 #define QUIETLY "env ASAN_OPTIONS=detect_leaks=0 "
 #else
 #define QUIETLY ""

@@ -1,24 +1,25 @@
-/* The program on several ranks, under the launchers of the MPIs that detent was built with. */
+/* Runs the program on several ranks, under the launchers of the MPIs that detent was built with. */
 #ifndef RANKS_H
 #define RANKS_H
 
 #include "testing.h"
 
-/* A launcher, the module that it needs, and how it starts several ranks on few processors. */
+/* A launcher, the module that it needs, and its options to start several ranks on few
+ * processors. */
 typedef struct launcher {
     const char *module, *program, *command;
 } launcher;
 
 #define LAUNCHERS 2
 
-/* The launchers that are there; none: the test is skipped. */
+/* Lists the launchers that are installed; without any the test is skipped. */
 int ranks_launchers(const launcher *found[LAUNCHERS]);
 
 /* Runs `words` of detent in the folder, on `ranks` ranks (l NULL: without a launcher). Returns the
  * exit status; *said, to be freed, what it wrote. */
 int ranks_run(const launcher *l, int ranks, const char *folder, const char *words, char **said);
 
-/* How ranks exchange from now on: 0: as they choose, which is by their memory; 1: by messages. */
+/* Sets how ranks exchange from now on: 0: as they choose, by shared memory; 1: by messages. */
 void ranks_choose_way(int way);
 /* A teardown: the next test begins without a choice. */
 void ranks_choose_no_way(void);
@@ -27,12 +28,12 @@ void ranks_choose_no_way(void);
 /* Trains by a recipe of configs/ and its overrides. */
 void ranks_train(const launcher *l, int ranks, const char *folder, const char *recipe);
 
-/* Fails unless two runs, in the folders `run`, have the same files: but for what the clock says,
- * what communication cost, and machine.json. */
+/* Fails unless two runs, in the folders `run`, have the same files, except for times, costs of
+ * communication, and machine.json. */
 void ranks_compare(const char *a, const char *b, const char *what);
 
-/* Writes rank.sh: it runs detent and, on one rank, sends it a signal some seconds after a
- * checkpoint is there. */
+/* Writes rank.sh: it runs detent and, on one rank, sends it a signal some seconds after the first
+ * checkpoint. */
 void ranks_write_script(const char *folder);
 
 #define RANKS_PROGRAM DETENT_BINARY_DIR "/detent"

@@ -109,7 +109,7 @@ static double input(const rounding_layer *l, const float *unfolded, int64_t at, 
                             : ((const float *)dt_data(l->x))[s * l->columns + at];
 }
 
-/* Sums of x x^T, which the file does not hold. */
+/* Sums of x x^T, which the file lacks. */
 static void add_up(rounding_layer *l)
 {
     const int64_t packed = l->columns * (l->columns + 1) / 2;

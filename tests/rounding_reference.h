@@ -1,6 +1,6 @@
 /* Random layers of all kinds, and an independent program that rounds them: slow, in double, each
- * step by its definition. It shares no code with src/ptq: it inverts matrices again for every
- * column, solves Qronos' least squares, sums over samples for GPFQ, and searches for bounds. */
+ * step by its definition. It shares no code with src/ptq: it inverts a matrix for every column,
+ * solves Qronos' least squares, sums over samples for GPFQ, and searches for bounds. */
 #ifndef ROUNDING_REFERENCE_H
 #define ROUNDING_REFERENCE_H
 
@@ -57,7 +57,7 @@ typedef struct reference {
 
 reference reference_round(const layer *l, const dt_quant_spec *quant,
                           const dt_rounding_options *options);
-/* The same under the same bounds with every element by itself. */
+/* The codes of every element rounded by itself, within the same bounds. */
 reference reference_nearest(const layer *l, const dt_quant_spec *quant,
                             const dt_rounding_options *options);
 void reference_free(reference *r);

@@ -19,12 +19,12 @@ typedef struct job {
     int64_t stop_at; /* updates of this call before it is asked to stop; 0: never */
     int threads;
     dt_status wanted;
-    const char *words; /* of the message, if an error is expected */
-    /* what came out */
+    const char *words; /* part of the message, if an error is expected */
+    /* results */
     int64_t updates;
     uint64_t allocations[64]; /* after each update */
     double losses[64], rates[64];
-    double seconds_left; /* as said after the second update */
+    double seconds_left; /* the estimate after the second update */
     dt_run_summary summary;
     char message[1024];
 } job;

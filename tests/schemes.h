@@ -23,9 +23,9 @@ static inline bool is_plain(int scheme)
     return !s->fp16_blocks && !s->in_groups && s->bits == 0;
 }
 
-/* Plain schemes accept every number of bits, granularity and scale dtype: all except those that are
- * the blocks of a file format or a runtime. plain_schemes() counts them; plain_scheme(i) returns
- * the number of the i-th, with i modulo their count. */
+/* Plain schemes accept every number of bits, granularity and scale dtype: all except the blocks of
+ * a file format or a runtime. plain_schemes() counts them; plain_scheme(i) is the number of the
+ * i-th, with i modulo their count. */
 static inline int plain_schemes(void)
 {
     int n = 0;
@@ -45,7 +45,7 @@ static inline bool has_levels(int scheme)
     return dt__scheme_of(scheme)->levels != NULL && dt__scheme_of(scheme)->group == 0;
 }
 
-/* The schemes that any weight can have: plain ones, and those of a number of bits of their own. */
+/* The schemes that any weight can have: plain ones, and those with a fixed number of bits. */
 static inline int weight_schemes(void)
 {
     int n = plain_schemes();
@@ -77,7 +77,7 @@ static inline void patch_scheme(dt_quant_patch *w, int i)
     w->has_bits = true;
 }
 
-/* The size of groups of a scheme, or else this one. */
+/* The group size of a scheme, or else this one. */
 static inline int64_t group_of(int scheme, int64_t size)
 {
     return dt__scheme_of(scheme)->group != 0 ? dt__scheme_of(scheme)->group : size;

@@ -5,9 +5,9 @@
 
 #include "kernels/sets.h"
 
-/* Whether a loop over sets of kernels takes this one: the processor runs it. Emulated, it takes
- * those that the processor lacks, since the same suite runs the others without SIMDe; with --all,
- * each. */
+/* Whether a loop over sets of kernels includes this one: the processor supports it. When emulated,
+ * it includes only those that the processor lacks, since the suite without SIMDe runs the others;
+ * with --all, all. */
 static inline bool test_takes_set(const dt__kernel_set *set)
 {
 #if defined DETENT_EMULATE

@@ -1,7 +1,7 @@
-/* What data say of themselves: classes that are one but for their spelling, or missing; files of a
- * pattern whose numbers are not in the order in which they are read; files of two patterns that are
- * joined though their names differ; columns in other units; and what a model reads otherwise. All
- * are drawn, and a line is expected if and only if they are such. */
+/* Messages about suspicious data: classes that differ only in spelling, or are missing; files of a
+ * pattern whose numbers are not in the order of reading; files of two patterns that are joined
+ * though their names differ; columns in other units; and data that a model reads differently. All
+ * are drawn at random, and a message is expected if and only if the data are suspicious. */
 #include "sample.h"
 
 #include "data/arrays.h"
@@ -94,7 +94,7 @@ START_TEST(classes)
     }
     ck_assert_int_gt(found[0], 100);
     ck_assert_int_gt(found[1], 100);
-    /* Letters are classes of their own; so are words and numbers that differ otherwise. */
+    /* Single letters are distinct classes; so are words and numbers with other differences. */
     static const char *const apart[] = {
         "A", "a", "B", "b", "0", "1", "O", "l", "none", "no", "on"
     };
@@ -301,7 +301,7 @@ static int64_t draw_names(drawing *d, const char *names[MOST])
     return n;
 }
 
-/* Classes or columns of the data in other places than those of the model that is trained on. */
+/* Classes or columns of the data in another order than those of the model that is trained on. */
 START_TEST(names_in_other_places)
 {
     char said[DT__MESSAGE_SIZE], words[80];
@@ -333,7 +333,7 @@ START_TEST(names_in_other_places)
 }
 END_TEST
 
-/* One setting of the features, or the rate of recordings, is another one. */
+/* Changes one setting of the features, or the rate of recordings. */
 START_TEST(features_of_other_settings)
 {
     char said[DT__MESSAGE_SIZE];

@@ -1,5 +1,5 @@
-/* Arrays in files: what writers of the tests wrote is read back; truncated, mutated and hostile
- * files are refused, and what is read stays inside of them. */
+/* Arrays in files: what the tests' writers wrote is read back; truncated, mutated and hostile files
+ * are refused, and no read leaves the file. */
 #include "array_files.h"
 #include "data/files/array_file.h"
 #include "sample.h"
@@ -184,7 +184,7 @@ static bool accepts(dt_ctx *ctx, const char *name, const file_bytes *f)
     return status == DT_OK;
 }
 
-/* Every truncation is refused, but those of a recording between its samples, which are read. */
+/* Every truncation is refused, except one between the samples of a recording, which is read. */
 START_TEST(truncated)
 {
     static const int16_t samples[4] = { 1, 2, 3, 4 };
@@ -310,7 +310,7 @@ START_TEST(bombs)
 }
 END_TEST
 
-/* A sound archive of zeros alone may be a hundredth of its array up to 16 MiB, not beyond. */
+/* A valid archive of zeros may be a hundredth of its array up to 16 MiB, but not beyond. */
 START_TEST(packed_too_well)
 {
     enum { MOST = 1 << 24 };
@@ -383,8 +383,8 @@ START_TEST(hostile_archives)
 }
 END_TEST
 
-/* Tensors of drawn places, which touch in most draws: every byte must belong to one of them,
- * whichever is wanted. */
+/* Tensors at random places, most of which touch: every byte must belong to one of them, whichever
+ * is loaded. */
 START_TEST(tensors_cover_the_bytes)
 {
     enum { BYTES = sizeof numbers };

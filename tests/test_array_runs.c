@@ -212,7 +212,7 @@ START_TEST(weights_are_relative)
 }
 END_TEST
 
-/* An update of two batches of 8 is one of 16, also where labels have different weights. */
+/* An update of two batches of 8 equals one of 16, also where labels have different weights. */
 START_TEST(accumulation)
 {
     char folder[TEST_PATH], dir[TEST_PATH];
@@ -345,7 +345,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* What only the data show is found together, and nothing is written. */
+/* Errors that only the data show are all found, and nothing is written. */
 START_TEST(all_errors_at_once)
 {
     static const char *const words[] = {

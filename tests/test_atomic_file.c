@@ -202,7 +202,7 @@ START_TEST(paths_need_no_folder)
 }
 END_TEST
 
-/* A descriptor that leaked would be found at the end. */
+/* A leaked descriptor would be found at the end. */
 START_TEST(no_descriptor_leaks)
 {
     place p = make_place();
@@ -234,7 +234,7 @@ static void make_folder(const place *p, const char *name)
     test_write_text(file, "half");
 }
 
-/* Folders that a killed program left go; those that are being filled, and others, stay. */
+/* Temporary folders of killed programs are removed; those in use, and other folders, are not. */
 START_TEST(folders_that_were_left_go)
 {
     place p = make_place();

@@ -338,7 +338,7 @@ static void check_few(const setup *many, int64_t queries)
     close_scene(&last);
 }
 
-/* One shape of as many, others with other keys; and one number of queries of as many. */
+/* One of so many shapes has other keys; one of so many numbers of queries is tried. */
 static const test_draws few_steps = { .usual = 1, .sanitized = 3 };
 static const test_draws query_steps = { .usual = 1, .sanitized = 2 };
 
@@ -478,8 +478,8 @@ static void check_sole_key(dt_ctx *c, int64_t queries, bool hidden)
     dt_tape_free(t);
 }
 
-/* A mask leaves one key, which is NaN, or none: that is 0, also of a query that is NaN. _i: whether
- * it is hidden. */
+/* A mask leaves one key, which is NaN, or none: then the result is 0, also of a query that is NaN.
+ * _i: whether the key is hidden. */
 START_TEST(a_bad_key_alone_is_no_hidden_key)
 {
     dt_ctx *c;
@@ -514,7 +514,8 @@ static void code_rows(dt_ctx *c, const coded_case *k, uint64_t seed, dt_tensor *
     }
 }
 
-/* Powers of two change no rounding, so codes have the bits of the floats that they stand for. */
+/* Scales that are powers of two round nothing, so codes give the bits of their dequantized
+ * values. */
 START_TEST(codes_have_the_bits_of_their_floats)
 {
     static const coded_case all[] = { { 1, 1, 1, 1, 1, 0 },      { 1, 70, 4, 1, 16, 0 },

@@ -1,6 +1,6 @@
 /* Attention that reads keys and values as a decoder's cache keeps them: gradients in f64 against
- * differences of the plain formula at what the codes stand for, and what is refused. And rows that
- * are not finite, in every way in which attention reads keys and values. */
+ * differences of the plain formula at the dequantized values, and what is refused. Then rows that
+ * are not finite, in every form in which attention reads keys and values. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -103,7 +103,7 @@ static void rotate(int64_t width, int64_t order, double *x)
     memcpy(x, y, (size_t)width * sizeof *x);
 }
 
-/* Replaces a row by what its codes stand for. */
+/* Replaces a row by its dequantized values. */
 static void pass_cache(int cache, int64_t width, double *x)
 {
     int64_t order = 1;
@@ -250,7 +250,7 @@ static int64_t pick(dt__stream *s, int64_t least, int64_t most)
     return least + (int64_t)dt__random_below(s, (uint64_t)(most - least + 1));
 }
 
-/* Bad are one row, often the first, or of keys a whole part, 512 of them, or all. */
+/* The bad rows are one, often the first, or for keys a whole part of 512, or all. */
 static void draw_bad_rows(dt__stream *s, bad_case *p)
 {
     const int64_t n = p->which == Q ? p->queries : p->keys;

@@ -33,7 +33,7 @@ static dt_tensor *leaf(int64_t n, const float *values)
     return x;
 }
 
-/* Bytes are counted in size_t: extents that its 32 bits would cut are refused, not cut. */
+/* Sizes in bytes are size_t: extents that overflow its 32 bits are refused. */
 START_TEST(shapes_beyond_the_address_space)
 {
     static const int64_t most = SIZE_MAX < INT64_MAX ? (int64_t)SIZE_MAX : INT64_MAX - 8;
@@ -77,7 +77,7 @@ START_TEST(gradient_flows_and_accumulates)
 }
 END_TEST
 
-/* A weight that is quantized is no gradient. */
+/* A quantized weight cannot be the gradient given to backward. */
 START_TEST(a_gradient_from_outside_is_plain)
 {
     dt_tensor *x = leaf(3, three), *weight = leaf(3, three);

@@ -204,7 +204,7 @@ static dt_status count(void *user, const dt_bench_row *row)
     return ++c->rows == c->stop ? DT_ERR_IO : DT_OK;
 }
 
-/* Text that is refused at the stop-th piece. */
+/* A sink that fails at the stop-th piece of text. */
 static dt_status count_text(void *user, const char *text, size_t bytes)
 {
     counter *c = user;
@@ -273,7 +273,7 @@ START_TEST(bad_options_are_refused)
 }
 END_TEST
 
-/* A rival that knows one shape. */
+/* A rival that supports one shape. */
 static void *open_rival(void *user, int threads, const int64_t mnk[3])
 {
     return threads == 1 && mnk[0] == 16 ? user : NULL;

@@ -16,7 +16,7 @@
 
 static float flushed(float x) { return fabsf(x) < 0x1p-126F ? copysignf(0, x) : x; }
 
-/* By arithmetic, not by bits: x to 8 significant bits. */
+/* Rounds x to 8 significant bits, by arithmetic instead of bits. */
 static float rounded(float x)
 {
     int exponent;
@@ -169,8 +169,8 @@ static void take(void *to, const dt__patch *p)
     }
 }
 
-/* More rows, terms and columns than are packed at once: the bits of the plain kernels compiled for
- * AVX2, from memory, and with operands and the result that are none. */
+/* More rows, terms and columns than are packed at once: compares with the plain kernels compiled
+ * for AVX2, with operands and result in memory and as sources and sinks. */
 START_TEST(blocks_and_sources_have_the_same_bits)
 {
     enum { M = 1060, N = 150, K = 530 };
@@ -381,7 +381,7 @@ static void check_forward(const problem *p, bool tiles)
     }
 }
 
-/* The same of doubles, of rounded operands. */
+/* In doubles, from rounded operands. */
 static void check_near(dt_ctx *ctx, const problem *p)
 {
     const dt__kernels *k = dt__kernels_of(ctx, DT_F64);

@@ -90,7 +90,7 @@ static void unload(lists *l)
     dt_tensor_free(l->ends);
 }
 
-/* Nothing equals nothing, wherever it lies. */
+/* Whether two lists are equal; empty ones are, whatever their pointers. */
 static bool same(const void *a, const void *b, size_t bytes)
 {
     return bytes == 0 || memcmp(a, b, bytes) == 0;

@@ -19,14 +19,15 @@ static const test_draws draws = { .usual = 200, .quick = 100, .sanitized = 20 };
 static bool is_prepared(void *user, const dt_module *m)
 {
     (void)user;
-    return dt__weight_to_convert(m) != NULL;
+    return dt__layer_quant(m) != NULL;
 }
 
 static const dt__calib_target first_prepared = { is_prepared, NULL };
 
 static bool is_it(void *user, const dt_module *m) { return m == user; }
 
-/* Static ranges of inputs see a batch; then the model is put into evaluation, as for converting. */
+/* Static ranges of inputs see a batch; then the model is put into evaluation mode, for
+ * converting. */
 static void calibrate(dt_module *m, dt_tensor *x)
 {
     dt_ctx *ctx = dt_module_ctx(m);
@@ -77,7 +78,7 @@ typedef struct walk {
     dt__calib_cache cache[ROOMS][BATCHES];
 } walk;
 
-/* All rooms end at the same module, with the same input. */
+/* All rooms stop at the same module, with the same input. */
 static dt_module *step(walk *w, int batch)
 {
     dt__calib_stop stop[ROOMS];
@@ -239,8 +240,8 @@ END_TEST
 
 #define WIDTH 16
 
-/* Layers a, b, c, an identity i, and a pair with two outputs; each habit uses them in its own
- * way. */
+/* Layers a, b, c, an identity i, and a module with two outputs; each habit uses them
+ * differently. */
 typedef struct odd {
     dt_module *a, *b, *c, *i, *pair;
 } odd;

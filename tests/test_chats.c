@@ -1,5 +1,5 @@
 /* Chats in lines of JSON: forms against text in which all added tokens are searched, as templates
- * write it; which tokens are learned; templates that are recognized; lines that are refused. */
+ * write it; which tokens are trained on; templates that are recognized; lines that are refused. */
 #include "core/text/json.h"
 #include "data/text/chats.h"
 #include "io/hf/hf.h"
@@ -182,7 +182,7 @@ static void compare(dt_ctx *ctx, const dt_tokenizer *k, dt_loader *l, const char
     dt_ids_free(&ids);
 }
 
-/* What is asked of a model is what its training had before an answer. */
+/* A prompt for a model has the tokens that precede an answer in training. */
 static void compare_prompt(dt_ctx *ctx, const dt_tokenizer *k, int form, const chat *c)
 {
     static const dt_encoding special = { .special = true };
@@ -565,8 +565,8 @@ START_TEST(forms_become_templates)
 }
 END_TEST
 
-/* Of form plain the tokens before texts are the tokenizer's, which transformers does not add to
- * what a template writes. */
+/* In form plain the tokens before texts are those of the tokenizer; transformers does not add them
+ * to the text of a template. */
 START_TEST(exported_templates_begin_as_texts)
 {
     static const char *const names[] = { "tokenizer/gpt2-512", "tokenizer/llama3-512" };
@@ -695,7 +695,7 @@ START_TEST(refused)
 }
 END_TEST
 
-/* Chats beyond the context are left out; bytes that no form takes by itself are refused. */
+/* Chats longer than the context are left out; bytes that no form accepts are refused. */
 START_TEST(bounds)
 {
     char folder[TEST_PATH];

@@ -250,7 +250,7 @@ static void save_seven(const plan *p)
     close_run(&r);
 }
 
-/* Loading into `r` fails and leaves it like `same`, which was made like it. */
+/* Loading into `r` fails and leaves it equal to `same`, which was made in the same way. */
 static void refused(run *r, run *same, dt_status status, const char *words)
 {
     TEST_FAILS(r->ctx, status, words, dt_checkpoint_load(&r->state, path));
@@ -294,7 +294,8 @@ START_TEST(mismatching_checkpoints_are_refused)
 }
 END_TEST
 
-/* A counter that is newer than the checkpoint keeps its value; others are wanted. */
+/* A counter that is newer than the checkpoint keeps its value; older counters are required in
+ * it. */
 START_TEST(an_older_checkpoint_is_read)
 {
     dt_file *f;

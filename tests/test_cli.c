@@ -32,7 +32,7 @@ static const usage_case usage_cases[] = {
     { "config schema x", 2, "usage: detent config schema" },
     { "config show x --jsno", 2, "no option '--jsno' (did you mean '--json'?)" },
     { "config show x --json=1", 2, "--json takes no value" },
-    { "sweep r.yaml s.yaml --resume", 2, "no option '--resume': the same command goes on" },
+    { "sweep r.yaml s.yaml --resume", 2, "no option '--resume': the same command resumes" },
     { "report /dev/null", 4, "'/dev/null' is not a run: it is not a folder" },
     { "sample x --seed 1 --prompt a --seed=2", 2, "--seed is given twice, as '1' and '2'" },
     { "sample nowhere --json --seed 1 --prompt a --seed 1 --json", 4, "nowhere: cannot open" },
@@ -188,7 +188,8 @@ START_TEST(a_recipe_is_validated)
 }
 END_TEST
 
-/* Data that do not fit, that are malformed or missing, beside other errors: all at once. */
+/* Data that do not fit, are malformed or missing, besides other errors: all are reported at
+ * once. */
 START_TEST(data_are_validated)
 {
     char folder[TEST_PATH], path[TEST_PATH];

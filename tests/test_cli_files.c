@@ -115,7 +115,7 @@ START_TEST(usage_and_bad_paths)
         { 4, "a folder that is neither a run", "check ." },
         { 4, "a float model", "convert float.safetensors -o x" },
         { 4, "no-such-folder/x", "convert run -o no-such-folder/x" },
-        { 2, "lies in no run", "eval float.safetensors" },
+        { 2, "is not in the folder of a run", "eval float.safetensors" },
         { 4, "nowhere.yaml", "eval float.safetensors nowhere.yaml" },
         { 2, "did you mean 'epochs'", "eval float.safetensors other.yaml train.epoch=3" },
         { 2, "no-such-folder",
@@ -151,7 +151,7 @@ START_TEST(a_run_is_a_model)
     expect(0, "run/model.safetensors: good", "check run");
     expect(0, "stacked of run/model.safetensors", "export run --format stacked -o e.st");
     ck_assert_int_eq(test_shell(NULL, "cd %s/run && rm -r checkpoints *.safetensors", folder), 0);
-    expect(4, "run is a run without a model so far", "eval run");
+    expect(4, "the run run has no model yet", "eval run");
 }
 END_TEST
 
@@ -170,7 +170,7 @@ START_TEST(replaced_files_are_named)
     test_join(path, folder, "x");
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         test_write_text(path, "mine");
-        expect(0, "x: the file that is there will be replaced", commands[i]);
+        expect(0, "x exists and will be replaced", commands[i]);
         char *text = test_read_file(path, NULL);
         ck_assert_msg(strcmp(text, "mine") != 0, "%s", commands[i]);
         free(text);
@@ -305,8 +305,7 @@ START_TEST(mistakes_of_training)
     ck_assert_int_eq(test_shell(NULL, "mkdir %s/empty", folder), 0);
     expect(2, "'data.dir': no such folder: empty/train",
            "train other.yaml '~data' data.format=png data.dir=empty");
-    expect(2, "run.dir=zz: the run that goes on is in 'run', and stays there",
-           "train run --resume run.dir=zz");
+    expect(2, "run.dir=zz: the resumed run stays in 'run'", "train run --resume run.dir=zz");
 }
 END_TEST
 

@@ -19,7 +19,7 @@
 #define EXPERTS                                                                                    \
     ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 16, "        \
           "hidden: 16, moe: {experts: 4, top_k: 2}}' "
-/* A parameter of its experts takes several partial sums of the norm, none of which ends with an
+/* A parameter of its experts has several partial sums of the norm, none of which ends with an
  * expert. */
 #define MIXTURE(experts, top_k)                                                                    \
     ADDER "'model={family: llama, vocab: 12, context: 11, layers: 1, heads: 2, width: 64, "        \
@@ -397,7 +397,7 @@ static void make_folder(char folder[TEST_PATH])
                    folder) == 0);
 }
 
-/* One of as many quick cases. */
+/* One of so many quick cases runs. */
 static const test_draws case_steps = { .usual = 1, .sanitized = 5 };
 
 /* Whether case i is left out, unless every case is wanted; then it counts as skipped. */
@@ -732,7 +732,7 @@ static void quantize_one_weight(const char *folder)
     dt_ctx_free(ctx);
 }
 
-/* OUT.partial in a folder that only rank 0 has: the ranks would round different layers together. */
+/* OUT.partial in a folder that only rank 0 has: the ranks would round different layers. */
 START_TEST(ranks_go_on_from_the_same_partial_file)
 {
     static const char words[] = " " RANKS_PROGRAM " quantize run/float.safetensors run/recipe.yaml "
@@ -757,7 +757,7 @@ END_TEST
 
 /* ---- what must agree ------------------------------------------------------------------------- */
 
-/* Two ranks that differ by what stands before and behind the program's name. */
+/* Two ranks that differ by the text before and behind the program's name. */
 static void refuse(const launcher *l, const char *const before[2], const char *const behind[2],
                    const char *words)
 {

@@ -130,7 +130,7 @@ START_TEST(nothing_is_left_of_the_memory_of_killed_ranks)
     ck_assert_int_eq(atoi(said), 2);
     free(said);
     ck_assert_int_ne(test_shell(NULL, "ls /dev/shm /tmp | grep detent-ranks"), 0);
-    /* Launchers may end before the last of the ranks has. */
+    /* Launchers may end before the last rank does. */
     ck_assert_int_eq(
         test_shell(NULL,
                    "inode=$(awk '{ print $5; exit }' %s/maps); n=0; test -n \"$inode\" && "
@@ -143,14 +143,14 @@ END_TEST
 
 /* ---- faults of one rank ---------------------------------------------------------------------- */
 
-/* Two updates apart, a checkpoint; at the end whatever ranks share. */
+/* A checkpoint every two updates; at the end all that ranks share. */
 #define SHORT                                                                                      \
     RANKS_DIGITS "train.checkpoint.every_steps=2 data.validation=0.2 train.eval_batch_size=5 "     \
                  "run.report=true "                                                                \
                  "'convert={rounder: gptq, calibration: {samples: 30, batch_size: 5}}'"
 
-/* The rank whose calls of a kind fail from one on, and how it must end: all with `status`, where
- * the library of MPI does not come to grief by itself. */
+/* The rank whose calls of a kind fail from one on, and how the run must end: with `status` on all
+ * ranks, unless the library of MPI fails by itself. */
 static const struct {
     const char *kind;
     int rank, error, status;
@@ -298,9 +298,8 @@ START_TEST(a_message_of_another_length_names_its_rank)
 }
 END_TEST
 
-/* A launcher that leaves the other ranks alone: they end because the rank has told them; where a
- * library of MPI has come to grief instead, because nothing has come. One allocation fails at a
- * time. */
+/* A launcher that does not end the other ranks: they end because the failed rank announces its end
+ * or, if the library of MPI itself failed, by timeout. One allocation fails at a time. */
 START_TEST(a_rank_that_ends_by_itself_says_so_to_the_others)
 {
     const launcher *found[LAUNCHERS];

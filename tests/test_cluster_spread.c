@@ -1,6 +1,6 @@
-/* cluster.experts: spread. That runs have the same bytes on any number of ranks is in
- * test_cluster.c; here: beside experts that are everywhere, frozen experts, resuming, memory, what
- * is refused, a rank that is killed. */
+/* cluster.experts: spread. test_cluster.c tests that runs have the same bytes on any number of
+ * ranks; this suite compares with experts that are not spread, and tests frozen experts, resuming,
+ * memory, refusals, and a rank that is killed. */
 #include "ranks.h"
 #include "run_jobs.h"
 
@@ -74,8 +74,8 @@ START_TEST(a_rank_has_its_share_of_the_memory)
 }
 END_TEST
 
-/* No gradient of an expert is added up then, but rows are sent in backward all the same: gradients
- * of the other parameters may not leave between them. Of the last batch a rank has no row. */
+/* No gradient of an expert is summed then, but rows are still sent in backward, and gradients of
+ * other parameters must not be sent in between. In the last batch one rank has no row. */
 START_TEST(experts_may_be_frozen)
 {
     static const char *const keys[] = {

@@ -34,9 +34,9 @@ static void teardown(void) { dt_ctx_free(ctx); }
 
 /* ---- a rounder that assigns groups at random ------------------------------------------------ */
 
-enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* which groups it gives */
+enum { DEALT, LEFT, WRITTEN, OUTSIDE, NEGATIVE, UNEVEN }; /* the groups that a dealer gives */
 
-/* The groups that it gave for the last weight. */
+/* A rounder that gives groups; those of the last weight. */
 typedef struct dealer {
     int how;
     int64_t rows, columns, groups;
@@ -188,7 +188,7 @@ static dt_qat_options options_of(int variant)
     return o;
 }
 
-/* Prepared and converted by a dealer, which stores the groups that it gave. */
+/* A layer prepared and converted by a dealer. */
 static dt_module *converted(const kind *k, int variant, dealer *d)
 {
     dt_module *m = model_of(k);
@@ -375,8 +375,8 @@ static void near_all(const double *got, const double *want, int64_t n, double wi
     }
 }
 
-/* Compares with the product of the dequantized weight and x, in double. The integer form's terms
- * are those of codes + 128, of at most 510 of x's steps; sums of floats are of `columns` terms. */
+/* Compares with the product of the dequantized weight and x, in double. Error bounds: the integer
+ * form adds terms of codes + 128, at most 510 steps of x; sums of floats have `columns` terms. */
 static void check_outcome(const kind *k, int variant, dt_module *m, const dealer *d)
 {
     char what[120];
@@ -411,8 +411,7 @@ START_TEST(every_layer_multiplies_its_dequantized_weight)
 }
 END_TEST
 
-/* y of an op on the weight itself and on its dequantized value, for which another kernel is
- * used. */
+/* The results of an op on the weight and on its dequantized value, which uses another kernel. */
 static void same_as_image(dt_tensor *(*op)(dt_tape *t, dt_tensor *x, dt_tensor *w), dt_tensor *x,
                           dt_tensor *w)
 {
@@ -526,7 +525,7 @@ static int64_t sum_of(const linear *p, int64_t row, int64_t g, const uint8_t *u)
     return sum;
 }
 
-/* Numerics §2, of groups that are not cut into pieces. */
+/* Numerics §2, for groups that are not cut into pieces. */
 static float integer_output(const linear *p, const uint8_t *u, int64_t m, int64_t row)
 {
     const float *scale = p->given.scale + row * p->layout.groups;
@@ -772,8 +771,8 @@ END_TEST
 START_TEST(wrong_groups_of_a_rounder_are_refused)
 {
     static const char *const says[] = {
-        [OUTSIDE] = "column 35 of op group 3: 5 is none of 5 groups",
-        [NEGATIVE] = "column 0 of op group 0: -1 is none of 5 groups",
+        [OUTSIDE] = "column 35 of op group 3: group 5 of 5 does not exist",
+        [NEGATIVE] = "column 0 of op group 0: group -1 of 5 does not exist",
         [UNEVEN] = "column 15 of op group 0: group 1 has its columns already",
     };
     const kind *k = &kinds[9]; /* rows of 36 in groups of 8 */

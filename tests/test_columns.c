@@ -78,7 +78,7 @@ static int time_parts(const dt_column *c, double v, long double *y)
     return n;
 }
 
-/* What a field becomes; returns how many numbers. */
+/* The numbers that a field becomes; returns how many. */
 static int expected(const dt_column *c, double field, long double *y)
 {
     const bool missing = isnan(field);
@@ -96,7 +96,7 @@ static int expected(const dt_column *c, double field, long double *y)
     return n;
 }
 
-/* Within one rounding to f32 of the exact value, and what double loses. */
+/* Compares within one rounding to f32, plus the error of double. */
 static bool is_near(float x, long double y, const dt_column *c)
 {
     const bool time = c->type == DT_COLUMN_TIME;
@@ -213,7 +213,7 @@ START_TEST(bad_texts_are_refused)
 }
 END_TEST
 
-/* A text cut anywhere is refused, and no byte that is changed does harm. */
+/* A truncated text is refused, and a changed byte does no harm. */
 START_TEST(damaged_texts_do_no_harm)
 {
     drawn_columns d;

@@ -2,10 +2,10 @@
  * fails, so that together there is a failure at every call site (failing_calls.h). After it
  *
  *   - the exit status is that of docs/run.md, with a message, or the result is as without it;
- *   - every file has the bytes of before, or those of a run without it.
+ *   - every file has its old bytes, or those of a run without a failure.
  *
- * Suite `faults` does the same to the program as a process, which then goes on from what is there;
- * here there are more commands, and calls that the block pool would serve fail, too. */
+ * Suite `faults` does this to the program as a process, which then resumes from the files; this
+ * suite has more commands, and also fails calls that the block pool would serve. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "fault_trials.h"
 
@@ -19,9 +19,10 @@
 
 typedef struct command {
     const char *arguments;
-    unsigned kinds; /* that fail; 0: all of them */
-    bool varies;    /* the words differ from run to run, or without a look at an old file */
-    bool goes_on;   /* with its other runs, where one fails: new files may be any */
+    unsigned kinds; /* kinds of calls that fail; 0: all */
+    bool varies;    /* messages differ from run to run, or if an old file is not read */
+    /* continues with other runs after a failed one, so new files may have any content */
+    bool goes_on;
 } command;
 
 /* Libraries in C++ and OpenBLAS end the process when a malloc of theirs fails. */
@@ -176,7 +177,7 @@ static void try_call(fault_trial *t, const command *c, int64_t i)
     all->ended += t->run.status != 0;
     tree_read(&now, fault_folder);
     check_status(t, c->varies);
-    /* what cannot be deleted is left, and said */
+    /* a file that cannot be deleted stays, with a message */
     const bool left = strstr(t->run.said, "cannot delete") != NULL;
     if (c->goes_on) check_old_files(t, &now);
     else if (!left) fault_check_files(t, &now, false);
@@ -193,13 +194,13 @@ static void begin(fault_trial *t, const command *c)
     t->clean = (fault_run){ .folder = fault_folder, .arguments = c->arguments };
     fault_folder_reset();
     tree_read(&t->start, fault_folder);
-    fault_run_inside(&t->clean, NULL); /* what is made once in a process */
+    fault_run_inside(&t->clean, NULL); /* initializes what is made once per process */
     fault_restore(t);
     fault_run_inside(&t->clean, &(failing_call){ FAILING_FIND, kinds_of(c), false, 0 });
 }
 
 static const test_draws apart = { .usual = 1, .quick = 149, .sanitized = 199 };
-/* Of so many commands one is tried. */
+/* One of so many commands is tried. */
 static const test_draws among = { .usual = 1, .sanitized = 4 };
 
 START_TEST(commands_survive_failures)

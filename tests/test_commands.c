@@ -156,12 +156,12 @@ static const line lines[] = {
     { 2, "exists", "train r.yaml" },
     { 2, "--resume", "train run" },
     { 2, "exclude each other", "train run --resume --dry-run" },
-    { 2, "stays there", "train half --resume run.dir=other" },
+    { 2, "the resumed run stays in", "train half --resume run.dir=other" },
     { 4, "has no run", "train llama --resume" },
     { 0, "without --dry-run, an error", "train r.yaml --dry-run" },
     { 0, "", "train half --resume --json" },
     { 0, "examples", "eval of-two" },
-    { 2, "lies in no run", "eval cnn.st" },
+    { 2, "is not in the folder of a run", "eval cnn.st" },
     /* several runs */
     { 2, "--budget", "search r.yaml" },
     { 2, "--budget", "search r.yaml --budget 0" },
@@ -250,7 +250,7 @@ static void setup(void)
 
 static void teardown(void) { fault_folder_free(); }
 
-/* Of so many lines one is tried. */
+/* One of so many lines is tried. */
 static const test_draws among = { .usual = 1, .sanitized = 3 };
 
 START_TEST(commands_say_what_they_did)

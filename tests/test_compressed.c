@@ -309,7 +309,7 @@ static int bits_of(const struct scheme *s, int layer)
     return s->head_apart && layer == 0 ? 8 : (int)s->bits;
 }
 
-/* The embedding is values, and tied to nothing, since the head is integers. */
+/* The embedding has its values in the folder, untied, since the head is integers. */
 static void check_embedding(made *t, const dt_file *f)
 {
     dt_tensor *dense;
@@ -460,7 +460,7 @@ START_TEST(folders_have_the_model_s_bits)
 END_TEST
 
 /* Blocks of scheme q4_0 whose largest value is negative have a positive scale, and blocks of zeros
- * have scale -0: a layer of these alone is still q4_0 when its folder is read. */
+ * have scale -0: a layer with only such blocks is still q4_0 after its folder is read. */
 START_TEST(blocks_of_zeros_are_q4_0)
 {
     made t;
@@ -488,7 +488,7 @@ START_TEST(blocks_of_zeros_are_q4_0)
 }
 END_TEST
 
-/* An expert's codes of `a` stand for the floats of `b`. */
+/* An expert's codes of `a` dequantize to the floats of `b`. */
 static void same_values(dt_module *a, dt_module *b, const char *path)
 {
     dt_tensor *x;
@@ -544,7 +544,8 @@ START_TEST(experts_are_integers)
 }
 END_TEST
 
-/* A float model takes the values; prepared with static ranges it has the folder's codes. */
+/* A float model gets the dequantized values; prepared with static ranges it has the folder's
+ * codes. */
 START_TEST(training_begins_with_the_folder)
 {
     made t;
@@ -683,7 +684,8 @@ START_TEST(settings_of_folders)
 }
 END_TEST
 
-/* What others write and we do not: zero points packed down the rows, bf16 scales, int8 codes. */
+/* Forms that other programs write and detent does not: zero points packed down the rows, bf16
+ * scales, int8 codes. */
 START_TEST(packed_zero_points)
 {
     made t;
@@ -833,7 +835,7 @@ static void write_again(made *t)
     dt_module_free(m);
 }
 
-/* Scales of blocks that stand for no number, or for one that a model cannot hold, are named. */
+/* Scales of blocks that are no numbers, or that a model cannot hold, are named. */
 START_TEST(scales_of_blocks)
 {
     static const struct {

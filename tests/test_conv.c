@@ -25,7 +25,8 @@ static int64_t below(uint64_t *state, int64_t n)
     return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Any options, depthwise and signals included; x may end with rows that no tap reads. */
+/* Random options, depthwise and signals included; x may end with rows that no kernel position
+ * reads. */
 static dt__conv draw(uint64_t *state)
 {
     static const int64_t widths[] = { 1, 2, 3, 5, 8, 9, 16, 24 };
@@ -262,7 +263,7 @@ START_TEST(a_shape_is_prepared_once)
 }
 END_TEST
 
-/* Images that a function (a source) writes on demand, in place of x or y. */
+/* Images that a source function writes on demand, in place of x or y. */
 typedef struct images {
     const float *data;
     int64_t columns;

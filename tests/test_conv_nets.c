@@ -142,7 +142,7 @@ static void check_loaded(const random_net *d, const char *path, int threads, con
     dt_ctx_free(ctx);
 }
 
-/* Of layers without a rule, which all have the same: whether norms are folded into such weights. */
+/* For layers without a rule, which share a spec: whether norms are folded into such weights. */
 static bool folds(dt_module *m)
 {
     dt_quant_spec last = { .granularity = DT_PER_CHANNEL };

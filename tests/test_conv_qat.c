@@ -195,7 +195,8 @@ START_TEST(dequantized_weights_have_the_weights_shape)
 }
 END_TEST
 
-/* A rounder sees rows of outputs. One that rounds to nearest gives the codes of no rounder. */
+/* A rounder sees rows of outputs. A rounder to nearest gives the codes of convert without a
+ * rounder. */
 static dt_status to_nearest(void *user, const char *path, const dt_tensor *master,
                             const dt_quant_spec *quant, const dt_code_rows *to)
 {

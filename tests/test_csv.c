@@ -228,8 +228,8 @@ START_TEST(blanks_around_numbers)
 }
 END_TEST
 
-/* Several readings of one file give what each gives by itself; those that share inputs or targets
- * have the same memory. A column may be an input here, a class there and a number elsewhere. */
+/* Several readers of one file give what each gives alone; those that share inputs or targets share
+ * memory. A column may be an input for one, a class for another and a number for a third. */
 START_TEST(several_readings)
 {
     enum { READINGS = 5 };
@@ -277,8 +277,8 @@ START_TEST(several_readings)
 }
 END_TEST
 
-/* Integers with gaps name classes, in the order of the numbers; of a model with more classes they
- * are the numbers of its classes. */
+/* Integers with gaps are names of classes, in numerical order; for a model with more classes they
+ * are class numbers. */
 START_TEST(integers)
 {
     static const dt_csv_options o = { .header = false,

@@ -399,7 +399,7 @@ typedef struct sample {
     dt_target kind;
 } sample;
 
-/* Whether image and target were both moved so. */
+/* Whether image and target were moved by the same offset. */
 static bool is_moved(const sample *s, int down, int right, bool flip)
 {
     bool same = true;
@@ -539,7 +539,7 @@ START_TEST(noise)
 }
 END_TEST
 
-/* Blocks that are made at once are those that are made one by one. */
+/* Blocks of noise made at once equal those made one by one. */
 START_TEST(runs_of_blocks)
 {
     static const uint64_t firsts[] = { 0, 5, 0xfffffff8, UINT64_MAX - 7 };
@@ -576,8 +576,8 @@ START_TEST(bad_normalization)
 }
 END_TEST
 
-/* A shuffle draws what dt__random_below draws, one number after the other, and leaves the stream
- * where that would. */
+/* A shuffle draws as dt__random_below does, one number after the other, and leaves the stream in
+ * the same state. */
 START_TEST(shuffles)
 {
     enum { MOST = 1000 };
@@ -601,8 +601,8 @@ START_TEST(shuffles)
 }
 END_TEST
 
-/* Each number once; a window has whole runs, in places of their own; one that holds all is a
- * shuffle. */
+/* Each number occurs once; a window keeps whole runs, each in a place of its own; a window that
+ * holds all is a shuffle. */
 START_TEST(runs_are_shuffled_in_windows)
 {
     enum { MOST = 3000 };
@@ -866,7 +866,7 @@ END_TEST
 
 /* ---- failing allocations ------------------------------------------------------------------- */
 
-/* All of it: write and read plain and gzip, split, batches. */
+/* Writes and reads plain and gzip files, splits, and makes batches. */
 static dt_status scenario(dt_ctx *ctx, void *user)
 {
     const char *const *path = user;

@@ -227,8 +227,8 @@ static size_t pack(char *to, size_t room, const char *from, size_t n)
     return packed;
 }
 
-/* Numbers of a packed table are those of the plain one; what is cut short or damaged is refused, or
- * (without a checksum) read as another table; two frames are one text. */
+/* Numbers of a packed table equal those of the plain one; a truncated or damaged file is refused
+ * or, without a checksum, read as another table; two frames are one text. */
 START_TEST(tables_packed_by_zstd)
 {
     srand((unsigned)_i);

@@ -112,7 +112,7 @@ static void check_pieces(const random_net *d, dt_module *m, const int32_t *ids, 
     free(want);
 }
 
-/* In a context with as many threads, and the set of kernels, that follow from the seed. */
+/* Runs in a context whose threads and kernels follow from the seed. */
 static void check_in_context(uint64_t seed, form f, int64_t least, int cache)
 {
     static const int threads[] = { 1, 2, 3, 16 };
@@ -270,7 +270,7 @@ START_TEST(what_has_no_cache_is_refused)
 }
 END_TEST
 
-/* Also around the ends of tiles and parts of keys: a token alone and among others. */
+/* Likewise at the ends of tiles and parts of keys: a token alone and among others. */
 START_TEST(codes_take_any_pieces)
 {
     const int64_t tokens[] = { 63, 81, 513, 577 }, pieces[] = { 61, 577 };
@@ -298,7 +298,7 @@ START_TEST(codes_take_any_pieces)
 }
 END_TEST
 
-/* Keys and values of a text, [1][TOKENS][HEADS][WIDE], and what the cache must make of a row. */
+/* Keys and values of a text, [1][TOKENS][HEADS][WIDE], and the expected row in the cache. */
 enum { TOKENS = 70, HEADS = 2, WIDE = 300, ROWS = TOKENS * HEADS };
 
 static float plain_codes(const float *x, int8_t *codes)
@@ -341,7 +341,7 @@ static float plain_packed_codes(const float *row, int8_t *codes)
     return scale;
 }
 
-/* Element i of a row of codes that are `step` apart. */
+/* Element i of a row of codes, `step` elements apart. */
 static int code_at(const int8_t *row, int i, int64_t step, bool packed)
 {
     if (!packed) return row[i * step];
@@ -559,10 +559,10 @@ static void logits_behind(dt_module *m, int cache, const int32_t *ids, const int
     dt_decoder_free(d);
 }
 
-/* One length of as many; other windows have other lengths. */
+/* One of so many lengths is tried; other windows have other lengths. */
 static const test_draws length_steps = { .usual = 1, .sanitized = 4 };
 
-/* Any pieces of a text have one result, in floats that of one pass. */
+/* A text fed in any pieces has one result; in floats it is that of one pass. */
 START_TEST(windows_take_any_pieces)
 {
     static const struct {
@@ -689,7 +689,7 @@ START_TEST(longrope_is_one_for_all_passes)
 }
 END_TEST
 
-/* Counts calls down, and fails the one at 0. */
+/* Fails the call at which the count reaches 0. */
 static dt_tensor *fail_at_0(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     int *left = user;
@@ -698,7 +698,7 @@ static dt_tensor *fail_at_0(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
     return x;
 }
 
-/* A feed that fails while tokens run again, or behind that, leaves a decoder that goes on. */
+/* After a feed that fails while tokens are recomputed, or later, the decoder still works. */
 START_TEST(longrope_survives_a_failing_feed)
 {
     int32_t ids[TEXT];

@@ -54,7 +54,7 @@ static bool run(dt__inverse_root *r, int threads)
     return good;
 }
 
-/* The largest element of U A U^T - I, A as the header has it. */
+/* The largest element of U A U^T - I, where A is as in the header. */
 static double residual(const dt__inverse_root *r)
 {
     const int64_t n = r->n;

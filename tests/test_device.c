@@ -517,7 +517,7 @@ START_TEST(calls_that_would_wrap)
     dt_qat_preset(DT_DEVICE_INT8, &spec, &unused);
     dt_device_range fine = range_of(ctx, 1e-9f, 0), usual = range_of(ctx, 0.1f, 0);
     dt_device_linear(t, coded(t, x, 0.01f, 0), dt_fake_quant(t, w, &spec, true), bias, &usual,
-                     NULL); /* a bias that wants a larger scale */
+                     NULL); /* a bias that requires a larger scale */
     TEST_OK(ctx, dt_tape_status(t));
     dt_device_linear(t, coded(t, x, 0.01f, 0), dt_fake_quant(t, w, &spec, true), bad, &usual, NULL);
     expect(t, DT_ERR_NUMERIC, "output 0: its bias does not fit int32");

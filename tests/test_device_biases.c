@@ -277,8 +277,8 @@ END_TEST
 
 /* ---- sums and products ----------------------------------------------------------------------- */
 
-/* Codes of a and b are all that there are; the range of y is any, often far too small. LiteRT's
- * kernels have results of 16 bits before the clamp. */
+/* All possible codes of a and b; a random range of y, often far too small. Results in LiteRT's
+ * kernels have 16 bits before the clamp. */
 static void check_zip(dt_ctx *ctx, uint64_t *state)
 {
     enum { N = 64 };

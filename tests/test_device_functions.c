@@ -91,7 +91,7 @@ static dt_tensor *upsample(dt_tape *t, const given *g)
 static const struct {
     const char *name;
     make *make;
-    double off; /* codes that rounding twice, or in 16 bits, may add to half a code */
+    double off; /* tolerance in codes besides half a code: rounding twice, or in 16 bits */
 } ops[] = { { "sigmoid", sigmoid, 0.001 },
             { "tanh", hyperbolic, 0.001 },
             { "elu", elu, 0.001 },
@@ -139,8 +139,8 @@ static void take(dt_tensor *to, const dt_tensor *from)
     memcpy(dt_data_mut(to), dt_data(from), (size_t)dt_count(from) * sizeof(float));
 }
 
-/* The codes of y beside the numbers of `like`; where a code was clamped, dy becomes 0 in `masked`,
- * and where that is in doubt in both. */
+/* Compares the codes of y with the numbers of `like`; where a code was clamped, sets dy in `masked`
+ * to 0; where that is in doubt, in both. */
 static void compare_codes(int op, const dt_tensor *y, const dt_tensor *like, dt_tensor *dy,
                           dt_tensor *masked)
 {

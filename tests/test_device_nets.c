@@ -324,7 +324,7 @@ static double drawn(uint64_t *state, double least, double most)
     return least + (most - least) * (double)(*state >> 40) * 0x1p-24;
 }
 
-/* Rows of weights and channels of norms become small, or 0; biases large. */
+/* Makes rows of weights and channels of norms small, or 0, and biases large. */
 static dt_status deaden(void *user, const char *path, dt_tensor *x, dt_entry_kind entry)
 {
     uint64_t *state = user;
@@ -365,9 +365,9 @@ START_TEST(nearly_dead_channels)
 }
 END_TEST
 
-/* Data that are all 0, all one number, or tiny: results have tiny ranges, and still the bits of all
- * forms and of a TFLite file are the same (the interpreter refuses what LiteRT's kernels do not
- * take). */
+/* Data that are all 0, all one number, or tiny: results have tiny ranges, and the bits of all forms
+ * and of a TFLite file are still the same (the interpreter refuses what LiteRT's kernels do not
+ * support). */
 START_TEST(constant_data)
 {
     const net *n = &nets[_i];
@@ -404,8 +404,8 @@ START_TEST(constant_data)
 }
 END_TEST
 
-/* The same bits of all parameters after training: with a number of threads, and where backward runs
- * the network again. */
+/* All parameters have the same bits after training with any number of threads, and where backward
+ * runs the network again. */
 START_TEST(threads_and_checkpointing)
 {
     const net *n = &nets[_i];

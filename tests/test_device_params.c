@@ -76,7 +76,7 @@ static void check_clamps(device_golden *g)
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Ours round half to even, the reference away from zero: a device sees codes alone. */
+/* detent rounds half to even, the reference away from zero; a device sees codes only. */
 static void check_codes(device_golden *g, const dt__device_layer *l, const float *w)
 {
     const int8_t *codes = device_data(g, "codes", DT_I8, NULL);

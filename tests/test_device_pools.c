@@ -35,7 +35,7 @@ static int64_t below(uint64_t *state, int64_t n)
     return (int64_t)((*state >> 33) % (uint64_t)n);
 }
 
-/* Whether each window has a pixel: what the op wants. */
+/* Whether each window has a pixel, as the op requires. */
 static bool is_valid(const windows *w)
 {
     for (int d = 0; d < 2; d++) {
@@ -70,7 +70,7 @@ static windows draw(uint64_t *state)
             w.pool.dilation[d] = gaps ? 1 + below(state, 3) : 1;
         }
         for (int i = 0; i < w.pad.pads.n; i++) w.pad.pads.v[i] = below(state, 3);
-        /* a cube does not say which of its dimensions are the channels to who reads the file */
+        /* a file with a cube does not say which dimension is that of channels */
     } while (!is_valid(&w) || (w.side[0] == w.channels && w.side[1] == w.channels));
     return w;
 }
@@ -249,7 +249,7 @@ START_TEST(networks_of_pools)
 }
 END_TEST
 
-/* A value below 0 that others than maxima read would leave the range. */
+/* A value below 0 that an op other than max_pool2d reads would leave the range. */
 START_TEST(padding_that_is_refused)
 {
     dt_ctx *ctx;

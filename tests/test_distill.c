@@ -134,7 +134,7 @@ START_TEST(the_shipped_recipe_runs)
 }
 END_TEST
 
-/* Stopped in float, or on the grid, and gone on: the same bits. */
+/* A run that is stopped, in float or in QAT, and resumed has the same bits. */
 START_TEST(a_resumed_run_has_the_same_teacher)
 {
     static const char *const teachers[] = { NULL, NULL, "train.distill.teacher" };
@@ -432,7 +432,8 @@ static void collect(void *user, const char *line)
     strncat(all, line, 4095 - strlen(all));
 }
 
-/* A teacher gets the numbers of the recipe; a line says where it was trained on others. */
+/* The teacher gets numbers as the recipe scales them; a message says where it was trained on
+ * others. */
 START_TEST(a_teacher_of_other_numbers)
 {
     char teacher[TEST_PATH + 64], said[4096];

@@ -61,7 +61,7 @@ static void put(uint8_t *to, const dt_tensor *x)
     for (int64_t i = 0; i < dt_count(x); i++) dt__copy_little(to + 4 * i, from + 4 * i, 4);
 }
 
-/* A change of these bytes would change every figure that was measured with them. */
+/* A change of these bytes would change every figure that was measured with these data. */
 START_TEST(bytes)
 {
     char hash[65];

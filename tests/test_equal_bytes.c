@@ -1,9 +1,9 @@
-/* What is equal to the last bit: a run and its repetition, with any number of threads, resumed
- * after any update, and whatever memory holds that nobody has written. Rows come from the tables of
- * the source, so a new optimizer, schedule, family, preset, range or observer has its row by
- * itself, and a family without a model below fails.
+/* Runs whose bits must be equal: a run and its repetition, with any number of threads, resumed
+ * after any update, and with any content of uninitialized memory. Rows come from the tables of the
+ * source, so a new optimizer, schedule, family, preset, range or observer has a row without a
+ * change here, and a family without a model below fails.
  *
- * DETENT_BYTES names a file to which each row adds its name and a hash of its final weights:
+ * DETENT_BYTES names a file to which each row appends its name and a hash of its final weights:
  * scripts/equal-bytes compares those of compilers and instruction sets. */
 #include "fault_runs.h"
 
@@ -49,7 +49,7 @@ static const char *const *choices_of(const dt_key *keys, const char *name)
     return keys->choices;
 }
 
-/* Settings that a choice wants besides its name. */
+/* Settings that a choice requires besides its name. */
 static const char *extra_of(const char *name)
 {
     static const char *const extras[][2] = {
@@ -227,9 +227,9 @@ static void run_in(attempt *a, const char *folder)
     ck_assert_int_eq(chdir("/"), 0);
 }
 
-/* Every file of both folders has the same bytes, but for times. A run that stopped after update
- * `stop` keeps others of its checkpoints, and that of this update may be of a moment later (QAT has
- * begun); -1: it did not stop. */
+/* Compares every file of both folders, except for times. A run that stopped after update `stop`
+ * keeps other checkpoints, and the one of this update may be from a later moment (QAT has begun);
+ * -1: it did not stop. */
 static void compare(const tree *a, const char *folder, const char *what, int64_t stop)
 {
     tree b;
@@ -299,7 +299,7 @@ START_TEST(runs_are_equal)
     const row *r = &rows[_i];
     char folder[TEST_PATH];
     tree first;
-    /* Without DETENT_TESTS=all families always, of the rest one of as many. */
+    /* Without DETENT_TESTS=all runs all families, and one of so many other rows. */
     const bool is_family = strncmp(r->name, "family", 6) == 0;
     if (!is_family && _i % test_count(whole_rows) != 0 && getenv("DETENT_BYTES") == NULL) return;
     attempt a = { .r = r, .threads = 2 };

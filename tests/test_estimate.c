@@ -1,6 +1,6 @@
-/* The time that work still takes (core/estimate.h), by a clock of the test: it is near the truth
- * from a tenth of the work on, in whatever order the kinds come, and although some were not timed
- * yet. */
+/* The estimate of the remaining time (core/estimate.h), by a simulated clock: from a tenth of the
+ * work on it is near the truth, in whatever order the kinds of work come, and although some have
+ * not been timed yet. */
 #include "core/estimate.h"
 #include "testing.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 typedef struct clock {
-    double now, rate[DT__WORKS]; /* a unit of each kind takes so long */
+    double now, rate[DT__WORKS]; /* seconds per unit of each kind */
     unsigned state;
     dt__ledger ledger;
 } clock;
@@ -19,7 +19,7 @@ static double draw(clock *c)
     return (double)(c->state >> 8) / (1 << 24);
 }
 
-/* A factor of 0.9 ... 1.1: machines are not even. */
+/* A random factor of 0.9 ... 1.1, since speeds vary. */
 static double uneven(clock *c) { return 0.9 + 0.2 * draw(c); }
 
 static void do_some(clock *c, dt__work_of which, double amount)
@@ -75,8 +75,8 @@ START_TEST(a_tenth_of_a_run_is_enough)
 }
 END_TEST
 
-/* Layers of drawn sizes, of each of which work of four kinds is done whose rates no weight
- * foretells; a trial before them tells these, and is no part of the work. */
+/* Layers of random sizes, with four kinds of work each, whose speeds cannot be known from their
+ * weights; a trial before measures them and does not count as work. */
 START_TEST(a_trial_tells_all_rates)
 {
     static const dt__work_of kinds[] = { DT__FORWARD, DT__SUMS, DT__FACTOR, DT__ROUND };
@@ -124,7 +124,8 @@ START_TEST(nothing_timed_is_no_time)
     ck_assert_double_lt(dt__ledger_left(&e), 0);
     dt__ledger_did(&e, DT__EVAL_FLOAT, 1, 107);
     ck_assert_double_eq(dt__ledger_left(&e), 9 * 7 + 3 * 10 * 7);
-    dt__ledger_did(&e, DT__EVAL_FLOAT, 2, 111); /* the first one, which is slow, tells no more */
+    /* the first piece, which is slow, no longer counts */
+    dt__ledger_did(&e, DT__EVAL_FLOAT, 2, 111);
     ck_assert(dt__ledger_guesses(&e));
     ck_assert_double_eq(dt__ledger_left(&e), 2 * 7 + 6 * 10);
     dt__ledger_pass(&e, 200); /* of no work */
@@ -136,7 +137,7 @@ START_TEST(nothing_timed_is_no_time)
 }
 END_TEST
 
-/* A first piece that is small tells nothing: it is not even shown. */
+/* A first piece that is small gives no estimate. */
 START_TEST(a_small_first_piece_is_not_timed)
 {
     dt__ledger e;
@@ -151,7 +152,7 @@ START_TEST(a_small_first_piece_is_not_timed)
 }
 END_TEST
 
-/* A kind that was not timed is guessed by the one that is most like it, not by all. */
+/* A kind that was not timed is estimated from the most similar kind, not from all. */
 START_TEST(like_kinds_tell_each_other)
 {
     dt__ledger e = two_kinds();
@@ -182,8 +183,8 @@ START_TEST(expected_work_is_planned_later)
 }
 END_TEST
 
-/* Parts of a piece are counted as soon as they are large, and subtracted at its end, whether they
- * were less or more than it. */
+/* Parts of a piece count as soon as they are large, and are subtracted at its end, whether they
+ * were more or less than the piece. */
 START_TEST(parts_belong_to_the_piece_that_ends)
 {
     const double large = DT__LEDGER_PART; /* EVAL_FLOAT has weight 1 */

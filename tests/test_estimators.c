@@ -1,6 +1,5 @@
-/* Training beside straight-through gradients: estimators by their formulas, damping by finite
- * differences of its loss, freezing by its definition, layers that are quantized one after the
- * other. */
+/* Training other than straight-through: estimators by their formulas, damping by finite differences
+ * of its loss, freezing by its definition, layers that are quantized one after the other. */
 #include "testing.h"
 
 #include "nn/fold.h"
@@ -201,8 +200,8 @@ START_TEST(estimators_have_their_formulas)
 }
 END_TEST
 
-/* Of a folded weight, whose values are gone when backward comes: dw = f dw', and the factor is that
- * of the sign that dw' has. */
+/* For a folded weight, whose values are freed before backward: dw = f dw', where the factor is that
+ * of the sign of dw'. */
 START_TEST(estimators_pass_through_folded_norms)
 {
     for (int range = DT_RANGE_DYNAMIC; range <= DT_RANGE_LEARNED; range++) {
@@ -284,7 +283,7 @@ START_TEST(damping_draws_weights_to_their_levels)
 }
 END_TEST
 
-/* What the folded norm multiplies the weights of a channel by. */
+/* The fold factor of a channel. */
 static double factor_of(dt_module *m, int64_t channel)
 {
     const float *weight = dt_data(dt_param(m, "norm.weight"));

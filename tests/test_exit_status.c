@@ -13,7 +13,7 @@ typedef struct row {
     const char *command; /* of the shell, in the folder of tests/fault_trials.c */
 } row;
 
-/* A soft limit: a build that counts lifts it for its counts (tests/shim/counts.c). */
+/* A soft limit: a build that counts lines raises it to write its counts (tests/shim/counts.c). */
 #define SMALL "ulimit -S -f 1; detent "
 
 static const row rows[] = {
@@ -120,7 +120,8 @@ static const row rows[] = {
     { 4, "the model gives", "detent eval run/float.safetensors r.yaml data.task=regression" },
     { 2, "--cache must be one of f32, int8, int4",
       "detent eval run/float.safetensors r.yaml --cache i4" },
-    { 2, "--cache is of language models", "detent eval run/float.safetensors r.yaml --cache int4" },
+    { 2, "--cache is for language models",
+      "detent eval run/float.safetensors r.yaml --cache int4" },
     { 4, "the model takes images or arrays, but the data are tokens",
       "detent eval run/float.safetensors r.yaml data.format=adder" },
     { 4, "cnn.onnx",
@@ -129,7 +130,8 @@ static const row rows[] = {
     { 4, "a pipe into which nobody writes", "mkfifo p; timeout 20 detent config validate p" },
     { 4, "a device", "timeout 20 detent tokenize /dev/zero -o x --tokenizer bytes" },
     { 4, "a device", "timeout 20 detent train /dev/zero" },
-    /* names of strangers are shown without what a terminal obeys; without memory nothing hangs */
+    /* names in files of others are printed without control characters; without memory nothing
+     * hangs */
     { 0, "?31m?",
       "{ printf '\\104\\0\\0\\0\\0\\0\\0\\0'; printf %s '{\"\\u009b31m\\u202e\":{\"dtype\":"
       "\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}'; } > x; detent inspect x" },

@@ -43,7 +43,7 @@ static dt_status fill(dt_tensor *x, int64_t first)
     return DT_OK;
 }
 
-/* One [N, ...] that is grouped, or a module of its name that holds N. */
+/* A parameter [N, ...] that is grouped, or a module of its name that holds N parameters. */
 static dt_status add(dt_module *m, const char *name, int form, int rank, const int64_t *dims)
 {
     dt_tensor *x;
@@ -187,7 +187,7 @@ END_TEST
 
 /* ---- damaged files -------------------------------------------------------------------------- */
 
-/* What a file may hold besides bias and rest. */
+/* The tensors of a file besides bias and rest. */
 static const struct {
     const char *names;    /* separated by spaces; `!`: another shape, `~`: F64, `@`: a count of 3 */
     int form;             /* of the model */
@@ -554,8 +554,8 @@ static void check_forms(dt_module *m, const dt_llama_options *o)
 #define RANGES 3
 static const int ranges[RANGES] = { DT_RANGE_DYNAMIC, DT_RANGE_STATIC, DT_RANGE_LEARNED };
 
-/* Prepared and converted, with every preset, granularity and range of weights. */
-/* Of as many presets one, which differs from range to range. */
+/* Prepared and converted, with one of so many presets (another for each range), and every
+ * granularity and range of weights. */
 static const test_draws preset_steps = { .usual = 1, .sanitized = 3 };
 
 START_TEST(quantized_models_in_either_form)
@@ -696,7 +696,7 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* The program shows a grouped weight as one row in either form, and converts one form into the
+/* The program lists a grouped weight as one row in either form, and converts one form into the
  * other. */
 START_TEST(commands)
 {

@@ -386,7 +386,7 @@ static dt_status check_experts(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* Mistake: weights of experts without gradients where modules, not tensors, were asked to train. */
+/* Mistake: weights of experts got no gradients where modules, not tensors, were set to train. */
 START_TEST(no_weight_gradient_on_the_module_path)
 {
     dt_module *m = create_lively();
@@ -653,8 +653,8 @@ START_TEST(wrong_partition_axis_of_the_3d_weight)
 }
 END_TEST
 
-/* Mistake: dispatch of a wrapper's view called itself for ever, for example in a checkpointed
- * block. Steps must have the bits of steps without checkpointing. */
+/* Mistake: dispatch of a wrapper's view called itself forever, for example in a checkpointed block.
+ * Steps must have the bits of steps without checkpointing. */
 START_TEST(infinite_dispatch_recursion)
 {
     dt_module *m[2];

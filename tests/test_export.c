@@ -38,7 +38,7 @@ static void run_own(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
 
 static const dt_module_type own_type = { .name = "own", .forward = run_own };
 
-/* An mlp with layers of a stranger's type in it. */
+/* An mlp that contains layers of an unknown type. */
 static dt_module *strange_model(dt_ctx *ctx)
 {
     dt_module *m, *own;
@@ -94,7 +94,7 @@ START_TEST(all_that_is_missing_is_one_error)
 }
 END_TEST
 
-/* A prepared model is to be converted; whether it could be written is known before its ranges
+/* A prepared model has to be converted; whether a format can hold it is known before its ranges
  * are. */
 START_TEST(prepared_models_are_checked_and_not_written)
 {
@@ -118,7 +118,7 @@ START_TEST(prepared_models_are_checked_and_not_written)
 }
 END_TEST
 
-/* What a program may give by mistake is an error, and nothing is written. */
+/* Wrong arguments are errors, and nothing is written. */
 START_TEST(wrong_arguments_are_errors)
 {
     static const int64_t sizes[] = { 12, 8, 3, 0 };

@@ -249,8 +249,8 @@ static void survive(dt_ctx *ctx, const char *bytes, size_t n)
     TEST_EACH(s == DT_OK || *dt_error(ctx) != 0, "no message");
 }
 
-/* Numbers of the file, of 4, 2 or 1 bytes, become others: 256 of them from `first` on, and every
- * one of a small file with DETENT_TESTS=all. */
+/* Changes numbers of 4, 2 or 1 bytes in the file: 256 of them from `first` on, and with
+ * DETENT_TESTS=all every number of a small file. */
 static void damage(dt_ctx *ctx, const char *path, size_t first)
 {
     static const int32_t numbers[] = { 0, 1, 2, 3, -1, 7, 1 << 20, INT32_MIN };
@@ -274,7 +274,7 @@ static void damage(dt_ctx *ctx, const char *path, size_t first)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-/* Whether the format expresses it; if so, allocations fail. */
+/* Exports to the format, if it supports the model, with failing allocations. */
 static bool try_one(subject *s)
 {
     dt_ctx *ctx;
@@ -310,7 +310,7 @@ static const dt__op_cases *const ops[] = {
 #undef DT__OP
 };
 
-/* Of how many subjects one is taken. */
+/* One of so many subjects is tried. */
 static const test_draws apart = { .usual = 1, .quick = 89, .sanitized = 211 };
 
 static int take_turn(subject *s, int64_t *turn)
@@ -379,7 +379,7 @@ static double scale_of(const char *header, const char *name)
     return strtod(line + strlen(name), NULL);
 }
 
-/* A model of C that quantizes alone: its output has the codes of its input, and their scale. */
+/* A model in C that only quantizes: its output is the codes of its input, and their scale. */
 static void check_scales(const subject *s)
 {
     char path[TEST_PATH];
@@ -392,8 +392,8 @@ static void check_scales(const subject *s)
     free(header);
 }
 
-/* Ops of integers alone: their results are codes, and their weights floats, which no network of a
- * recipe has. They are written, or refused with a message. */
+/* Ops of integer networks alone: their results are codes, and their weights floats, which no
+ * network of a recipe has. They are written, or refused with a message. */
 START_TEST(integers_alone)
 {
     dt_ctx *ctx;

@@ -137,7 +137,7 @@ static void open_layer(layers_scene *o, const dt__layer_case *k, int preset)
     TEST_OK(o->ctx, dt_convert(o->holder, NULL, NULL));
 }
 
-/* Returns whether the case is of a layer that takes examples side by side. */
+/* Returns whether the layer of the case takes examples side by side. */
 static bool check_case(const dt__layer_cases *l, const dt__layer_case *k, int preset)
 {
     layers_scene o;
@@ -166,7 +166,8 @@ static bool is_usable(const dt__layer_case *k)
     return is;
 }
 
-/* Cases of each kind of layer; each takes a compiler, and what is compiled has no sanitizer. */
+/* Cases of each kind of layer are sampled, since each needs a compiler, and compiled code has no
+ * sanitizer. */
 static const test_draws layer_cases = { .usual = 3, .quick = 2, .sanitized = 1 };
 
 START_TEST(layers_have_the_same_bits)
@@ -199,8 +200,8 @@ static dt_tensor *part_of(dt_tape *t, dt_tensor *x, int64_t start, int64_t stop)
     return dt_slice(t, x, &o);
 }
 
-/* x [1, 16]: results that may be written over an operand, or lie in a concatenation, but for what
- * is read or written later. */
+/* x [1, 16]: results that may be written over an operand, or into a concatenation, if nothing later
+ * reads or writes there. */
 static void share_memory(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                          int n_out)
 {
@@ -277,7 +278,7 @@ static void export_new(char path[TEST_PATH])
     dt_ctx_free(ctx);
 }
 
-/* One byte of each table, changed in turn, is noticed. */
+/* The self-test notices one changed byte in each table. */
 START_TEST(a_changed_constant_is_noticed)
 {
     char path[TEST_PATH], *output;
@@ -296,7 +297,7 @@ START_TEST(a_changed_constant_is_noticed)
 }
 END_TEST
 
-/* All compilers that are here, C and C++, at several levels. */
+/* All compilers that are installed, C and C++, at several levels of optimization. */
 START_TEST(compilers_agree)
 {
     static const char *const compilers[] = {
@@ -403,8 +404,8 @@ START_TEST(a_failed_write_leaves_nothing)
 }
 END_TEST
 
-/* Constants become text a piece at a time: their numbers are kept, not their text, which is four
- * times as large. */
+/* Constants become text one piece at a time: their numbers are kept in memory, not their text,
+ * which is four times as large. */
 START_TEST(memory_is_that_of_the_numbers)
 {
     static const dt_mlp_options options = {

@@ -263,7 +263,7 @@ static dt_module *quantized(const scheme *k, int layers, dt_tensor **x)
     return m;
 }
 
-/* Under a sanitizer each scheme has either images or rows; as many of both. */
+/* Under a sanitizer each scheme is tried with either images or rows, as many of both. */
 static const test_draws kinds_of_layers = { .usual = 1, .sanitized = 2 };
 
 START_TEST(schemes_have_the_same_bits)
@@ -413,8 +413,8 @@ static dt_tensor *cut(dt_tape *t, dt_tensor *x, int64_t dim, int64_t from, int64
     return dt_slice(t, x, &o);
 }
 
-/* The first number of the first column times its last: a slice from 0 on whose elements are apart,
- * and a product of one element. */
+/* The first number of the first column times its last one: a slice from 0 on with gaps between its
+ * elements, and a product of one element. */
 static dt_tensor *ends(dt_tape *t, dt_tensor *const *x)
 {
     dt_tensor *column = cut(t, x[0], 2, 0, 1);

@@ -87,7 +87,7 @@ static void set_fields(const dt_columns *c, const dt_field *row, unsigned char *
     }
 }
 
-/* What a loader gives of rows that were encoded. */
+/* The values that a loader gives for encoded rows. */
 static void standardize(dt_ctx *ctx, int64_t width, const double *mean, const double *deviation,
                         float *x)
 {

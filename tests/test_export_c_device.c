@@ -34,7 +34,7 @@ static void write_source(const char *path)
     free(wanted);
 }
 
-/* False where the compiler is not here. */
+/* False where the compiler is not installed. */
 static bool load(const char *compiler)
 {
     char folder[TEST_PATH], path[TEST_PATH], *output;
@@ -55,7 +55,7 @@ static bool load(const char *compiler)
     return true;
 }
 
-/* As POSIX says, not by a cast of a pointer to data. */
+/* Converts a data pointer to a function pointer as POSIX recommends, without a cast. */
 #define FUNCTION(f)                                                                                \
     do {                                                                                           \
         void *address = dlsym(library, #f);                                                        \

@@ -1,5 +1,5 @@
-/* Format c under flags that let a compiler change floats: the self-test finds all bits, or the file
- * or its first run says why not. */
+/* Format c under flags that let a compiler change floats: the self-test finds the same bits, or
+ * compiling or the first run fails with the reason. */
 #include "c_folder.h"
 #include "list_nets.h"
 #include "testing.h"
@@ -74,7 +74,7 @@ static void draw_flags(dt__stream *s, bool clang, char *to, size_t size)
     }
 }
 
-/* Whether it was compiled. */
+/* Whether it compiled. */
 static bool check_flags(const char *path, const char *flags)
 {
     char *output;
@@ -109,8 +109,8 @@ START_TEST(parts_of_fast_math)
 }
 END_TEST
 
-/* Objects that are right, in a program that flushes denormal numbers; an arena that is not aligned;
- * and where the memory of the self-test happens to lie. */
+/* Correct objects in a program that flushes denormal numbers; a misaligned arena; and any address
+ * of the self-test's memory. */
 START_TEST(the_first_run_tells)
 {
     static const char main_text[] = "#include \"net.h\"\n#include <stdio.h>\n"
@@ -166,8 +166,8 @@ static int64_t constants_of(const char *path)
     return bytes;
 }
 
-/* README.md says no less of flash than a compiler for a Cortex-M4 makes of the file, but for a few
- * numbers of functions; such a compiler may put descriptors into code. */
+/* README.md states at least as much flash as a compiler for a Cortex-M4 makes of the file, up to a
+ * few numbers of functions; such a compiler may put descriptors into code. */
 START_TEST(flash_is_what_constants_take)
 {
     if (!test_has_compiler("clang")) return;

@@ -29,8 +29,8 @@ static void end(void)
 
 /* ---- a network ------------------------------------------------------------------------------- */
 
-/* A small picture of a network: convolution, depthwise, residual sum, concatenation, transposed
- * convolution, padding, both pools, product, flattening, linear layers, softmax. */
+/* A small network with all kinds of layers: convolution, depthwise, residual sum, concatenation,
+ * transposed convolution, padding, both pools, product, flattening, linear layers, softmax. */
 enum { RANGES = 12 };
 
 typedef struct net {
@@ -219,7 +219,8 @@ START_TEST(a_picture_gives_its_codes)
 }
 END_TEST
 
-/* No instruction of floats and no call of a library for them, where the processor has none. */
+/* On a processor without floats the code has no float instruction, and calls no library function
+ * for one. */
 START_TEST(no_floats)
 {
     static const char *const commands[] = {

@@ -53,7 +53,7 @@ typedef struct exported {
 
 typedef void any_function(void);
 
-/* As POSIX says, not by a cast of a pointer to data. */
+/* Converts a data pointer to a function pointer as POSIX recommends, without a cast. */
 static any_function *function_of(void *library, const char *name)
 {
     any_function *f = NULL;
@@ -226,14 +226,14 @@ static dt_status into(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* A character of any code point, which may be a surrogate: no UTF-8 then. */
+/* A character of any code point, which may be a surrogate: then it is not UTF-8. */
 static int64_t draw_character(dt__stream *s, char *to)
 {
     static const uint32_t most[] = { 0x250, 0x3100, 0x10000, 0x110000 };
     return dt__utf8_put((uint32_t)dt__random_below(s, most[dt__random_below(s, 4)]), to);
 }
 
-/* Pieces of the corpus in any order; other bytes and characters, if the tokenizer takes any. */
+/* Pieces of the corpus in any order; other bytes and characters, if the tokenizer supports any. */
 static int64_t draw_text(dt__stream *s, bool any, char text[LONGEST])
 {
     int64_t n = 0;
@@ -337,7 +337,7 @@ static dt_tokenizer *tokenizer_of(int i)
     return k;
 }
 
-/* The program prints the prompt, and then what `detent sample` does. */
+/* The program prints the prompt, and then the text of `detent sample`. */
 static void same_program(dt_module *m, const dt_model_info *info, const char *folder)
 {
     char path[TEST_PATH], *out;
@@ -407,8 +407,8 @@ START_TEST(text_is_that_of_the_tokenizer)
 }
 END_TEST
 
-/* Tokenizers whose text the C files would cut otherwise than detent: two spaces before a text, a
- * special token that a character is, more tokens than the model has. */
+/* Tokenizers with which the C files would cut text differently from detent: two spaces before a
+ * text, a special token that is one character, more tokens than the model has. */
 static const struct {
     const char *at, *insert; /* of tinyllama's tokenizer.json */
     int64_t vocab;

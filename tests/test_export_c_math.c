@@ -253,7 +253,7 @@ static const char *const compilers[] = {
     "clang -O3 -march=native -ffp-contract=fast",
 };
 
-/* The library that compiler number i makes; NULL where it is not installed. */
+/* Compiles the library with compiler number i; NULL where it is not installed. */
 static void *compiled(int i)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -274,7 +274,7 @@ static void *compiled(int i)
 
 typedef void any_function(void);
 
-/* A function of the library: as POSIX says, not by a cast of a pointer to data. */
+/* A function of the library, converted to a function pointer as POSIX recommends. */
 static any_function *function_of(void *library, const char *name)
 {
     char symbol[80];

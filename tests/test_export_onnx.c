@@ -194,8 +194,9 @@ static void check_file(dt_ctx *ctx, const char *path)
     dt__onnx_close(&f);
 }
 
-/* Runs the file by detent's interpreter: where the summary promises the model's bits, they are
- * there; else the outputs are near. Types that it does not know are left to onnxruntime. */
+/* Runs the file in detent's interpreter: where the summary promises the model's bits, the outputs
+ * have them; else they are near. Files with types that the interpreter lacks are left to
+ * onnxruntime. */
 static void check_outputs(const random_net *d, const example *e, const char *path, bool equal)
 {
     dt__verify *v;
@@ -377,8 +378,8 @@ static void multiply(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, d
 
 static const dt_module_type product_of_two = { .name = "product_of_two", .forward = multiply };
 
-/* Layers of recipes normalize the last dimension alone, and multiply by weights; a program's module
- * may do more. */
+/* Layers of recipes normalize only the last dimension, and multiply by weights; a program's module
+ * may do other things. */
 START_TEST(modules_of_programs)
 {
     const dt_module_type *const types[] = { &norm_of_two, &product_of_two };

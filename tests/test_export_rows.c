@@ -22,11 +22,11 @@ static const test_draws draws = { .usual = 96, .sanitized = 8, .quick = 32 };
 static const char *const activations[] = { "silu",      "sigmoid", "tanh",       "gelu",
                                            "hardswish", "elu",     "leaky_relu", "softmax" };
 
-/* Ways of writing, and the preset that each is for. */
+/* Forms of the file, and the preset for each. */
 static const struct {
     int preset, ops;
     int64_t accuracy;
-    bool strict; /* nothing is cast that its type does not hold */
+    bool strict; /* no value is cast to a type that cannot hold it */
 } ways[] = {
     { -1, DT_ONNX_PLAIN, 0, true },
     { DT_INT8_DYNAMIC_INT4_WEIGHT, DT_ONNX_PLAIN, 0, false },
@@ -60,7 +60,7 @@ static void draw(dt__stream *s, char *text, size_t size)
     }
 }
 
-/* Numbers that are no example: in all places of a row, or in one. */
+/* Values that are not finite or overflow: in all places of a row, or in one. */
 static void spoil(dt__stream *s, float *row, int64_t n)
 {
     static const float bad[] = { NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 1e30f };

@@ -1,7 +1,7 @@
-/* qat.target of a recipe: every shipped recipe with every target is taken, or refused for what the
- * model is, never for a setting that the target chooses; what litert trains is written and right,
- * for drawn networks; adapters do not keep a format from holding the model. And --verify: a file
- * that fails is not where a right one belongs. */
+/* qat.target of a recipe: every shipped recipe with every target is accepted, or refused because of
+ * its model, never because of a setting that the target chooses; what is trained for litert can be
+ * exported and is correct, for drawn networks; adapters do not prevent a format. And --verify: a
+ * file that fails is not left at the given path. */
 #include "fault_runs.h"
 #include "list_nets.h"
 #include "models.h"
@@ -46,7 +46,8 @@ static dt_status read_recipe(dt_ctx *ctx, const char *path, const char *target, 
     return s;
 }
 
-/* Prepares and asks each of the target's formats, as a run does before it trains. */
+/* Prepares the model and asks each format of the target whether it can hold it, as a run does
+ * before training. */
 static dt_status ask_formats(dt_ctx *ctx, const dt_recipe_options *o)
 {
     dt_module *m;
@@ -222,7 +223,7 @@ static void run_shell(int wanted, const char *has, const char *command)
     "bytes, context: 16}\\ntrain: {steps: 3, batch_size: 2}\\nqat: {start_step: 1}\\n"             \
     "adapters: {rank: 3}\\n' > l.yaml && " DETENT "train l.yaml "
 
-/* Formats are asked of the model as it leaves: with its adapters merged. */
+/* Formats are asked about the final model: with its adapters merged. */
 START_TEST(adapters_are_merged_before_they_leave)
 {
     static const char *const ways[] = { "qat.target=llama.cpp", "convert.formats=[gguf-f32,hf]",
@@ -241,7 +242,8 @@ END_TEST
     "train: {steps: 2, batch_size: 20}\\nqat: {start_step: 1}\\n' > n.yaml && " DETENT             \
     "train n.yaml > log 2>&1 && "
 
-/* Each mapping of a file fails in turn: what was at the path stays, or is a right file. */
+/* Each mapping of a file fails in turn: the file at the path is the old one, or a correct new
+ * one. */
 START_TEST(a_system_that_fails_leaves_no_file)
 {
     if (!fault_shim()) return;
@@ -258,7 +260,7 @@ START_TEST(a_system_that_fails_leaves_no_file)
 }
 END_TEST
 
-/* Results that are not finite: the file keeps the name PATH.bad, and what was at PATH stays. */
+/* Results that are not finite: the file keeps the name PATH.bad, and the old file at PATH stays. */
 START_TEST(a_wrong_file_is_named_bad)
 {
     static const int64_t sizes[] = { 4, 6, 3, 0 };

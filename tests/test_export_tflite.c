@@ -1,5 +1,5 @@
-/* Format tflite: random networks and each op by the interpreter that shares nothing with the
- * writer, networks of integers to the bit, what is refused, failing allocations and writes. With
+/* Format tflite: random networks and each op by an interpreter that shares no code with the writer,
+ * integer networks bit for bit, what is refused, failing allocations and writes. With
  * DETENT_EXPORTS=FOLDER the files stay there, N.tflite beside N.in.safetensors and
  * N.out.safetensors, for scripts/exports/tflite_check.py. */
 #include "models.h"
@@ -41,8 +41,8 @@ static void train_once(dt_module *m, dt_tensor *x)
     dt_tape_free(t);
 }
 
-/* What LiteRT has: a scale for each channel, 4 or 7 bits, or 8 without -128; for every fourth
- * network no codes. */
+/* What LiteRT supports: a scale for each channel, 4 or 7 bits, or 8 without -128; every fourth
+ * network stays float. */
 static dt_qat_options settings(uint64_t seed)
 {
     static const int64_t bits[] = { 7, 4, 4, 8, 4, 4 };
@@ -133,7 +133,7 @@ static void close_ctx(void) { dt_ctx_free(ctx); }
 enum { CONV, DEEP, UP, GROUPED, HEAD, LAYERS };
 enum { RANGES = 9 };
 
-/* An own module of device ops, whose children hold the weights. */
+/* A user-defined module of device ops, whose children hold the weights. */
 typedef struct integers {
     dt_module *child[LAYERS];
     dt_tensor *scale[RANGES], *zero[RANGES];

@@ -1,5 +1,5 @@
-/* dt_export_verify: an ONNX file and its model on the same inputs. The files are made here, by
- * hand, so that a fault of the exporter and one of the interpreter cannot hide each other. */
+/* dt_export_verify: an ONNX file and its model on the same inputs. The files are made by the test,
+ * so that faults of the exporter and the interpreter cannot cancel out. */
 #include "testing.h"
 
 #include "core/text/byte_order.h"
@@ -123,8 +123,8 @@ static void told(void *user, const dt_work_state *state)
     s->n++;
 }
 
-/* The shares rise to 1; a file that is expected to be saved counts before it is. Verify tells them
- * behind each node, of which this file has one. */
+/* Progress rises to 1; a file whose saving is announced counts before it is saved. Verification
+ * reports after each node; this file has one. */
 START_TEST(long_work_tells_its_share)
 {
     shares s = { 0, 0 };

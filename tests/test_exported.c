@@ -1,5 +1,5 @@
 /* Exported files as modules (dt_export_open): drawn networks in every format against the model, on
- * inputs and in the table of dt_evaluate; files that are none, or damaged, are named. */
+ * inputs and in the table of dt_evaluate; files that are damaged or of another kind are named. */
 #include "list_nets.h"
 #include "testing.h"
 

@@ -189,8 +189,7 @@ START_TEST(a_wrapper_prints_its_settings)
 }
 END_TEST
 
-/* One activation wrapped in three ways in one pass: each wrapper has codes of its own
- * specification. */
+/* One activation wrapped in three ways in one pass: each wrapper has codes by its own spec. */
 START_TEST(a_tensor_has_codes_for_each_specification)
 {
     dt_tensor *x = leaf(4, 32);

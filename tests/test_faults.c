@@ -1,6 +1,6 @@
-/* Faults of the system under commands of the program: the n-th open, read, write, fsync, rename,
- * close, mmap, mkdir, ftruncate or allocation fails, of all that the program and its libraries call
- * (tests/shim/faults.c), once or from then on. After each of them
+/* System faults while commands of the program run: the n-th open, read, write, fsync, rename,
+ * close, mmap, mkdir, ftruncate or allocation fails, among all calls of the program and its
+ * libraries (tests/shim/faults.c), once or from then on. After each fault
  *
  *   - the exit status is that of docs/run.md, with a message; interruptions and short counts are
  *     no errors;
@@ -8,8 +8,8 @@
  *     damaged, partial, or left over;
  *   - the same command, or the run's resumption, then gives the bits of a run without a fault.
  *
- * Left out: commands that load OpenBLAS or oneDNN, which end the process when an allocation of
- * theirs fails (the C++ of one throws before anybody can catch it, the other does not check); and
+ * Excluded are commands that load OpenBLAS or oneDNN, which end the process when an allocation of
+ * theirs fails (one throws C++ exceptions that nothing can catch, the other does not check), and
  * reading of directories once they are open. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "fault_trials.h"
@@ -105,7 +105,7 @@ static void check_status(fault_trial *t)
     }
 }
 
-/* From a folder that has changed; in one that has not, the command would do what t->clean did. */
+/* From a changed folder; from an unchanged one the command would do what t->clean did. */
 static void go_on(fault_trial *t)
 {
     all->went_on++;
@@ -133,8 +133,8 @@ static void try_fault(fault_trial *t, int kind, const fault *f)
     tree_free(&now);
 }
 
-/* Of as many I/O calls one fails, at a place that differs from error to error; gaps between failed
- * allocations grow by this share, and the last but one fails always: results are being written. */
+/* One of so many I/O calls fails, at a place that differs from error to error; gaps between failed
+ * allocations grow by this share, and the last but one always fails: results are being written. */
 static const test_draws calls_apart = { .usual = 1, .quick = 31 };
 static const test_draws share = { .usual = INT64_MAX, .quick = 2 };
 

@@ -1,5 +1,5 @@
-/* Figures of layers: by their formulas from masters and dequantized values; the same of a converted
- * model; what a pass of measuring leaves as it was. */
+/* Figures of layers: by their formulas from masters and dequantized values; those of a converted
+ * model; and that measuring changes nothing. */
 #include "models.h"
 #include "plain_arrays.h"
 #include "testing.h"

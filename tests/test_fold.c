@@ -341,7 +341,7 @@ START_TEST(prepared_converted_and_loaded_agree)
 }
 END_TEST
 
-/* A learned scale is that of the layer's own weight from the first. */
+/* A learned scale belongs to the layer's own weight from the first pass on. */
 START_TEST(learned_scales_begin_with_the_own_weight)
 {
     dt_module *m = model(false);

@@ -1,5 +1,5 @@
-/* Static and learned ranges of weights behind a folded norm: gradients are those of the network
- * with its norm apart, and those of double precision; codes stay when the norm changes; one scale
+/* Static and learned ranges of weights behind a folded norm: gradients equal those of the network
+ * with a separate norm, and those of double precision; codes do not change with the norm; one scale
  * for all channels; files of older versions; bits on threads. */
 #include "testing.h"
 
@@ -337,7 +337,7 @@ END_TEST
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* The file of an older version: without `range_of`; its scales are those of the folded weight. */
+/* The file of an older version, without `range_of`: its scales are those of the folded weight. */
 static void make_older(const char *path, const char *to)
 {
     static const char said[] = ",\"range_of\":\"own\"";

@@ -1,8 +1,8 @@
-/* The fuzz targets (tests/fuzz) on inputs that are known: their seeds, and tests/fuzz/corpus, where
- * inputs are that once broke a promise, or reach code that seeds do not; and on seeds with one to
- * three places changed. Where a seed is JSON, or has JSON in front of its data, each value and key
- * in it becomes another, stands twice or is left out. With DETENT_FAILURES=all memory fails, too.
- * DETENT_FUZZ_SEEDS names a folder that keeps the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
+/* The fuzz targets (tests/fuzz) on known inputs: their seeds; tests/fuzz/corpus, which has inputs
+ * that once broke a promise, or reach code that seeds do not; and seeds with one to three changes.
+ * Where a seed is JSON, or has JSON in front of its data, each value and key in it is replaced,
+ * repeated or removed. With DETENT_FAILURES=all memory fails, too. DETENT_FUZZ_SEEDS names a folder
+ * for the seeds: FOLDER/TARGET/NAME, for scripts/fuzz. */
 #include "damaged_text.h"
 #include "failing_calls.h"
 #include "fuzz/fuzz.h"
@@ -27,7 +27,7 @@ static void run_with(const fuzz_target *t, const char *data, size_t n, failing_c
     failing_end();
 }
 
-/* Every call site on the way to memory fails that no input before has reached. */
+/* Fails memory at every call site that no earlier input has reached. */
 static void run_without_memory(const fuzz_target *t, const char *data, size_t n)
 {
     if (!test_every_site()) return;

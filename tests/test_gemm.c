@@ -75,7 +75,7 @@ static product make(dt_dtype dtype, shape s, int form, dt__stream *stream)
     return p;
 }
 
-/* A matrix of a product as a source; ld and dtype as the product has them. */
+/* An operand of a product as a source; ld and dtype as in the product. */
 typedef struct store {
     dt_dtype dtype;
     const void *x;
@@ -140,10 +140,10 @@ static double element(const product *p, int64_t i, int64_t j)
     return (double)sum;
 }
 
-/* Of how many elements of c one is computed anew. */
+/* One of so many elements of c is computed again. */
 static const test_draws element_steps = { .usual = 1, .sanitized = 13 };
 
-/* Elements of c, also those between rows, which must stay. */
+/* Elements of c, and those between rows, which must not change. */
 static void check(const product *p)
 {
     const dt__gemm *g = &p->g;
@@ -169,7 +169,7 @@ static dt_ctx *context(int threads)
     return ctx;
 }
 
-/* Runs the product with exactly the scratch that it asks for. */
+/* Runs the product with exactly the requested scratch memory. */
 static void run(dt_ctx *ctx, dt_dtype dtype, const dt__gemm *g)
 {
     dt__gemm here = *g;
@@ -187,7 +187,7 @@ static const shape shapes[] = {
     { 65, 63, 1, 0 }, { 129, 257, 70, 0 }, { 300, 150, 60, 7 },
 };
 
-/* One shape of as many; others have their turn with other transpositions. */
+/* One of so many shapes is tried; the others with other transpositions. */
 static const test_draws shape_steps = { .usual = 1, .quick = 2, .sanitized = 4 };
 static const test_draws which_steps = { .usual = 1,
                                         .sanitized = 3 }; /* of operands from a source */
@@ -453,7 +453,7 @@ START_TEST(openblas_has_one_thread)
 }
 END_TEST
 
-/* Where OpenBLAS would search for memory for ever, loading it fails at once. */
+/* If OpenBLAS would search for memory forever, loading it fails at once. */
 START_TEST(no_room_for_blas)
 {
     if (!test_malloc_can_fail()) return; /* sanitizers map terabytes */

@@ -178,7 +178,7 @@ typedef struct made {
     char folder[TEST_PATH], path[TEST_PATH];
 } made;
 
-/* Values of norms and biases are 1 and 0 at first, which would hide what is mixed up. */
+/* Sets values of norms and biases, which begin as 1 and 0 and would hide mix-ups. */
 static dt_status stir(void *user, const char *path, dt_tensor *x, dt_entry_kind kind)
 {
     uint32_t *state = user;
@@ -555,8 +555,8 @@ static void logits_of(made *t, dt_module *m, float *to)
     dt_tensor_free(x);
 }
 
-/* The model that was read computes the same, but for products of codes, what a file rounds (norms
- * that are one more, factors in f32), and the context of an int8 scale. */
+/* The model that was read computes the same, except for products of codes, rounding by the file
+ * (norms plus one, factors in f32), and the context of an int8 scale. */
 static void same_logits(made *t, dt_module *m)
 {
     static float a[9 * 40], b[9 * 40];
@@ -575,7 +575,7 @@ static bool holds(int type, int scheme, int bits)
     return scheme == DT_SCHEME_SYMMETRIC && bits == 2 && type == DT_GGUF_Q2_0;
 }
 
-/* The blocks of a weight, read by the test, have the weight's values. */
+/* The blocks of a weight, decoded by the test, have the weight's values. */
 static void same_blocks(made *t)
 {
     gguf_parsed *g = gguf_parse(t->path);
@@ -618,7 +618,8 @@ START_TEST(files_are_read)
 }
 END_TEST
 
-/* llama3's scaling goes as divisors of frequencies, and is known again; linear has keys. */
+/* llama3's scaling is stored as divisors of frequencies, and is recognized again; linear scaling
+ * has keys. */
 START_TEST(scaled_rotations)
 {
     made t;
@@ -764,7 +765,7 @@ START_TEST(bytes_and_characters)
 }
 END_TEST
 
-/* Takes the first `what` out of a text. */
+/* Removes the first `what` from a text. */
 static void take_out(char *text, const char *what)
 {
     char *at = strstr(text, what);
@@ -900,7 +901,7 @@ START_TEST(pieces)
 }
 END_TEST
 
-/* A token of 4 MB has as many cuts, nearly all into lengths that no token has. */
+/* A token of 4 MB has as many possible cuts, nearly all into lengths that no token has. */
 START_TEST(a_long_piece_is_cut_fast)
 {
     enum { LENGTH = 4000000 };
@@ -1189,7 +1190,7 @@ static void make_small(made *t)
     TEST_OK(t->ctx, export_as(t, DT_GGUF_TRAINED));
 }
 
-/* The template is that of the source, unless the model was trained on chats of another form. */
+/* The template is that of the source, unless the model was trained on chats in another form. */
 static const struct {
     const char *data, *hf, *template;
 } chats[] = {
@@ -1210,7 +1211,7 @@ static const struct {
     { NULL, "{{ something.else }}", "{{ something.else }}" },
 };
 
-/* Of a folder both files that may have the template; *jinja NULL: none. */
+/* Reads both files of a folder that may have the template; *jinja NULL: there is none. */
 static char *template_of_folder(made *t)
 {
     char folder[TEST_PATH], path[TEST_PATH];
@@ -1324,7 +1325,7 @@ START_TEST(memory_fails)
 }
 END_TEST
 
-/* Files that are not ours: text in place of a part of a file that was written. */
+/* Files of other programs: text replaces a part of a file that was written. */
 static const struct {
     const char *from, *to; /* of equal length */
     const char *says;
@@ -1412,7 +1413,6 @@ START_TEST(foreign_architectures)
 }
 END_TEST
 
-/* Other numbers and texts at keys and in tensors of files that were written. */
 /* Appends a key of an integer of `bytes` bytes, little-endian. */
 static size_t put_key(char *to, const char *name, uint32_t type, uint64_t value, int bytes)
 {
@@ -1424,7 +1424,7 @@ static size_t put_key(char *to, const char *name, uint32_t type, uint64_t value,
     return 12 + n + (unsigned)bytes;
 }
 
-/* One of several files is not the model, even where a tied head could be meant. */
+/* A folder with several files is refused, even if a tied head could be meant. */
 START_TEST(parts_of_a_split_model)
 {
     static const struct {
@@ -1458,7 +1458,7 @@ START_TEST(parts_of_a_split_model)
 }
 END_TEST
 
-/* Where the type of a scaling is missing, llama.cpp takes it for linear. */
+/* Where the type of a scaling is missing, llama.cpp assumes linear. */
 START_TEST(a_factor_without_its_type)
 {
     static const char *const names[] = { "llama float", "llama3", "longrope", "pythia" };
@@ -1689,7 +1689,7 @@ END_TEST
 
 #define DETENT DETENT_BINARY_DIR "/detent"
 
-/* From a file of llama.cpp to a model that is trained again, and back to the same blocks. */
+/* From a file of llama.cpp to a model that is trained further, and back to the same blocks. */
 START_TEST(the_program)
 {
     made t;

@@ -397,7 +397,7 @@ static void try_threads(trial r, int threads)
     for (int i = 0; i < 2; i++) free_wanted(&of[i]);
 }
 
-/* Of as many settings one, which differs from extents to extents; of large products two. */
+/* One of so many settings is tried, another for each extent; two for large products. */
 static const test_draws setting_steps = { .usual = 1, .sanitized = 5 };
 static const test_draws few_settings = { .usual = 5, .sanitized = 17 };
 static const test_draws large_steps = { .usual = 1, .sanitized = 5 };
@@ -446,7 +446,7 @@ END_TEST
 
 /* ---- padding --------------------------------------------------------------------------------- */
 
-/* Rows 1 and 3 of 4 have no expert, and hold what must not pass. */
+/* Rows 1 and 3 of 4 have no expert, and hold values that must have no effect. */
 static void check_padding(bool indexed)
 {
     dt_ctx *ctx;
@@ -496,7 +496,7 @@ START_TEST(padding_never_reaches_results)
 }
 END_TEST
 
-/* Extents that suit no panel, no lane and no thread. */
+/* Extents that are multiples of no panel, vector or number of threads. */
 START_TEST(random_extents_agree)
 {
     static const int bits[] = { 0, 8, 4 };

@@ -85,7 +85,7 @@ static void close(outcome *o)
     dt_ctx_free(o->ctx);
 }
 
-/* The same by the two ops that it replaces. */
+/* The loss by the two ops that it replaces. */
 static dt_tensor *by_parts(const setup *s, outcome *o, dt_tensor *x)
 {
     dt_tensor *z = dt_linear(o->t, x, o->in[WEIGHT], o->in[BIAS]);
@@ -199,8 +199,8 @@ START_TEST(blocks_change_no_bit_of_an_integer_head)
 }
 END_TEST
 
-/* Under a sanitizer as many rows as are two blocks: of floats, or half as many of doubles or with
- * a teacher. */
+/* Under a sanitizer as many rows as two blocks have in floats; half as many in doubles or with a
+ * teacher. */
 static const test_draws rows = { .usual = 300, .sanitized = 132 };
 static const test_draws wide_rows = { .usual = 300, .sanitized = 70 };
 static const test_draws kinds = { .usual = 1, .sanitized = 2 }; /* with a teacher or without */

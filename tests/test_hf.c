@@ -333,8 +333,8 @@ static bool holds(const char *folder, const char *file, const char *text)
     return found;
 }
 
-/* Folders that differ from `tiny`, or `tiny-tied`, and say the same. Some weights in float16 cost
- * accuracy. */
+/* Folders that differ from `tiny`, or `tiny-tied`, but mean the same. Some weights in float16 are
+ * less accurate. */
 START_TEST(test_odd)
 {
     char folder[TEST_PATH], golden[TEST_PATH], name[80];
@@ -424,7 +424,7 @@ START_TEST(test_broken)
 }
 END_TEST
 
-/* Also those that the table does not know. */
+/* Also folders that the table does not list. */
 START_TEST(every_broken_folder_is_refused)
 {
     test_names all;
@@ -594,7 +594,7 @@ START_TEST(test_settings)
 }
 END_TEST
 
-/* Settings that describe more than the tensors hold are an error before memory is allocated. */
+/* Settings that imply more values than the tensors have are an error before memory is allocated. */
 START_TEST(test_huge)
 {
     static const char *const keys[] = { "vocab_size", "hidden_size", "num_hidden_layers",
@@ -730,7 +730,7 @@ START_TEST(test_links)
 }
 END_TEST
 
-/* Both a single file and shards: the single file, and a word of it. */
+/* With both a single file and shards, the single file is read, with a message. */
 static void note_line(void *user, const char *line) { snprintf(user, 256, "%s", line); }
 
 START_TEST(test_both)

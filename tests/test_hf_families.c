@@ -295,7 +295,7 @@ START_TEST(prepared_is_converted_is_loaded)
 }
 END_TEST
 
-/* Of a model as t->info says, whose weights are those of t->m. */
+/* Exports a model described by t->info with the weights of t->m. */
 static void export_onnx(const trial *t, const dt_export_options *o, const char *path)
 {
     dt_module *m;
@@ -317,8 +317,8 @@ static const char *const no_gguf[NAMES] = {
     [9] = "windows of Gemma 3 alone",
 };
 
-/* C and ONNX are written of every class, ONNX computes the same; a format that has not the class
- * refuses it by name. */
+/* C and ONNX support every class, and ONNX computes the same; a format that lacks the class refuses
+ * it by name. */
 START_TEST(exports_write_or_refuse)
 {
     trial t;
@@ -568,8 +568,8 @@ START_TEST(every_allocation_may_fail)
 }
 END_TEST
 
-/* The copies of matrices that are turned are given back while a model reads them, and the open
- * folder says so afterwards. */
+/* Copies of transposed matrices are freed while a model reads them, and the open folder reports
+ * that afterwards. */
 START_TEST(turned_matrices_are_read_once)
 {
     char folder[TEST_PATH];

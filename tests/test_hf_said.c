@@ -1,5 +1,5 @@
-/* What the files of a Hugging Face folder say beside weights: tokens that begin, end and pad texts,
- * drawn in every file and form; keys that are used, refused or named. */
+/* What the files of a Hugging Face folder say besides weights: tokens that begin, end and pad
+ * texts, in random files and forms; keys that are used, refused or reported. */
 #include "testing.h"
 
 #include "core/tensor.h"
@@ -131,7 +131,7 @@ static void make_folder(char folder[TEST_PATH])
 
 static int below(dt__stream *s, int n) { return (int)dt__random_below(s, (uint64_t)n); }
 
-/* What a file says; `decided`: it has an id of this kind, which the model may not have. */
+/* What a file says; `decided`: it has an id of this kind, even if the model lacks the token. */
 typedef struct words {
     dt_text_tokens tokens;
     bool decided[KINDS];
@@ -175,7 +175,7 @@ static void draw_text(dt__stream *s, int kind, char *text, words *said)
     if (kind == END) dt__text_tokens_add_end(want, ADDED + i);
 }
 
-/* What follows from what the files say, in their order. */
+/* Takes what the next file says, for kinds that no earlier file decides. */
 static void take(words *to, const words *from)
 {
     if (!to->decided[BEGIN]) to->tokens.begin = from->tokens.begin;
@@ -307,7 +307,8 @@ static dt_status change(dt_ctx *ctx, void *folder)
     return s;
 }
 
-/* The files then say those, and keep their other keys; no allocation that fails is forgotten. */
+/* The files then have those tokens, and keep their other keys; every failing allocation is
+ * noticed. */
 START_TEST(changed_tokens_replace_those_of_the_files)
 {
     static const char *const kept[] = { "use_cache", "temperature", "chat_template", "unk_token" };
@@ -389,7 +390,7 @@ END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* A key that no table has is named, with its file; the same file without it says nothing. */
+/* A key that no table lists is reported with its file; without it there is no message. */
 START_TEST(unknown_keys_are_named)
 {
     static const char *const values[] = { "1", "null", "[1, {\"a\": \"}\"}]", "\"x\"" };
@@ -426,8 +427,8 @@ START_TEST(unknown_keys_are_named)
 }
 END_TEST
 
-/* tokenizer_config.json beside a tokenizer without a template: what differs from it is said, or
- * refused where ids would differ. */
+/* tokenizer_config.json beside a tokenizer without a template: differences are reported, or refused
+ * where ids would differ. */
 START_TEST(a_tokenizer_s_own_file_is_followed)
 {
     static const struct {
@@ -529,7 +530,7 @@ START_TEST(values_of_other_classes_are_refused)
 }
 END_TEST
 
-/* Tokens of added_tokens.json that the tokenizer does not have are said, where no decoder is. */
+/* Tokens of added_tokens.json that the tokenizer lacks are reported, unless there is a decoder. */
 START_TEST(other_added_tokens_are_said)
 {
     static char said[LINES];
@@ -559,7 +560,8 @@ START_TEST(other_added_tokens_are_said)
 }
 END_TEST
 
-/* Values that name no token are said, of what begins and ends texts; the next file decides. */
+/* Values that name no token are reported, for tokens that begin and end texts; the next file
+ * decides. */
 START_TEST(ids_that_are_none_are_said)
 {
     static const char *const values[] = { "-1", "[]", "[-1]", "[ ]", "-100", "[-1, 7]", "7" };
@@ -586,7 +588,7 @@ START_TEST(ids_that_are_none_are_said)
 }
 END_TEST
 
-/* An adapter of PEFT makes another model of the folder; weights without a config do not. */
+/* An adapter of PEFT changes the folder's model; weights without a config do not. */
 START_TEST(adapters_are_not_left_out)
 {
     static const char *const weights[] = { "adapter_model.safetensors", "adapter_model.bin" };
@@ -620,7 +622,7 @@ START_TEST(adapters_are_not_left_out)
 }
 END_TEST
 
-/* Folders of transformers, and those that are written here, have known keys alone. */
+/* Folders of transformers, and those that detent writes, have only known keys. */
 START_TEST(known_folders_say_nothing)
 {
     static const char *const names[] = {

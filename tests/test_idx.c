@@ -210,7 +210,7 @@ START_TEST(truncated)
 }
 END_TEST
 
-/* The same cuts inside gzip streams that are sound. */
+/* Truncations within valid gzip streams. */
 START_TEST(truncated_inside_gzip)
 {
     bench b;

@@ -214,7 +214,7 @@ static dt_tensor *shuffle(dt_tape *t, dt_tensor *x)
     return dt_reshape(t, y, 4, (const int64_t[]){ d[0], d[1], d[2], d[3] });
 }
 
-/* Where the largest pixel of a window stands in its plane, for those who ask. */
+/* The position of the largest pixel of a window in its plane, for index outputs. */
 START_TEST(maxima_have_positions)
 {
     static const int64_t dims[] = { 1, 1, 2, 4 };

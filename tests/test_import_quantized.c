@@ -23,9 +23,9 @@ static dt_ctx *ctx;
 static test_memory memory;
 static char folder[TEST_PATH], path[TEST_PATH], saved[TEST_PATH];
 
-static int between; /* lines that say that layers compute floats between codes */
+static int between; /* number of messages about layers that compute floats between codes */
 
-/* A line has all that it names, and an import changes no scale. */
+/* A log function: messages name everything they are about, and no import changes a scale. */
 static void check_line(void *user, const char *line)
 {
     (void)user;
@@ -188,7 +188,7 @@ START_TEST(as_floats)
 }
 END_TEST
 
-/* What is between layers is rounded, too: sums, means, and what the file gives. */
+/* Values between layers are rounded, too: sums, means, and constants of the file. */
 START_TEST(results_between_layers_are_rounded)
 {
     dt_model_info info;
@@ -436,8 +436,8 @@ START_TEST(lite_codes_are_the_same)
 }
 END_TEST
 
-/* A scale that kernels for devices do not take is none of another model: the file is refused, or
- * its layers compute floats between codes. */
+/* A scale that kernels for devices do not support is not changed: the file is refused, or its
+ * layers compute floats between codes. */
 START_TEST(lite_scales_are_kept)
 {
     static const char net[] = "  input: [6]\n  layers:\n  - {linear: a, out: 7}\n"
@@ -628,7 +628,7 @@ START_TEST(lite_refusals)
 }
 END_TEST
 
-/* Every activation that an operator may have in it is computed, or refused. */
+/* Every activation that an operator may include is computed, or refused. */
 START_TEST(lite_activations)
 {
     enum { RELU6 = 3, ACTIVATIONS = 6 };
@@ -668,8 +668,9 @@ START_TEST(lite_activations)
 }
 END_TEST
 
-/* Means of codes between floats: halves go away from zero, as TFLite has them. Of a half in each
- * second window a tenth would differ; what is left is rounding of the convolution's products. */
+/* Means of codes between floats: halves are rounded away from zero, as in TFLite. A half in each
+ * second window would make a tenth of the outputs differ; what remains is rounding of the
+ * convolution's products. */
 START_TEST(lite_means_of_others)
 {
     static const char net[] =

@@ -1,7 +1,7 @@
-/* Imported models are the same files, byte for byte, as they were: tests/golden/imported.txt has a
- * hash of what becomes of every layer's cases and of networks, exported and read again, and of the
- * files and folders of other programs in tests. DETENT_UPDATE=1 detent-test imported writes it
- * anew, after a change that is meant to change what is read.
+/* Imported models stay the same, byte for byte: tests/golden/imported.txt has a hash of every
+ * layer's cases and of networks, exported and read again, and of the files and folders of other
+ * programs in tests. DETENT_UPDATE=1 detent-test imported writes it anew, after a change that is
+ * meant to change what is read.
  *
  * Nothing here depends on the processor: weights are drawn or read, their codes follow from them
  * alone, and ranges of activations are given. */
@@ -26,8 +26,8 @@
 
 typedef struct report {
     dt_ctx *ctx;
-    const char *wanted; /* the file as it is */
-    FILE *text;         /* and as it should be */
+    const char *wanted; /* the present file */
+    FILE *text;         /* and the expected one */
     char folder[TEST_PATH], source[TEST_PATH], saved[TEST_PATH];
     XXH3_state_t *hash; /* of a line */
     int parts;          /* that it has */
@@ -63,7 +63,7 @@ static void add_bytes(report *r, const void *bytes, size_t n)
     r->parts++;
 }
 
-/* A model that was read, or that reading refuses it. */
+/* Adds a model that was read, or that reading refuses it. */
 static void add_model(report *r, dt_status s, dt_module *m, dt_model_info *info)
 {
     if (s == DT_OK) {

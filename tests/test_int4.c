@@ -288,7 +288,7 @@ START_TEST(codes_and_dequantized_values_train_with_the_same_bits)
 }
 END_TEST
 
-/* Bytes per input element that a forward pass of a layer keeps for backward. */
+/* Bytes per input element that the forward pass of a layer keeps for backward. */
 static double kept_by_pass(int save)
 {
     enum { N = 512, K = 1021 };

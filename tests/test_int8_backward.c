@@ -768,7 +768,7 @@ START_TEST(the_first_and_the_last_layer_stay_float)
 }
 END_TEST
 
-/* Of several outputs each has a last layer, behind layers without weights, too. */
+/* With several outputs each has a last layer, also if layers without weights follow. */
 START_TEST(the_layer_of_each_output_stays_float)
 {
     dt_linear_layer hidden = { .head = { .name = "hidden" }, .out = 16 };
@@ -804,8 +804,8 @@ START_TEST(the_layer_of_each_output_stays_float)
 }
 END_TEST
 
-/* Of a classifier to which all classes are about equally likely, the gradient of the first layer:
- * all that the others lose in the head is missing there. */
+/* A classifier to which all classes are about equally likely: the gradient of the first layer lacks
+ * what the head loses of the other classes. */
 START_TEST(many_classes_have_the_gradients_of_floats)
 {
     static const int64_t classes[] = { 10, 48, 100, 400, 3000 };

@@ -1,5 +1,6 @@
 /* Messages between two processes of this machine (cluster/intranode.h): pieces, wrong lengths, a
- * process that ends or is killed, memory that is another's. Whole runs are in test_cluster.c. */
+ * process that ends or is killed, an address in another process's memory. Whole runs are in
+ * test_cluster.c. */
 #include "testing.h"
 
 #include "cluster/intranode.h"
@@ -53,7 +54,7 @@ static void forget(side *s)
     close(s->line);
 }
 
-/* Emulators, and some containers, do not let a process read any memory so. */
+/* Emulators, and some containers, do not allow a process to read another's memory. */
 static bool can_read(void)
 {
     const int x = 5;

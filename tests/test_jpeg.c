@@ -453,7 +453,7 @@ START_TEST(orientations)
 }
 END_TEST
 
-/* Damaged data never refuse a photo; where the tag is lost, its pixels are read as they lie. */
+/* Damaged EXIF data do not make a photo invalid; without the tag its pixels are read unrotated. */
 START_TEST(damaged_exif)
 {
     drawing d = { .at = 99 };

@@ -47,8 +47,8 @@ START_TEST(strings_hold_every_character)
 }
 END_TEST
 
-/* What is shown of names of strangers: no control, also of C1, no mark of direction, no piece of a
- * character. */
+/* Untrusted names are shown without control characters (also of C1), direction marks and incomplete
+ * characters. */
 START_TEST(names_are_cleaned)
 {
     static const struct {

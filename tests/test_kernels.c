@@ -49,9 +49,9 @@ typedef struct pair {
     dt_ctx *ctx[3]; /* with 1, 2 and 3 threads */
 } pair;
 
-/* Of as many rounds one, the first of which differs from kernel to kernel, and of as many numbers
- * of threads one, which differs from set to set and round to round. Of each kind of values a
- * sanitizer gets a round or two, an emulator, whose sets run nowhere else, two or three. */
+/* One of so many rounds is run, the first of which differs from kernel to kernel, and one of so
+ * many numbers of threads, which differs from set to set and round to round. Of each kind of values
+ * a sanitizer gets a round or two; an emulator, the only place where its sets run, two or three. */
 #ifdef DETENT_EMULATE
 static const test_draws steps = { .usual = 1, .sanitized = 6 };
 #else
@@ -189,7 +189,7 @@ static void neg_by_eights(int64_t n, const void *x, void *y)
     (void)sum;
 }
 
-/* Whether a round tells `bad` from plain C. */
+/* Whether a round detects `bad`. */
 static bool is_noticed(void (*bad)(int64_t, const void *, void *))
 {
     const kernel_case *k = case_of("neg");

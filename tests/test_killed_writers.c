@@ -1,5 +1,5 @@
-/* Temporary files of killed programs (atomic_file.h) are removed by the next that writes the
- * same file; those of living programs never are. */
+/* Temporary files of killed programs (atomic_file.h) are removed by the next program that writes
+ * the same file; those of running programs never are. */
 #define _DEFAULT_SOURCE /* flock */
 #include "testing.h"
 
@@ -78,8 +78,8 @@ START_TEST(a_writer_that_is_killed)
 }
 END_TEST
 
-/* A file that was to replace one without write permission has its permissions. Root may write all
- * files, so it becomes another user. */
+/* The temporary file for a file without write permission has that file's permissions, and is
+ * removed all the same. Root may write all files, so the test becomes another user. */
 START_TEST(files_that_cannot_be_written_are_removed)
 {
     test_write_text(".detent-x-0.tmp", "half");
@@ -126,7 +126,7 @@ START_TEST(what_is_being_written_stays)
 }
 END_TEST
 
-/* A process id is no proof: here it is that of a living program. */
+/* A matching process id proves nothing: this one belongs to another running program. */
 START_TEST(the_lock_decides)
 {
     const int theirs = open(".detent-x-1.tmp", O_WRONLY | O_CREAT, 0666);
@@ -143,7 +143,7 @@ START_TEST(all_of_a_folder_of_a_run)
 {
     test_write_text(".detent-x-0.tmp", "");
     test_write_text(".detent-y-77.tmp", "");
-    test_write_text(".detent-.tmp", ""); /* of nobody */
+    test_write_text(".detent-.tmp", ""); /* a file of no program */
     test_write_text(".detent-x-0", "");
     test_write_text("detent-x-0.tmp", "");
     ck_assert_int_eq(symlink("detent-x-0.tmp", ".detent-z-0.tmp"), 0);
@@ -173,8 +173,8 @@ START_TEST(long_names)
 }
 END_TEST
 
-/* Four programs write one file as fast as they can, and none takes another's temporary file for one
- * that was left. */
+/* Four programs write one file as fast as they can, and none removes another's temporary file as
+ * left over. */
 START_TEST(writers_of_one_file)
 {
     enum { WRITERS = 4 };

@@ -1,5 +1,5 @@
-/* Labels that name classes, and validation shares that are drawn class by class: random labels, in
- * tables and in arrays of every kind, against what a slow reading of the same labels says. */
+/* Labels that name classes, and validation examples drawn class by class: random labels, in tables
+ * and in arrays of every kind, compared with a slow implementation. */
 #include "array_files.h"
 #include "sample.h"
 
@@ -298,8 +298,8 @@ START_TEST(a_model_decides)
 }
 END_TEST
 
-/* A model whose names are numbers, and a test part, read other spellings by value; names of which
- * one is a word are words; numbers of 30 digits are as different as they look. */
+/* Names that are numbers: a model and a test part match other spellings by value; if one name is a
+ * word, all are words; numbers of 30 digits are compared exactly. */
 START_TEST(values_decide_later)
 {
     static const char *const numbers[] = { "-0.5", "1.0", "7" }, *const old[] = { "1", "1.0" },

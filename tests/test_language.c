@@ -276,7 +276,7 @@ START_TEST(the_loss_is_that_of_the_logits)
 }
 END_TEST
 
-/* If the teacher is the model itself, its part of the loss is 0. */
+/* If the teacher is the model itself, the teacher's part of the loss is 0. */
 START_TEST(a_teacher_takes_no_gradient)
 {
     dt_module *m = create(_i, true), *teacher = create(_i, true);
@@ -533,8 +533,8 @@ static void ignore(void *user, const dt_call *c)
     (void)c;
 }
 
-/* Layers on one input run as one product where nothing is recorded, and one after the other where
- * each call is observed. */
+/* Layers that share an input run as one product where nothing is recorded, and one after the other
+ * where each call is observed. */
 START_TEST(layers_apart_have_the_same_bits)
 {
     static const char *const families[] = { "gpt", "llama" };

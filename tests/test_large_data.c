@@ -1,4 +1,4 @@
-/* Data larger than memory: a shard reads its examples alone, mapped arrays take no memory, and
+/* Data larger than memory: a shard reads only its own examples, mapped arrays use no memory, and
  * where data do not fit the message says what to do. */
 #include "data/dataset.h"
 #include "ranks.h"
@@ -28,7 +28,7 @@ static void fill(const dt__batch *b)
 
 static void expect(const dt__batch *b) { note(b, expected); }
 
-/* A dataset whose example i is the number i, and whose reading is noted. */
+/* A dataset whose example i is the number i, and which records what is read. */
 static dt_dataset *make_noted(dt_ctx *ctx, dt__data_kind *noted)
 {
     static float x[EXAMPLES];
@@ -51,8 +51,8 @@ static dt_dataset *make_noted(dt_ctx *ctx, dt__data_kind *noted)
     return d;
 }
 
-/* All batches of an epoch by shards: each is told of its own examples alone, and they are those of
- * the batch in its order. */
+/* All batches of an epoch by shards: each announces only its own examples, which are those of the
+ * batch in order. */
 START_TEST(a_shard_reads_its_examples_alone)
 {
     dt_ctx *ctx = sample_context(1);
@@ -92,7 +92,7 @@ START_TEST(a_shard_reads_its_examples_alone)
 }
 END_TEST
 
-/* A rank that reads every second batch is told of those. */
+/* A rank that reads every second batch announces only those. */
 START_TEST(a_rank_is_told_of_its_next_batch)
 {
     dt_ctx *ctx = sample_context(1);

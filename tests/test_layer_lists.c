@@ -1,5 +1,5 @@
 /* Family layers: lists give the same bits as the families that they can express, through training
- * in float, QAT and conversion; files need nothing else; every fault has its place. */
+ * in float, QAT and conversion; a list's file is complete; every error has its position. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -97,7 +97,7 @@ static const pair pairs[] = {
 
 #define STEPS 4
 
-/* A model on its way, on a context of its own, so that random streams are equal. */
+/* A model in a context of its own, so that random streams are equal. */
 typedef struct side {
     dt_ctx *ctx;
     dt_recipe *recipe;
@@ -165,7 +165,7 @@ static void check_outputs(const pair *p, side *a, side *b, const char *phase)
     }
 }
 
-/* The state of both goes through the same file of tensors. */
+/* Loads one file of tensors into both. */
 static void copy_state(side *from, side *to)
 {
     char folder[TEST_PATH], path[TEST_PATH];

@@ -143,7 +143,7 @@ typedef struct probe {
     int tensors; /* compared so far */
 } probe;
 
-/* One element of as many, where a tensor has so many; which differs from tensor to tensor. */
+/* One of so many elements of large tensors is checked, another for each tensor. */
 static const test_draws element_steps = { .usual = 1, .sanitized = 7 };
 
 /* Central differences; a step of 1e-5 leaves an error of about 1e-10. */
@@ -386,7 +386,7 @@ static bool open_prepared(layers_scene *o, const layers_setup *s, int preset)
     return true;
 }
 
-/* What the layer answers in evaluation. */
+/* The layer's outputs in evaluation. */
 static void answers(layers_scene *o, ops_values *y)
 {
     dt_tensor *out[DT_MAX_OUT];
@@ -544,7 +544,7 @@ static mark threads(const dt__layer_cases *l, const dt__layer_case *k)
     return m;
 }
 
-/* A layer's whole life, as a scenario of test_every_allocation. */
+/* Everything that can be done with a layer, as a scenario of test_every_allocation. */
 static dt_status live(dt_ctx *ctx, void *user)
 {
     const layers_setup s = { .k = user, .training = true };
@@ -601,7 +601,7 @@ static void count(tally *total, mark m)
     total->failures += m == BAD;
 }
 
-/* What the cases of one layer have shown between them. */
+/* What all cases of one layer show together. */
 typedef struct shown {
     bool values, gradient, refused;
 } shown;

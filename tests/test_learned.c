@@ -339,7 +339,7 @@ START_TEST(gradients_through_a_tape)
 }
 END_TEST
 
-/* What the gradient is computed from may not change before it is. */
+/* The data for the gradient must not change before it is computed. */
 static void check_written(const dt_quant_spec *q, bool write_scale, dt_status expected)
 {
     dt_ctx *ctx = context(1);

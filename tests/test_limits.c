@@ -1,6 +1,6 @@
-/* Functions of one element far from 0: layers against the C library's functions in double, at both
- * infinities, the largest and the smallest floats, zeros of both signs, NaN, and drawn numbers of
- * every exponent. Of an infinity the limit is wanted. */
+/* Functions of one element at extreme values: layers against the C library's functions in double,
+ * at both infinities, the largest and the smallest floats, zeros of both signs, NaN, and random
+ * numbers of every exponent. At an infinity the limit is expected. */
 #include "testing.h"
 
 #include "core/core.h"

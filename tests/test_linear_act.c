@@ -46,7 +46,7 @@ static dt_tensor *apply(dt_tape *t, int activation, dt_tensor *x)
     }
 }
 
-/* A step further: what x held is not needed, unless backward does. */
+/* One step further: x is freed, unless backward needs it. */
 static dt_tensor *next(dt_tape *t, dt_tensor *x, dt_tensor *y)
 {
     if (x != y) dt_drop(t, x);
@@ -145,7 +145,7 @@ static void check(const setup *s)
     close(&b);
 }
 
-/* One of as many combinations. */
+/* One of so many combinations is tried. */
 static const test_draws combination_steps = { .usual = 1, .sanitized = 3 };
 
 static void check_shape(int64_t m, int64_t n, int64_t k)

@@ -126,7 +126,7 @@ static void assert_near(const char *where, const dt_tensor *a, const dt_tensor *
 }
 
 /* Both ways in one model: the loss has the same bits, gradients are near. Returns how many layers
- * went apart. */
+ * computed gradients separately. */
 static int compare(subject *s, double bound)
 {
     dt_tensor *kept[64];
@@ -172,8 +172,8 @@ START_TEST(floats_have_the_gradients_of_the_merged_weight)
 }
 END_TEST
 
-/* Integer gradients of the merged weight are those of 7 bits; apart they are floats. Presets with
- * static weights go through the merged weight. */
+/* Integer gradients of the merged weight have codes of 7 bits; computed separately they are floats.
+ * Presets with static weights go through the merged weight. */
 START_TEST(every_preset_has_the_gradients_of_the_merged_weight)
 {
     for (int preset = DT_INT8_DYNAMIC_INT4_WEIGHT; preset < TEST_PRESETS; preset++) {
@@ -193,7 +193,7 @@ START_TEST(every_preset_has_the_gradients_of_the_merged_weight)
 }
 END_TEST
 
-/* What changes a gradient on its way to the merged weight is not passed by. */
+/* Whatever changes the gradient of the merged weight is not bypassed. */
 START_TEST(masks_scales_and_trained_weights_go_through_the_merged_weight)
 {
     const dt_quant_spec specs[] = { { .ste = DT_STE_CLIPPED }, { .range = DT_RANGE_LEARNED } };

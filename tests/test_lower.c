@@ -1,6 +1,6 @@
-/* Ops of a program's own, which no format knows: what their `lower` says is exported to C (the same
+/* Ops of a program that no format knows: the calls of their `lower` are exported to C (the same
  * bits, by the folder's self-test), ONNX (the same bits) and TFLite, and their gradients are those
- * of the calls. */
+ * of these calls. */
 #include "c_folder.h"
 #include "testing.h"
 #include "tflite_files.h"
@@ -221,7 +221,7 @@ START_TEST(tflite_is_near)
 }
 END_TEST
 
-/* A format without the calls either refuses them by their names. */
+/* A format that lacks an op of the calls refuses it by name. */
 START_TEST(what_is_missing_is_named)
 {
     open_chain(0, 1);
@@ -241,7 +241,7 @@ START_TEST(what_is_missing_is_named)
 }
 END_TEST
 
-/* Ops whose `lower` comes back to them: one calls itself, two call each other. */
+/* Recursive `lower`: one op calls itself, two call each other. */
 static const dt_op circles[3];
 
 static void call_self(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
@@ -286,7 +286,7 @@ START_TEST(lowering_without_an_end_is_refused)
 }
 END_TEST
 
-/* A result without elements is refused by every format: runtimes differ in what they make of it. */
+/* Every format refuses a result without elements, since runtimes differ in how they treat it. */
 static void run_slice(dt_tape *t, dt_module *own, dt_tensor *const *in, int n_in, dt_tensor **out,
                       int n_out)
 {

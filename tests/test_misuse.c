@@ -180,7 +180,7 @@ START_TEST(no_call_ends_the_process)
 }
 END_TEST
 
-/* The harness sees a function that dies, and goes on behind it. */
+/* The harness counts a function that ends its process, and continues behind it. */
 static void strike(misuse *m)
 {
     const char *text = misuse_pointer(m, 0, "char", 1);

@@ -1,5 +1,5 @@
-/* What `detent new` decides of random files, and that it writes no recipe that is refused; and that
- * commands judge only the keys that they read. */
+/* What `detent new` decides about random files, that all of its recipes are valid; and that
+ * commands check only the keys that they read. */
 #include "array_files.h"
 #include "core/text/utf8.h"
 #include "png_make.h"
@@ -119,7 +119,7 @@ static void expect_lines(const char *there, const char *absent)
     free(text);
 }
 
-/* A path that is no data is described. */
+/* A path without data is described. */
 START_TEST(other_paths_are_described)
 {
     static const char *const made[][2] = {
@@ -142,8 +142,8 @@ START_TEST(other_paths_are_described)
 }
 END_TEST
 
-/* Of a table without rows, or without inputs, that is what is said; a column that numbers the rows
- * is an input neither in the recipe nor in the table of columns. */
+/* A table without rows, or without inputs, is reported as such; a column that numbers the rows is
+ * an input neither in the recipe nor in the table of columns. */
 START_TEST(columns_that_are_no_inputs)
 {
     static const char *const tables[][2] = {
@@ -171,7 +171,7 @@ START_TEST(columns_that_are_no_inputs)
 }
 END_TEST
 
-/* A mistake in texts is told, not what the last attempt at a context says. */
+/* An error in the texts themselves is reported, not that of the last context tried. */
 START_TEST(mistakes_in_texts_are_told)
 {
     test_folder(folder);
@@ -187,7 +187,8 @@ START_TEST(mistakes_in_texts_are_told)
 }
 END_TEST
 
-/* Bits of which every row has one are perhaps one class; that is said, if it is so. */
+/* If exactly one bit is set in every row, the bits may be classes; a message says so, and only
+ * then. */
 START_TEST(classes_that_are_one_hot)
 {
     test_folder(folder);
@@ -214,7 +215,8 @@ START_TEST(classes_that_are_one_hot)
 }
 END_TEST
 
-/* A column of numbers with a few marks is numbers that are missing there; with many it is texts. */
+/* A number column with a few marks has missing numbers there; with many marks it is a text
+ * column. */
 START_TEST(marks_among_numbers)
 {
     static const char *const marks[] = { "inf", "error", "n.v.", "-" };
@@ -273,7 +275,8 @@ START_TEST(moments_get_windows)
 }
 END_TEST
 
-/* Whole groups are held back, of as many as there are; what cannot be a group is said. */
+/* Whole groups are held back, a number that depends on how many there are; an invalid group is
+ * reported. */
 START_TEST(groups_of_tables)
 {
     static const struct {
@@ -464,7 +467,7 @@ START_TEST(recordings_in_one_folder)
         run(0, "groups", "new n.yaml --data d --float --group part2");
         test_shell(NULL, "cd %s && rm -rf n.yaml 'e [1]*' && cp -r d 'e [1]*'", folder);
         run(0, names, "new n.yaml --data 'e [1]*' --float");
-        run(2, "'part9' is no part", "new m.yaml --data d --float --group part9");
+        run(2, "'part9' is not a part", "new m.yaml --data d --float --group part9");
     }
     test_shell(NULL, "rm -rf %s/d/*-* %s/d/*_* %s/n.yaml && cp '%s' %s/d/0.wav", folder, folder,
                folder, "/dev/null", folder);
@@ -472,7 +475,7 @@ START_TEST(recordings_in_one_folder)
 }
 END_TEST
 
-/* What Git LFS leaves in place of a file is no data, and no model. */
+/* A Git LFS pointer in place of a file is neither data nor a model. */
 START_TEST(pointers_of_lfs_are_no_data)
 {
     static const char *const names[] = { "p.csv", "p.txt",         "p.jsonl",   "p.npy",
@@ -737,8 +740,7 @@ END_TEST
 
 /* ---- keys that a command reads -------------------------------------------------------------- */
 
-/* Lines of a recipe's blocks that are wrong for the data, or wrong at all, and that no command but
- * train reads. */
+/* Lines of a recipe's blocks that are wrong for the data, or invalid, and that only train reads. */
 static const char *const wrong[] = {
     "loss: of_a_program",
     "mask: all",
@@ -797,7 +799,7 @@ START_TEST(commands_judge_what_they_read)
 }
 END_TEST
 
-/* A run's folder stands for its weights. */
+/* A run's folder can be given in place of its weights. */
 START_TEST(a_run_is_retrained)
 {
     test_folder(folder);
@@ -862,7 +864,7 @@ START_TEST(wrong_variables_are_named)
 }
 END_TEST
 
-/* A stack that may not suffice is refused before anything happens; the least one suffices. */
+/* A stack that may be too small is refused at the start; the least one suffices. */
 START_TEST(small_stacks_are_refused)
 {
 #ifdef TEST_SANITIZED
@@ -894,7 +896,8 @@ static const unsigned hidden[] = { 0x07,   0x1B,   0x7F,   0x80,   0x9B,   0x9F,
                                    0x202E, 0x2066, 0x2069, 0xFEFF, 0xE0001 };
 enum { HIDDEN = sizeof hidden / sizeof hidden[0] };
 
-/* No page, source, table or line has a character of a class's name that would be obeyed there. */
+/* No page, source, table or line contains a character of a class's name that would have an effect
+ * there. */
 START_TEST(names_are_shown_and_not_obeyed)
 {
     static const char *const shown[] = {
@@ -932,7 +935,7 @@ START_TEST(names_are_shown_and_not_obeyed)
 }
 END_TEST
 
-/* JSON has no character that a terminal obeys or hides, and reads as the same text. */
+/* JSON has no character that a terminal interprets or hides, and parses to the same text. */
 START_TEST(json_shows_every_character)
 {
     char out[DT_TEXT_JSON];

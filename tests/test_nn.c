@@ -122,7 +122,7 @@ START_TEST(paths_are_visited_in_order)
     ck_assert_str_eq(text, all);
     TEST_OK(ctx, dt_module_add(outer, "inner", m));
     text[0] = '\0';
-    TEST_OK(ctx, dt_module_visit(m, join_paths, text)); /* relative to who is asked */
+    TEST_OK(ctx, dt_module_visit(m, join_paths, text)); /* relative to the module that is visited */
     ck_assert_str_eq(text, all);
     ck_assert_str_eq(dt_param(outer, "inner.2.bias")->name, "inner.2.bias");
     text[0] = '\0';

@@ -62,7 +62,7 @@ static void assert_agrees(dt_module *m, const char *name)
     }
 }
 
-/* The model computes what onnxruntime computes, also when it is saved and loaded. */
+/* The model computes the same as onnxruntime, also after it is saved and loaded. */
 START_TEST(agree_with_onnxruntime)
 {
     char path[TEST_PATH], folder[TEST_PATH], saved[TEST_PATH];
@@ -261,7 +261,7 @@ static void refuses(const draft *d, dt_status status, const char *says)
     dt_module_free(m);
 }
 
-/* Without a fault the drafts are read, so each fault is the cause of its error. */
+/* Without a change the drafts are accepted, so each change is the cause of its error. */
 START_TEST(draft_is_good)
 {
     draft d;
@@ -693,7 +693,7 @@ END_TEST
 
 /* ---- a look at files ------------------------------------------------------------------------- */
 
-/* Every file here can be imported; what is changed in one is refused, all of it. */
+/* Every file here can be imported; with one change it is refused. */
 START_TEST(looks)
 {
     char path[TEST_PATH];

@@ -1,6 +1,6 @@
-/* Arithmetic between layers, imported from ONNX: drawn graphs compute what the interpreter of ONNX
- * computes of the same file, also after they were exported again; functions that the interpreter
- * lacks have the values of their formulas; and what would mix examples is refused. */
+/* Arithmetic between layers, imported from ONNX: random graphs compute the same as in the
+ * interpreter of ONNX, also after they are exported again; functions that the interpreter lacks
+ * have the values of their formulas; and what would mix examples is refused. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -64,7 +64,7 @@ static int draw(int n)
 typedef struct value {
     char name[16];
     int rank, dims[2]; /* behind the batch; of rank 2 the last one */
-    bool exact;        /* no rounding: comparisons and steps of it cannot flip */
+    bool exact;        /* not rounded: comparisons with it, and steps, cannot flip */
     bool truth;
 } value;
 
@@ -124,7 +124,7 @@ static const char *pair(const char *a, const char *b)
     return text;
 }
 
-/* Whether two values are numbers that broadcast, without their batches meeting other dimensions. */
+/* Whether two values are numeric and broadcast without combining a batch with another dimension. */
 static bool fit(const value *a, const value *b)
 {
     bool fits = a->rank == b->rank && !a->truth && !b->truth;

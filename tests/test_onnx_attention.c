@@ -1,6 +1,6 @@
 /* Attention in ONNX as programs write it: the batch is the first dimension or behind time, alone or
- * one with the heads, of any size or one that the file fixes. Drawn graphs are what the interpreter
- * of ONNX computes, also after an export; masks of minus infinity; the operators Attention and
+ * merged with the heads, of any size or a fixed one. Random graphs compute the same as in the
+ * interpreter of ONNX, also after an export; masks of minus infinity; the operators Attention and
  * Trilu by their formulas. */
 #include "testing.h"
 
@@ -47,11 +47,11 @@ static int draw(int n)
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* What is drawn of a graph, and the graph. */
+/* The random choices of a graph, and the graph. */
 typedef struct drawing {
     int time, heads, width, batch; /* batch 0: of any size */
     bool second;                   /* the batch is behind time */
-    bool merged;                   /* heads are one with it */
+    bool merged;                   /* heads are one dimension with the batch */
     DtOnnx__Model *m;
     char text[6000];
     int values;
@@ -99,7 +99,7 @@ static const char *both(drawing *d, const char *op, const char *a, const char *b
     return node(d, op, NULL, in);
 }
 
-/* A shape, in which -1 is the batch, times `factor` where the file fixes it. */
+/* A shape in which -1 is the batch, times `factor`, if the file fixes the batch. */
 static const char *shaped(drawing *d, const char *x, int n, const int *dims, int factor)
 {
     char text[60];
@@ -120,7 +120,7 @@ static const char *linear(drawing *d, const char *x, int n_in, int n_out)
     return draw(2) ? with(d, "Add", x, numbers(shape, n_out)) : x;
 }
 
-/* A projection with its heads apart: [.., time, width] behind the batch and heads. */
+/* A projection with separate heads: [.., time, width] behind the batch and heads. */
 static const char *projected(drawing *d, const char *x)
 {
     const int c = d->heads * d->width;
@@ -138,7 +138,7 @@ static const char *projected(drawing *d, const char *x)
     return d->merged ? shaped(d, x, 3, (int[]){ -1, d->time, d->width }, d->heads) : x;
 }
 
-/* Something that attention has between its products, of [.., time, time]. */
+/* A random step between the products of attention, of [.., time, time]. */
 static const char *softened(drawing *d, const char *x)
 {
     char text[400];
@@ -154,7 +154,7 @@ static const char *softened(drawing *d, const char *x)
     return node(d, "Softmax", draw(2) ? NULL : "axis=-1", x);
 }
 
-/* Heads together again: x [batch, time, c], or with time first. */
+/* Joins the heads: x [batch, time, c], or with time first. */
 static const char *joined(drawing *d, const char *x)
 {
     const int c = d->heads * d->width, rows[] = { -1, c };

@@ -1,5 +1,5 @@
-/* ONNX files as people have them: dimensions that are no numbers, which the caller gives; branches
- * whose condition the sizes decide; integers that choose rows of a table. */
+/* ONNX files as other programs write them: dimensions that are no numbers, which the caller gives;
+ * branches whose condition depends on sizes; integers that select rows of a table. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -140,7 +140,7 @@ END_TEST
 #define THEN "then_branch=( > t%d | a%d=Neg h | t%d=Add a%d a%d)"
 #define ELSE "else_branch=( > e%d | e%d=Add h h)"
 
-/* A chain of Ifs whose conditions ask for the width of h; the sum of what they give. */
+/* A chain of Ifs whose conditions depend on the width of h, and the sum of their results. */
 static void write_branches(int n, const bool *taken)
 {
     DtOnnx__Model *m = onnx_start("f32 1 4: 0 0 0 0");

@@ -1,5 +1,5 @@
-/* Operators that the import of ONNX folds or spells out, in graphs made here: what detent reads
- * computes what the interpreter of ONNX computes of the same file. */
+/* Operators that the import of ONNX folds or expands, in graphs made here: the imported model
+ * computes the same as the interpreter of ONNX. */
 #include "testing.h"
 
 #include "core/text/byte_order.h"
@@ -104,7 +104,7 @@ static void put_drawn(DtOnnx__Model *m, char *name, int64_t rows, int64_t column
     t->raw_data = (ProtobufCBinaryData){ (size_t)(rows * columns) * sizeof *data, (uint8_t *)data };
 }
 
-/* Weights of many bytes come from the file (onnx_large.c): as they are, turned, and read twice. */
+/* Large weights are read from the file (onnx_large.c): as they are, transposed, and read twice. */
 START_TEST(weights_of_many_bytes)
 {
     enum { WIDE = 5600 };
@@ -451,7 +451,7 @@ static DtOnnx__Model *outside(const char *location, const char *offset, const ch
     return m;
 }
 
-/* Keys that are not known may move the data. */
+/* Unknown keys are refused, since they may move the data. */
 START_TEST(keys_of_data_in_other_files)
 {
     static char *const keys[] = { "basepath", "Offset", "prepacked", "sha1", "" };

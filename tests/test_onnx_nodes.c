@@ -1,6 +1,6 @@
-/* The import of ONNX takes nothing silently: attributes that are drawn are read, or refused;
- * constants of any magnitude keep the results; what a file has beside its nodes is read, or
- * refused; and what the model reads is recorded. Results are those of the interpreter of ONNX. */
+/* The import of ONNX ignores nothing silently: random attributes are read, or refused; constants of
+ * any magnitude keep the results; the parts of a file besides its nodes are read, or refused; and
+ * what the model reads is recorded. Results are compared with the interpreter of ONNX. */
 #include "testing.h"
 
 #include "core/core.h"
@@ -71,7 +71,7 @@ static double draw_wide(int most) { return draw_real() * pow(10, draw(2 * most +
 
 enum { REFUSED, EQUAL, WRONG, UNCOMPARED };
 
-/* What becomes of a file; a NaN of both is equal. */
+/* Imports a file and compares it with the interpreter; a NaN of both is equal. */
 static int result_of(const DtOnnx__Model *m, double *apart)
 {
     dt_module *imported;
@@ -140,8 +140,8 @@ static bool draw_value(DtOnnx__Attribute *a, const dt__onnx_attribute_row *row)
     }
 }
 
-/* The node of case i, whose first input is computed and the others constant; NULL: there is none
- * such that is imported. */
+/* The node of case i, whose first input is computed and the others constant; NULL: import refuses
+ * it in this form. */
 static DtOnnx__Model *case_of(int i)
 {
     double apart;

@@ -1,6 +1,6 @@
-/* Products of ONNX with drawn operands: vectors, matrices and stacks of them, computed or constant,
- * of floats or through QuantizeLinear and DequantizeLinear. What detent reads computes what the
- * interpreter of ONNX computes of the same file. */
+/* Products of ONNX with random operands: vectors, matrices and stacks of them, computed or
+ * constant, of floats or through QuantizeLinear and DequantizeLinear. The imported model computes
+ * the same as the interpreter of ONNX. */
 #include "testing.h"
 
 #include "core/core.h"

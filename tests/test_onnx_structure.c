@@ -1,6 +1,6 @@
 /* Nodes of ONNX that arrange, resample and pool elements: values by hand, files without a batch;
- * drawn pools, slices and choices of elements are what the interpreter of ONNX computes; drawn
- * interpolations are what the formulas of the specification give, also after an export. */
+ * random pools, slices and selections of elements compute the same as in the interpreter of ONNX;
+ * random interpolations follow the formulas of the specification, also after an export. */
 #include "testing.h"
 
 #include "core/core.h"

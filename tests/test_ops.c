@@ -42,8 +42,8 @@ static const bool emulating = true;
 static const bool emulating = false;
 #endif
 
-/* Cases of several blocks take longer than all others together. What they show of blocks, one of
- * three layouts, operands or sets shows. */
+/* Cases of several blocks take longer than all others together. One of three layouts, operands or
+ * sets of kernels is enough for them. */
 #define LARGE 10000 /* elements of operands */
 
 static bool is_large(const dt__case *k)
@@ -64,7 +64,7 @@ static int64_t step_of(const dt__case *k, test_draws draws, int64_t large)
     return is_large(k) && !test_all() && step < large ? large : step;
 }
 
-/* One of as many operands, where a case has more of them; others are for the next case. */
+/* One of so many operands of a case is tried; the next case tries others. */
 static const test_draws operand_steps = { .usual = 1, .sanitized = 5 };
 
 static bool is_drawn(const subject *s, int operand)
@@ -175,7 +175,7 @@ static double difference(probe *p, int i, int64_t e)
     return (above - below) / (2 * h);
 }
 
-/* One element of as many: under a sanitizer a gradient's values are not the question. */
+/* One of so many elements: under a sanitizer the values of a gradient do not matter. */
 static const test_draws element_steps = { .usual = 1, .sanitized = 7 };
 
 static mark gradient(const subject *s)
@@ -236,7 +236,7 @@ static mark adds_up(const subject *s)
 
 /* ---- layouts, precision, threads, memory ----------------------------------------------------- */
 
-/* One of as many layouts, which differs from operand to operand. */
+/* One of so many layouts, another for each operand. */
 static const test_draws layout_steps = { .usual = 1, .sanitized = 5 };
 
 static mark layouts(const subject *s)
@@ -284,7 +284,8 @@ static bool alike_by_sets(const ops_setup *setup, const ops_outcome *a, const op
     return near;
 }
 
-/* One of as many sets: under a sanitizer plain C, since suite kernels runs all; emulated each. */
+/* One of so many sets: under a sanitizer only plain C, since suite kernels runs all; when emulated
+ * each. */
 static const test_draws set_steps = { .usual = 1, .sanitized = 4 };
 static const test_draws every_set = { .usual = 1, .sanitized = 1 };
 
@@ -338,7 +339,7 @@ static mark sets(const subject *s)
     return good ? GOOD : BAD;
 }
 
-/* One of as many numbers of threads. */
+/* One of so many numbers of threads. */
 static const test_draws thread_steps = { .usual = 1, .sanitized = 4 };
 
 static mark threads(const subject *s)
@@ -408,7 +409,7 @@ static mark memory(const subject *s)
 
 /* ---- memory kept for backward --------------------------------------------------------------- */
 
-/* A place of what the tape keeps: operand or result i. */
+/* Operand or result i, as the tape keeps it. */
 typedef struct place {
     bool result;
     int i;
@@ -551,8 +552,8 @@ static void leave_out_zeros(const subject *s, int i, dt_dtype real, ops_values *
     dt_ctx_free(ctx);
 }
 
-/* Result and gradients of the primitives that the op means: in f64 those of the op but for
- * rounding, in f32 near. */
+/* The primitives of the op's `lower`: in f64 results and gradients equal those of the op up to
+ * rounding, in f32 they are near. */
 static mark lowered(const subject *s)
 {
     if (s->op->lower == NULL) return NONE;

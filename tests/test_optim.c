@@ -891,8 +891,8 @@ START_TEST(a_recorded_pass_refuses_the_step)
 }
 END_TEST
 
-/* A schedule of which a field that it needs is 0 gives NaN, which no step takes; another one never
- * does. */
+/* If a field that a schedule needs is 0, the rate is NaN, which no step accepts; other fields do
+ * not matter. */
 START_TEST(schedules_of_zeros)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* Models and data of a program's own: registered families, recipes from structs, datasets given to
- * dt_run, converted models back in module trees of the same paths. */
+/* A program's own models and data: registered families, recipes from structs, datasets given to
+ * dt_run, and converted models loaded into module trees with the same paths. */
 #include "testing.h"
 
 #include "nn/module.h"
@@ -248,8 +248,8 @@ static void see_evaluation(void *user, const dt_progress *p, const dt_metrics *m
     ck_assert_int_gt(p->step, 0);
 }
 
-/* Trained, converted and compared; then the file comes back by the family, and without it into a
- * tree of the same paths. */
+/* Trained, converted and compared; then the file is loaded by the family and, without it, into a
+ * tree with the same paths. */
 START_TEST(runs_take_modules_and_datasets_of_programs)
 {
     char folder[TEST_PATH], dir[TEST_PATH], file[TEST_PATH];
@@ -323,7 +323,7 @@ static void evaluate(dt_ctx *ctx, dt_module *m, float y[COUNT * 3])
     dt_dataset_free(d);
 }
 
-/* A converted module of nobody's family: the float tree is built and restored. */
+/* A converted module without a family: the float tree is built and restored. */
 START_TEST(converted_modules_come_back)
 {
     char folder[TEST_PATH], file[TEST_PATH];

@@ -1,5 +1,5 @@
-/* Plugins in the program: those of examples/plugins are trained with, kept by name and hash, and
- * asked for by every command that reads the run or its model. */
+/* Plugins in the program: those of examples/plugins are used in training, stored by name and hash,
+ * and required by every command that reads the run or its model. */
 #include "testing.h"
 
 #include <detent/experimental/io.h>
@@ -160,8 +160,8 @@ START_TEST(an_optimizer_is_trained_with)
 }
 END_TEST
 
-/* Its scales are powers of two, and the converted model has the bits of the trained one, in memory,
- * from its file and in ONNX; without its plugin the file and the recipe are refused. */
+/* The plugin's scales are powers of two, and the converted model has the bits of the trained one,
+ * in memory, from its file and in ONNX; without the plugin, file and recipe are refused. */
 START_TEST(a_scheme_is_trained_and_converted)
 {
     char path[TEST_PATH];

@@ -225,7 +225,8 @@ static const char *const other_endings[] = { ".bmp", ".webp", ".tif", "" };
 
 static int draw(int n) { return rand() % 3 == 0 ? 0 : rand() % n; }
 
-/* In capitals or not; JPEG is what the first bytes say, so these are PNG files. */
+/* Endings may be in capitals; the first bytes of a file decide whether it is JPEG, so these are PNG
+ * files. */
 static void put_files(const char *folder, const char *class, int n, const char *ending)
 {
     char name[64], capitals[8] = "";
@@ -317,7 +318,7 @@ START_TEST(files_that_are_not_read_are_said)
 }
 END_TEST
 
-/* Images with an alpha channel, or a colour that is none, are said. */
+/* Images with an alpha channel, or with a transparent colour, are reported. */
 START_TEST(transparency_is_said)
 {
     static const struct {

@@ -1,5 +1,5 @@
-/* How many samples a layer has of an example, which says what time it takes: against the sizes of
- * the outputs that layers make. */
+/* How many samples a layer has per example, which determines its time, compared with the sizes of
+ * the layers' outputs. */
 #include "ptq/positions.h"
 #include "sample.h"
 

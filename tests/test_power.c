@@ -1,8 +1,8 @@
 /* Power failures and kills while the program writes. Each command runs once, and its calls are
  * recorded (tests/shim/faults.c). After every call the power may fail: what was not synced is lost,
  * torn, or on the disk in another order (tests/disk_model.h). Then each file has its old bytes or
- * its new ones, always, and a run goes on to the bits of one without a failure. And the program is
- * killed (SIGKILL) at random moments. */
+ * its new ones, and a resumed run ends with the bits of one without a failure. In addition the
+ * program is killed (SIGKILL) at random moments. */
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "disk_model.h"
 #include "fault_trials.h"
@@ -86,8 +86,8 @@ static bool is_new(seen *s, const tree *t)
     return true;
 }
 
-/* metrics.jsonl is not synced line by line: its end may be anything, and is cut where the run goes
- * on. OUT.partial is checked by its hash. */
+/* metrics.jsonl is not synced line by line: its end may be anything, and is cut when the run
+ * resumes. OUT.partial is checked by its hash. */
 static void check_state(fault_trial *t, tree *state)
 {
     tree sure = { NULL, 0, 0 };
@@ -116,7 +116,7 @@ static void go_on_from(fault_trial *t, const tree *state)
     all->resumed++;
 }
 
-/* One of as many states goes on. */
+/* One of so many states is resumed. */
 static const test_draws states_apart = { .usual = 1, .quick = 40 };
 
 static void try_states(fault_trial *t, const disk *d, int64_t call, seen *s)

@@ -1,5 +1,5 @@
-/* detent predict, new and doctor: files in, answers out, for every task; bad inputs are refused by
- * name; a recipe that `new` writes trains. */
+/* detent predict, new and doctor: predictions for files of every task; bad inputs are refused by
+ * name; a recipe of `new` can be trained. */
 #include "testing.h"
 
 #include "array_files.h"
@@ -301,7 +301,7 @@ static const char csv_recipe[] =
     "train: {epochs: 1, batch_size: 4}\n"
     "qat: {start_step: 1}\n";
 
-/* The model's file names the columns: others, and another order, do not matter. */
+/* The model's file names the columns: additional columns, and another order, do not matter. */
 START_TEST(columns_are_found_by_their_names)
 {
     static const char rows[] = "x,y,kind\n1,2,a\n2,1,b\n4,4,c\n3,2,a\n5,1,b\n1,1,c\n";
@@ -328,7 +328,8 @@ START_TEST(columns_are_found_by_their_names)
 }
 END_TEST
 
-/* The answer as CSV: the columns that the model does not read, or those of --keep, in front. */
+/* Predictions as CSV: in front of them the columns that the model does not read, or those of
+ * --keep. */
 static void compare_csv(const char *command, const char *head, const char *const *rows)
 {
     char *output = NULL, *at;
@@ -635,8 +636,8 @@ END_TEST
 
 /* ---- new and doctor ------------------------------------------------------------------------- */
 
-/* Folders of images as people have them: with a part for training and PNG of one size; classes of
- * many sizes; JPEG by their names, which the first bytes deny. */
+/* Folders of images as users have them: with a folder for training and PNG of one size; classes of
+ * many sizes; PNG files with the ending .jpg. */
 static void write_folders(void)
 {
     static const char *const names[] = { "png/train/%d/%d.png", "classes/%d/%d.png",

@@ -183,7 +183,7 @@ static const char *qat_error(const dt_recipe *recipe)
     return NULL;
 }
 
-/* A spec that the recipe refuses, at the key at fault, the library refuses in the same words. */
+/* A spec that the recipe refuses, naming a key, is refused by the library with the same words. */
 START_TEST(recipe_and_library_refuse_the_same_specs)
 {
     if (!test_parsers()) return;

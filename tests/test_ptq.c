@@ -1,6 +1,6 @@
 /* Models rounded layer by layer. Random networks of all kinds and families: rounder nearest gives
- * the model of dt_convert; the calibration cache, the number of threads, an interruption and a file
- * in between change no bit. 240 networks and 60 of each family; DETENT_NETWORKS
+ * the model of dt_convert; the calibration cache, the number of threads, an interruption, and
+ * saving and loading in between change no bit. 240 networks and 60 of each family; DETENT_NETWORKS
  * overrides the number. */
 #include "models.h"
 #include "random_nets.h"
@@ -167,7 +167,7 @@ static void same_outputs(const prepared *p, dt_module *a, dt_module *b, const ch
 
 /* ---- nearest --------------------------------------------------------------------------------- */
 
-/* What dt_ptq does of ranges, done by hand. */
+/* Calibrates ranges as dt_ptq does, step by step. */
 static void observe(prepared *p)
 {
     dt_tape *t;
@@ -342,8 +342,9 @@ START_TEST(errors_of_layers_are_smaller)
 }
 END_TEST
 
-/* Every pass but the first continues where the one before ended, in the float model too: a batch is
- * fetched once a layer; a module without children runs once a batch, a layer twice. */
+/* Every pass but the first resumes where the previous one ended, in the float model too: a batch is
+ * fetched once for each layer; a module without children runs once for each batch, a layer
+ * twice. */
 START_TEST(no_layer_is_computed_twice)
 {
     const int64_t nets = test_networks((test_draws){ .usual = 10, .sanitized = 3 });
@@ -439,7 +440,7 @@ static dt_status prepare_odd(dt_module *m, int preset)
     return dt_prepare(m, &o);
 }
 
-/* Numbers from a sine: no stream of the context moves. */
+/* Numbers from a sine, so that no random stream advances. */
 static dt_status sine(void *user, int64_t i, dt_tensor **x)
 {
     *x = user;

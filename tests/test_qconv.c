@@ -182,7 +182,7 @@ static void close_plain(plain *p)
     free(p->ksum);
 }
 
-/* Where tap k of output o reads along an axis; -1: outside. */
+/* Where kernel position k of output o reads along an axis; -1: outside. */
 static int64_t place(const problem *p, int axis, int64_t o, int64_t k)
 {
     const dt_conv_options *c = &p->o;

@@ -218,7 +218,8 @@ static void check_image(const source *s, const char *name, const dt_quant_spec *
     free(image);
 }
 
-/* The reference's dx is (dy * s) * (1/s): its zeros are the mask where that product is calm. */
+/* The reference's dx is (dy * s) * (1/s): its zeros give the mask, if that product neither
+ * overflows nor underflows. */
 static void check_mask(const source *s, const char *name, const char *input, const result *r)
 {
     float *dy = part(s, input, "dy", DT_F32), *dx = part(s, name, "dx", DT_F32);
@@ -287,8 +288,8 @@ static void check_case(source s, const char *name, const char *text, tally *t)
     free(index);
 }
 
-/* Whether the metadata are a case of a scheme that detent has, made by the torch whose gradient is
- * detent's: from 2.15 on, a code at an end of the range has none. */
+/* Whether the metadata describe a case of a scheme of detent, made by a torch with the same
+ * gradient: from 2.15 on, the gradient of a code at an end of the range is 0. */
 static bool has_rule(const dt_file *file, const char *text)
 {
     char rule[WORD];
@@ -392,7 +393,7 @@ START_TEST(q4_0_blocks_have_ggml_bytes)
 }
 END_TEST
 
-/* The bits that the scheme has, or else these. */
+/* The number of bits of the scheme, or else this one. */
 static int64_t bits_of(int scheme, int64_t bits)
 {
     return dt__scheme_of(scheme)->bits != 0 ? dt__scheme_of(scheme)->bits : bits;
@@ -509,8 +510,8 @@ static void fill_data(float *x, bool edge, dt__stream *s)
     }
 }
 
-/* What a stored scale differs from the one that made the codes, where a scheme does not make them
- * from the stored one, times the largest code. */
+/* The difference between a stored scale and the one that made the codes, where a scheme does not
+ * compute codes from the stored one, times the largest code. */
 static double stored_error(const dt_quant_spec *q, double scale)
 {
     const int dtype = dt__scale_dtype(q);
@@ -554,7 +555,7 @@ static void check_error(const dt_quant_spec *q, const float *x, const result *r)
     }
 }
 
-/* What a code stands for, in scales. */
+/* The dequantized value of a code, in scales. */
 static float level_of(const result *r, int i)
 {
     const int8_t code = r->q.codes[i];
@@ -639,7 +640,7 @@ END_TEST
 
 /* ---- scales that can be stored --------------------------------------------------------------- */
 
-/* A test's own scheme: the next power of two. 65504, the most of f16, is none. */
+/* A scheme registered by the test: the next power of two. 65504, the largest f16, is none. */
 static void power_scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;

@@ -215,7 +215,7 @@ static int tensors_that_differ(const char *a, const char *b)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* The calibration data have the numbers that the model was trained on, whatever the recipe says. */
+/* The calibration data are scaled as the model's training data were, whatever the recipe says. */
 START_TEST(data_are_scaled_as_the_model_reads_them)
 {
     static const char *const scales[][2] = { { "data.mean=0.3", "data.deviation=0.1" },
@@ -378,8 +378,8 @@ START_TEST(without_qat_its_defaults_apply)
 }
 END_TEST
 
-/* Static and learned ranges see data before they are needed. */
-/* Of as many presets of a network one. */
+/* Static and learned ranges see data before they are needed, with one of so many presets of a
+ * network. */
 static const test_draws range_steps = { .usual = 1, .sanitized = 2 };
 
 START_TEST(ranges_are_observed_first)
@@ -453,7 +453,7 @@ static const struct {
 
 #define UNFIT ((int)(sizeof unfit / sizeof unfit[0]))
 
-/* A partial result of something else is said, and left aside. */
+/* A partial result of another call is reported, and ignored. */
 START_TEST(a_partial_result_must_fit)
 {
     char folder[TEST_PATH];
@@ -688,7 +688,7 @@ START_TEST(images_must_fit)
 }
 END_TEST
 
-/* Where it cannot be written is found before a weight is rounded. */
+/* An output that cannot be written is detected before a weight is rounded. */
 START_TEST(the_place_must_be_writable)
 {
     char folder[TEST_PATH];

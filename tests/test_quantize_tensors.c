@@ -1130,7 +1130,7 @@ START_TEST(the_program)
     expect(4, "nowhere.yaml: cannot open: No such file",
            "quantize w.safetensors nowhere.yaml -o x");
     expect(4, "r.yaml", "quantize r.yaml -o x");
-    expect(2, "--codes is packed or i8, not 'i4'", "quantize w.safetensors -o x --codes i4");
+    expect(2, "--codes must be packed or i8, not 'i4'", "quantize w.safetensors -o x --codes i4");
     expect(2, "command line: error: unknown key 'round'",
            "quantize w.safetensors -o x "
            "quantize.round=gptq");

@@ -1,7 +1,7 @@
-/* What a file from a stranger may cost: memory and time of the program per byte of the file, for
- * files that are mostly what is dearest to read. Measured on two sizes, so that what every call
- * costs is left out. SECURITY.md lists the bounds; memory is checked against them, and time only
- * for growing no faster than the file. */
+/* What an untrusted file may cost: memory and time of the program per byte of the file, for files
+ * that consist mostly of what is most expensive to read. Measured with two sizes, so that constant
+ * costs cancel out. SECURITY.md lists the bounds; memory is checked against them, and time only for
+ * growing no faster than the file. */
 #define _DEFAULT_SOURCE /* wait4 */
 #include "testing.h"
 

@@ -155,7 +155,7 @@ START_TEST(files_that_cannot_be_read)
 }
 END_TEST
 
-/* A file that is not there may come later; one that cannot be looked at is an error. */
+/* A file that does not exist may be created later; one that cannot be accessed is an error. */
 START_TEST(a_model_that_cannot_be_read)
 {
     dt_ctx *ctx = create_ctx();
@@ -357,7 +357,7 @@ START_TEST(strings_may_look_like_anything)
 }
 END_TEST
 
-/* A runtime chooses what is not given. */
+/* A target chooses settings that are not given. */
 START_TEST(a_target_chooses_the_rest)
 {
     static const struct {
@@ -392,8 +392,8 @@ START_TEST(a_target_chooses_the_rest)
 }
 END_TEST
 
-/* By the bits of weights; never over a key that is given, nor a scheme that the arithmetic has. -1:
- * not chosen. */
+/* Settings that follow from the bits of weights; they never replace a key that is given, nor a
+ * scheme that the target's arithmetic requires. -1: not chosen. */
 typedef struct best_choice {
     const char *model, *keys; /* and data of the model */
     int scheme, range, granularity;
@@ -582,7 +582,7 @@ START_TEST(the_best_start_is_a_share)
 }
 END_TEST
 
-/* Half levels have 2 bits: rules that give others get the scheme that has them. */
+/* Half levels have 2 bits: a rule with other bits gets a scheme that has them. */
 START_TEST(rules_of_other_bits_have_a_scheme)
 {
     static const char *const texts[] = {
@@ -834,7 +834,7 @@ static dt_recipe *read_logged(const char *value, const char *override, text *log
     return r;
 }
 
-/* A key that another one makes idle; an override of the file's is meant so. */
+/* A key that another key makes ineffective; an override of a key in the file gives no warning. */
 START_TEST(idle_keys_are_warned_of)
 {
     static text log;

@@ -364,7 +364,8 @@ START_TEST(blocks_with_several_outputs_and_kept_tensors)
 }
 END_TEST
 
-/* An observed range moves between two calls of one module: each runs again with its own. */
+/* An observed range changes between two calls of one module: each call is recomputed with its
+ * own. */
 START_TEST(shared_modules_observe_once)
 {
     dt_qat_options o = dt_qat_defaults();

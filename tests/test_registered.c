@@ -1,5 +1,5 @@
 /* Losses, metrics and sources of data that a program registers: recipes name them, runs and
- * evaluations use them, and what is not there is refused with a list of what is. */
+ * evaluations use them, and an unknown name is refused with a list of the known ones. */
 #include "sample.h"
 
 #include <detent/experimental/ops.h>

@@ -108,7 +108,7 @@ static bool is_renewable(const dt_quant_spec *q)
     return q->granularity != DT_PER_TENSOR && !scheme->has_zero && scheme->settle == NULL;
 }
 
-/* One subject's codes are renewed in place. The other's are held by a second owner during the
+/* Codes of one subject are renewed in place. Codes of the other have a second owner during the
  * write, so new ones are made. */
 static void compare(const setting *s)
 {

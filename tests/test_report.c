@@ -1,5 +1,5 @@
 /* Reports: what they show of a run, that names and texts from outside cannot become markup, and
- * what they do with runs that are damaged, unfinished or none. */
+ * that they handle damaged and unfinished runs, and other folders. */
 #include "testing.h"
 
 #include "core/text/base64.h"
@@ -121,7 +121,7 @@ START_TEST(a_run_ends_with_its_report)
 }
 END_TEST
 
-/* Bars of the end, and a line of the beginning, also where all weights have one code. */
+/* Bars of the last update, and a line of the first, also where all weights have one code. */
 START_TEST(a_histogram_of_one_bar)
 {
     static const char layers[] = "{\"layers\": [{\"path\": \"a\", \"weight\": {\"bits\": 4, "
@@ -219,8 +219,8 @@ START_TEST(sensitivity_is_of_the_whole_model)
 }
 END_TEST
 
-/* Of those below 8 bits the dearest, three at most, and of each what costs more: weight or
- * input. */
+/* Of the layers below 8 bits the most expensive, at most three, and of each the part that costs
+ * more: weight or input. */
 START_TEST(suggestions_are_the_dearest_layers)
 {
     static const char layer[] = "%s{\"path\": \"%s\", \"bits\": %d, \"input_bits\": 8, "
@@ -649,7 +649,8 @@ START_TEST(compare_shows_what_differs)
 }
 END_TEST
 
-/* Folders of one name are told apart by those above; where a name is cut, by its end. */
+/* Folders of the same name are distinguished by their parent folders; names that are cut keep their
+ * ends. */
 START_TEST(names_of_runs_differ)
 {
     static const char *const names[] = { "left/run", "right/run", "alone",

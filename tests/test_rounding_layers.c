@@ -499,7 +499,7 @@ START_TEST(test_settings)
     REFUSES("of activations");
     o->order = DT_ORDER_WEIGHT;
     l.options.rounder = DT_ROUND_NEAREST;
-    REFUSES("looks at no data");
+    REFUSES("reads no data");
     o->order = DT_ORDER_GROUP;
     l.quant.granularity = DT_PER_CHANNEL;
     REFUSES("requires granularity group");

@@ -620,7 +620,7 @@ END_TEST
 
 /* ---- 8: nearest and better ------------------------------------------------------------------ */
 
-/* A row is the rounder's own or nearest's, and of the two the one that errs less. */
+/* Each row is the rounder's own or nearest's, whichever has the smaller error. */
 static void check_row(const trial *c, const dt_rounded *got, const dt_rounded *own,
                       const dt_rounded *nearest, int64_t row)
 {

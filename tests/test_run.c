@@ -189,7 +189,7 @@ START_TEST(a_baseline_is_a_row_of_the_table)
 }
 END_TEST
 
-/* Where QAT begins at once with given weights, these are what it is compared with. */
+/* Where QAT begins at once with given weights, the comparison is with these. */
 START_TEST(weights_that_were_given_are_rows_of_the_table)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16];
@@ -399,10 +399,11 @@ START_TEST(frozen_parameters_do_not_change)
 }
 END_TEST
 
-/* Of as many starts each schedule has one: a dry run measures a large product, too. */
+/* One of so many starts is tried with each schedule, since a dry run also measures a large
+ * product. */
 static const test_draws start_steps = { .usual = 1, .quick = 4, .sanitized = 4 };
 
-/* What follows from the updates behind the start of QAT is in a dry run what it is in the run. */
+/* Whatever depends on the updates after the start of QAT is the same in a dry run as in the run. */
 START_TEST(a_dry_run_begins_qat_where_the_run_does)
 {
     static const char *const starts[] = { "qat.start_step=0", "qat.start_step=8",

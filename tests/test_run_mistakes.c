@@ -17,8 +17,8 @@ typedef struct mistake {
     "a-hundred-characters-of-a-name-are-nothing-but-three-hundred-are-more-than-a-folder-takes-"   \
     "as-one--"
 
-/* Settings that never act in a run of 20 updates, 5 an epoch, with 4 evaluations; each has a
- * neighbour that acts. */
+/* Settings that never take effect in a run of 20 updates, 5 an epoch, with 4 evaluations; each has
+ * a variant that does. */
 static const struct {
     const char *overrides[3], *said; /* NULL: nothing */
 } lengths[] = {
@@ -312,7 +312,7 @@ START_TEST(updates_that_are_not_finite_are_skipped)
 }
 END_TEST
 
-/* Buffers too are as if the update had not been tried. */
+/* Buffers, too, are as before the update. */
 START_TEST(a_skipped_update_leaves_no_trace)
 {
     char folder[TEST_PATH], init[TEST_PATH + 16];

@@ -191,7 +191,7 @@ START_TEST(every_shipped_recipe_runs)
 }
 END_TEST
 
-/* A run of the program in the folder, which says something. */
+/* Runs the program in the folder; its output must contain a text. */
 static void says(const char *folder, const char *words, const char *command)
 {
     char *said;
@@ -240,7 +240,7 @@ START_TEST(thresholds_have_a_row)
 }
 END_TEST
 
-/* The page says how windows were made: by what, at which rate, with the gap that was found. */
+/* The page says how windows were made: the columns, the rate, and the gap that was found. */
 START_TEST(reports_have_series)
 {
     char folder[TEST_PATH];

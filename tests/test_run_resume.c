@@ -86,7 +86,7 @@ static const interruption interruptions[] = {
         "true}, {match: head.*, rate: 0.5}]" } },
 };
 
-/* Of as many interruptions one; the bits are compared without a sanitizer, too. */
+/* One of so many interruptions is tried; equality of bits is also tested without a sanitizer. */
 static const test_draws steps = { .usual = 1, .sanitized = 5 };
 
 static void resume_after(const job *straight, const interruption *c, int64_t after)

@@ -367,7 +367,7 @@ END_TEST
 
 /* ---- damaged files -------------------------------------------------------------------------- */
 
-/* Everything that an open file lends, read from its first to its last byte. */
+/* Reads all memory that an open file lends, from its first to its last byte. */
 static unsigned walk(const dt_file *file, size_t size)
 {
     unsigned sum = 0;

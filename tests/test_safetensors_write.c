@@ -136,7 +136,7 @@ START_TEST(the_same_content_gives_the_same_bytes)
     }
     ck_assert_uint_eq(size[0], size[1]);
     ck_assert_mem_eq(bytes[0], bytes[1], size[0]);
-    /* The hash by its definition, in one piece. */
+    /* The hash by its definition, over all bytes at once. */
     char *key = strstr(bytes[0] + 8, "\"detent.xxh3\":\"");
     ck_assert_ptr_nonnull(key);
     char *digits = key + strlen("\"detent.xxh3\":\""), want[17];
@@ -409,8 +409,8 @@ START_TEST(no_room)
 }
 END_TEST
 
-/* Root may write everywhere, so the test takes another user for a while; the paths are short
- * because that user cannot search all folders above. */
+/* Root may write everywhere, so the test becomes another user for a while; the paths are short
+ * because that user cannot search all parent folders. */
 START_TEST(a_folder_without_write_permission)
 {
     char folder[TEST_PATH], before[TEST_PATH];

@@ -1,5 +1,5 @@
-/* What people see fits their terminal: no line of a command is wider than COLUMNS says, in columns
- * of characters; a line that moves fits a pseudo-terminal; colours only where they are wanted. */
+/* Output fits the terminal: no line of a command is wider than COLUMNS, in columns of characters; a
+ * progress line fits a pseudo-terminal; colours are used only where they are allowed. */
 #include "testing.h"
 
 #include <stdlib.h>

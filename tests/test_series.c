@@ -1,5 +1,5 @@
-/* data.series: windows of tables in long form. Members are tables that are drawn; which rows belong
- * to which window, and its label, is found once more by searching. */
+/* data.series: windows of tables in long form. The tables are random; which rows belong to which
+ * window, and its label, is computed again by searching. */
 #include "data/arrays.h"
 #include "sample.h"
 
@@ -257,8 +257,7 @@ static dt_status add_text(void *user, const char *bytes, size_t n)
     return DT_OK;
 }
 
-/* A program that has the model's file alone gets the same windows, with the texts of their last
- * rows. */
+/* A program with only the model's file gets the same windows, with the texts of their last rows. */
 static void open_again(dt_ctx *ctx, const table *t, const dt_dataset *d, const window *w, int n)
 {
     static char text[16384];
@@ -406,7 +405,7 @@ START_TEST(bad_series_are_refused)
 }
 END_TEST
 
-/* Opens the data, writes what a model's file keeps, and reads the table by it. */
+/* Opens the data, writes the description that a model's file has, and reads the table by it. */
 static dt_status open_both(dt_ctx *ctx, void *user)
 {
     static char text[16384];

@@ -1,5 +1,5 @@
-/* data.series.rate: rows of several sensors become rows of one clock. Members are two files that
- * are drawn, with steps, holes and series of their own; what each moment has is found once more by
+/* data.series.rate: rows of several sensors are resampled to one clock. Each draw is two random
+ * files with steps, gaps and series of their own; the values at each moment are computed again by
  * searching all rows. */
 #include "data/arrays.h"
 #include "sample.h"
@@ -181,7 +181,7 @@ static double value_of(const sensors *s, int who, int c, double time, double gap
     return (last->v[c] * after + next->v[c] * before) / (before + after);
 }
 
-/* The moments of a series, in order. Rows more than a gap apart know nothing of each other. */
+/* The moments of a series, in order. Rows more than a gap apart do not influence each other. */
 static int sample(const sensors *s, int who, double gap, moment *out)
 {
     const row *first = nearest(s, who, -1, -1, 1);
@@ -262,7 +262,7 @@ static dt_status add_text(void *user, const char *bytes, size_t n)
     return DT_OK;
 }
 
-/* A program that has the model's file alone gets the same bits; labels choose no moments there. */
+/* A program with only the model's file gets the same bits; there labels select no moments. */
 static void open_again(dt_ctx *ctx, const dt_dataset *d, const char *names)
 {
     static char text[16384];
@@ -381,7 +381,7 @@ START_TEST(memory_may_run_out)
 }
 END_TEST
 
-/* Patterns of a table of several files, and what is looked at of them. */
+/* Patterns of tables with several files, and what dt_table_look_at finds. */
 START_TEST(patterns_join_files_in_order)
 {
     static const char *const rows[] = { "x,when,label\n1,0,u\n2,1,v\n3,2,v\n",

@@ -155,8 +155,8 @@ static bool has_all(const char *flags, const char *const *wanted)
     return true;
 }
 
-/* Linux lists what the processor has and the kernel saves. An old kernel does not know the name
- * avx_vnni, so that one is asked for only where it is listed. */
+/* Linux lists what the processor has and the kernel saves. Old kernels do not know the name
+ * avx_vnni, so it is checked only where it is listed. */
 START_TEST(offers_agree_with_the_system)
 {
     static const char *const avx2[] = { "avx", "avx2", "fma", "f16c", NULL };

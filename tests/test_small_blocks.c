@@ -67,8 +67,8 @@ static dt_quant_spec spec_of(const struct format *f, int range)
 
 /* ---- the definition -------------------------------------------------------------------------- */
 
-/* The nearest of 0 and (mantissas + m) 2^e, which are tried one by one; of two equally near ones
- * that at an even place. */
+/* The nearest of 0 and (mantissas + m) 2^e, found by trying each; of two equally near ones that
+ * with an even mantissa. */
 static double nearest(double x, int mantissas, int least, double most)
 {
     double best = 0;
@@ -103,8 +103,8 @@ static float scale_of(const struct format *f, float a, float global)
     return ldexpf(1, e - f->drop);
 }
 
-/* What x stands for in a block of largest magnitude a. The library's scales of codes that are
- * integers are those of a unit of the codes, at least 2^-126. */
+/* The dequantized value of x in a block with largest magnitude a. Scales of codes that are integers
+ * are those of a unit of the codes, at least 2^-126. */
 static float value_of(const struct format *f, float x, float a, float global)
 {
     float s = scale_of(f, a, global) / f->unit;
@@ -244,8 +244,8 @@ START_TEST(what_is_not_finite_is_refused)
 }
 END_TEST
 
-/* The gradient passes everywhere where the range is dynamic; behind an observed one not where a
- * value was cut, which lies beyond the largest that was observed. */
+/* With a dynamic range the gradient passes everywhere; with an observed range it does not where a
+ * value was cut, which is beyond the largest that was observed. */
 START_TEST(gradients)
 {
     const struct format *f = &formats[_i];

@@ -1,5 +1,5 @@
-/* Recordings: .wav files of every form and with headers that do not say their size, drawn at
- * random; the same numbers by libsndfile; what a data set says of them; other formats. */
+/* Recordings: random .wav files of every form, also with headers that lack their size; the same
+ * numbers by libsndfile; messages of a dataset about them; other formats. */
 #include "array_files.h"
 #include "data/signals/sound.h"
 #include "sample.h"
@@ -190,7 +190,7 @@ START_TEST(without_samples)
 }
 END_TEST
 
-/* What is no recording that can be read is refused, and named. */
+/* Files that are no readable recording are refused, and named. */
 START_TEST(refused)
 {
     static const struct {
@@ -268,7 +268,7 @@ START_TEST(several_chunks_of_samples)
 }
 END_TEST
 
-/* Two formats in front of the samples: none is taken for the right one. */
+/* Two formats in front of the samples: the file is refused. */
 START_TEST(several_formats)
 {
     static const int16_t samples[8] = { 1, 2, 3 };

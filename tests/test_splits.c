@@ -1,5 +1,5 @@
-/* data.split: parts by class, group, time and file, folds, and names of files. Members are tables
- * that are drawn: rows with a number, a group, a time and a class. */
+/* data.split: parts by class, group, time and file, folds, and names of files. The tables are
+ * random: rows with a number, a group, a time and a class. */
 #include "array_files.h"
 #include "sample.h"
 
@@ -292,7 +292,8 @@ static dt_dataset *rows_of(dt_ctx *ctx, const float *x, const void *y, dt_target
     return d;
 }
 
-/* Of random tables: a column that is a function of the target, and rows that are in two parts. */
+/* For random tables: reports a column that is a function of the target, and rows that are in two
+ * parts. */
 START_TEST(leaks_are_said)
 {
     float x[2][LEAKING * COLUMNS], values[LEAKING];
@@ -364,7 +365,8 @@ END_TEST
 
 /* ---- folds of the program ------------------------------------------------------------------- */
 
-/* run.folds is the door of --folds: one plan, the same runs; what does not go with it is said. */
+/* run.folds does what --folds does: one plan, the same runs; contradicting settings are
+ * reported. */
 static void compare_doors(void)
 {
     static const struct {
@@ -380,7 +382,7 @@ static void compare_doors(void)
         { "train r.yaml run.folds=3 --dry-run", 0, "3 runs of 1 recipe" },
         { "train r.yaml run.folds=3 --resume", 2, "--resume and run.folds exclude each other" },
         { "sweep r.yaml s.yaml run.folds=3 --quiet", 2, "has run.folds 3; in a sweep 'folds: 3'" },
-        { "sweep r.yaml k.yaml", 2, "'run.folds' is the sweep's own" },
+        { "sweep r.yaml k.yaml", 2, "'run.folds' is set by the sweep itself" },
     };
     char *output;
     ck_assert(test_shell(&output,

@@ -250,7 +250,7 @@ static values sums_of(dt_statistics *s)
     return out;
 }
 
-/* On so many threads, in batches of so many of the first dimension. */
+/* Sums with so many threads, in batches of so many of the first dimension. */
 static values collect(int threads, int64_t batch, const geometry *g)
 {
     dt_ctx *ctx = context(threads);

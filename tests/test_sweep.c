@@ -1,5 +1,5 @@
-/* Sweeps: what a description may say, what is drawn, runs that fail or are interrupted, successive
- * halving, results over seeds. */
+/* Sweeps: valid and invalid descriptions, random draws, runs that fail or are interrupted,
+ * successive halving, results over seeds. */
 #include "testing.h"
 
 #include <detent/experimental/report.h>
@@ -67,7 +67,7 @@ static const struct {
     { "keys:\n  run.seed: []\n", "s.yaml:2:13: error: 'run.seed' has no values" },
     { "keys:\n  run.seed: [3, 4, 3]\n", "s.yaml:2:20: error: 'run.seed' has the value 3 twice" },
     { "keys:\n  run.seed: 3\n", "s.yaml:2:13: error: 'run.seed' requires a list of values" },
-    { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is the sweep's own" },
+    { "keys:\n  run.dir: [a]\n", "s.yaml:2:3: error: 'run.dir' is set by the sweep itself" },
     { "model: {}\nkeys: {run.seed: [1]}\n", "unknown key 'model' in the sweep (its keys: " },
     { "keys:\n  run.sede: [1]\n", "s.yaml:2:3: error: unknown key 'sede' in 'run' (did you mean "
                                   "'seed'?)" },
@@ -104,7 +104,8 @@ static const struct {
       "of recipe 001 of the sweep)" },
     { "method: halving\nruns: 4\nkeys: {train: [{batch_size: 8}, {epochs: 2}]}\n",
       "s.yaml:3:8: error: halving changes 'train.epochs' itself" },
-    { "keys: {run: [{seed: 1}, {dir: a}]}\n", "s.yaml:1:8: error: 'run.dir' is the sweep's own" },
+    { "keys: {run: [{seed: 1}, {dir: a}]}\n",
+      "s.yaml:1:8: error: 'run.dir' is set by the sweep itself" },
     { "keys: {train.optimizer.lr: [1e-3], train.optimizer: [{name: lion}]}\n",
       "s.yaml:1:36: error: 'train.optimizer.lr' and 'train.optimizer': a value of one would" },
     { "keys: {train.optimizer: [{name: lion}], train.optimizer.lr: [1e-3]}\n",
@@ -142,7 +143,7 @@ START_TEST(errors_come_before_any_run)
 }
 END_TEST
 
-/* Values that do not go together refuse their recipe alone; rules take combinations out. */
+/* Values that exclude each other refuse only their own recipe; rules exclude combinations. */
 START_TEST(combinations_that_cannot_be_are_left_out)
 {
     const char *text = "keys:\n  qat.weight.range: [dynamic, learned]\n"
@@ -183,7 +184,7 @@ START_TEST(excluded_draws_are_drawn_anew)
 }
 END_TEST
 
-/* As many runs as are allowed, and not one fewer. */
+/* Exactly as many runs as are allowed. */
 START_TEST(most_runs_may_run)
 {
     dt_sweep *s;
@@ -194,8 +195,8 @@ START_TEST(most_runs_may_run)
 }
 END_TEST
 
-/* Errors of the recipe itself are said as they are, and those that values of a sweep make say in
- * which of its recipes, and in which rung if it is a short one. */
+/* Errors of the recipe itself are reported unchanged; errors caused by values of a sweep name the
+ * recipe, and in a short rung the rung. */
 START_TEST(errors_say_whose_they_are)
 {
     static const struct {
@@ -339,7 +340,7 @@ static dt_status read_folds(const char *settings, dt_sweep **out)
     return dt_sweep_read(ctx, &source, out);
 }
 
-/* Folds test what a share would: recipes of `detent new` have one. */
+/* Folds replace a test share, which recipes of `detent new` have. */
 START_TEST(folds_replace_a_test_share)
 {
     dt_sweep *s;
@@ -397,8 +398,8 @@ START_TEST(a_failing_run_loses_no_other)
 }
 END_TEST
 
-/* Without an update of QAT the evaluations are those of a float model, which is not what is
- * converted: the result is in their place. */
+/* Without an update of QAT the evaluations are those of a float model, not of the converted one:
+ * the result is used instead. */
 START_TEST(a_run_without_qat_has_no_validation)
 {
     dt_sweep *s;
@@ -453,7 +454,7 @@ static void check_same_file(const char *a, const char *b, const char *file)
 static const char halved[] = "method: halving\nruns: 3\nrungs: 2\nreduce: 2\nseeds: 2\nkeys:\n"
                              "  train.optimizer.lr: {from: 1e-4, to: 1e-2, scale: log}\n";
 
-/* Stops once at each of some calls, up to the sweep's end, and goes on each time. */
+/* Stops once at each of some calls, up to the sweep's end, and resumes each time. */
 START_TEST(an_interrupted_sweep_ends_the_same)
 {
     static const char *const runs[] = { "001-r1-seed3", "002-r1-seed4", "003-r1-seed3" };
@@ -509,7 +510,7 @@ START_TEST(rungs_train_for_longer)
 }
 END_TEST
 
-/* What would be too long, or never come, in a short rung. */
+/* Lengths in a short rung that are too long, or never reached, are errors. */
 START_TEST(rungs_shorten_lengths_of_schedules)
 {
     static const struct {
@@ -584,7 +585,8 @@ static void sweep_there_too(void *user, const dt_sweep_turn *turn)
     ++*(int *)user;
 }
 
-/* What a call that was killed before it had a plan leaves is no obstacle; another sweep is. */
+/* Leftovers of a call that was killed before it had a plan do not matter; another sweep's plan
+ * does. */
 START_TEST(a_folder_is_locked)
 {
     int tried = 0;

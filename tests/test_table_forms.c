@@ -1,6 +1,6 @@
-/* What several files of a table, and those that a model is given later, have in common: the decimal
- * sign and thousands, times, and which column a name means. Members are drawn; what is read is
- * compared with the numbers that were written. */
+/* Properties that the files of a table share, and files that a model is given later: the decimal
+ * sign and thousands, times, and which column a name means. Tables are random, and compared with
+ * the numbers that were written. */
 #include "data/tables/csv.h"
 #include "sample.h"
 
@@ -71,8 +71,7 @@ static int put_number(char *to, const form *f, double v, int places)
     return sprintf(to, quoted ? "\"%s\"" : "%s", text);
 }
 
-/* A number whose text shows what the form is, or one that may be either: three digits behind the
- * only sign. */
+/* A number whose text shows the form, or an ambiguous one: three digits behind the only sign. */
 static double draw_number(const form *f, bool shows, int *places)
 {
     if (shows) {

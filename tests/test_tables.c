@@ -1,5 +1,5 @@
-/* Data that do not say what they are, drawn at random: files that changed under a run, columns that
- * are an index, first rows that are no header, and parts of one class. */
+/* Properties of data that they do not state, drawn at random: files that changed during a run,
+ * columns that are an index, first rows that are no header, and parts of one class. */
 #include "testing.h"
 
 #include <stdio.h>
@@ -112,7 +112,7 @@ START_TEST(resuming_sees_other_data)
 }
 END_TEST
 
-/* Test data change no weight: a line says that they are others. */
+/* Test data do not affect weights: a message says that they changed. */
 START_TEST(resuming_says_that_test_data_are_others)
 {
     test_folder(folder);
@@ -338,7 +338,7 @@ START_TEST(messages_name_what_is_wrong)
 }
 END_TEST
 
-/* `new` opens data several times, and says once what it says. */
+/* `new` opens data several times, and prints each message once. */
 START_TEST(new_says_lines_once)
 {
     test_folder(folder);

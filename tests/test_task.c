@@ -162,7 +162,7 @@ static void check_regions(dt_file *file, const char *c)
 START_TEST(regions) { each_case("ops/dice.safetensors", check_regions); }
 END_TEST
 
-/* Whoever gives no number is wrong about everything. */
+/* Outputs that are NaN count as wrong. */
 START_TEST(not_a_number)
 {
     open_ctx();

@@ -191,7 +191,7 @@ START_TEST(an_interrupted_run_resumes_bit_for_bit)
 }
 END_TEST
 
-/* Samples of evaluations leave no trace in the model, go on where a run resumes, and are in order:
+/* Samples of evaluations do not affect the model, continue when a run resumes, and are in order:
  * the same examples each time. */
 START_TEST(samples_change_nothing_and_resume)
 {
@@ -315,8 +315,7 @@ START_TEST(a_saved_model_gives_the_same_metrics)
 }
 END_TEST
 
-/* Test i: a task and a preset. */
-/* Each preset has one task of as many. */
+/* Test i: a task and a preset; one of so many tasks for each preset. */
 static const test_draws task_steps = { .usual = 1, .sanitized = TASKS };
 
 START_TEST(the_converted_model_has_the_same_bits)

@@ -720,7 +720,7 @@ static dt_status scenario(dt_ctx *ctx, void *user)
     return open_and_read(ctx, &o);
 }
 
-/* Each format on a context of its own, so that no memory of another one is at hand. */
+/* Each format in a context of its own, so that no memory is reused. */
 START_TEST(memory_fails)
 {
     char folder[TEST_PATH];
@@ -762,7 +762,7 @@ START_TEST(gzip_is_no_bomb)
 }
 END_TEST
 
-/* A writer may take its time; a pipe that nobody writes to would be waited for without end. */
+/* A writer to a pipe may be slow; a pipe without a writer would block forever. */
 START_TEST(pipes_have_writers)
 {
     char folder[TEST_PATH], path[TEST_PATH];

@@ -1,5 +1,5 @@
-/* Format tflite, op by op: a module of each op is written, and its values are found again by the
- * interpreter that shares nothing with the writer. */
+/* Format tflite, op by op: a module of each op is written, and an interpreter that shares no code
+ * with the writer computes the same values. */
 #include "testing.h"
 #include "clipped_norm.h"
 #include "tflite_files.h"

@@ -1,5 +1,5 @@
-/* Parallel loops (core/threads.h): every item once, on any number of threads; loops inside of
- * loops, from several threads at once, after fork, without helpers; waiting that ends. */
+/* Parallel loops (core/threads.h): every item runs once, on any number of threads; nested loops,
+ * loops from several threads at once, after fork, without helper threads; waiting ends. */
 #include "failing_calls.h"
 #include "testing.h"
 

@@ -1,5 +1,5 @@
-/* Thresholds (train.threshold): against all cuts one by one, in a model's file, in evaluations, in
- * exported C, and what is refused. Quantiles: what is learned, their names. */
+/* Thresholds (train.threshold): against all possible cuts, in a model's file, in evaluations, in
+ * exported C, and what is refused. Quantiles: training and names. */
 #include "c_folder.h"
 #include "sample.h"
 
@@ -213,7 +213,7 @@ static dt_recipe *read_run(const char *text, const char *const *overrides, int n
     return recipe;
 }
 
-/* What a run's model is, and the validation data as it reads them. */
+/* The model of a run, and the validation data as the model reads them. */
 typedef struct ended {
     char dir[TEST_PATH], path[TEST_PATH];
     dt_run_summary summary;
@@ -223,7 +223,7 @@ typedef struct ended {
     dt_dataset *validation, *test;
 } ended;
 
-/* An exported file has no family, and decides as the model. */
+/* An exported file has no family, and uses the same thresholds. */
 static void compare_exported(const ended *e, dt_recipe *recipe)
 {
     const dt_model_info file = { .data = e->info.data };
@@ -545,7 +545,7 @@ START_TEST(quantiles)
 }
 END_TEST
 
-/* A model that sees nothing of the inputs, of which softmax makes 1, learns the quantiles of the
+/* A model that ignores its inputs, since softmax makes them 1, learns the quantiles of the
  * targets. */
 START_TEST(quantiles_are_learned)
 {

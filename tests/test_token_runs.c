@@ -32,7 +32,7 @@
     "data: {format: jsonl, train: [pairs], test: [pairs], tokenizer: chars, context: 12}\n"
 #define ADDER "data: {format: adder, train_count: 60, test_count: 23, validation: 0.1}\n"
 
-/* Of as many recipes one, where others are for another test. */
+/* One of so many recipes, where another test uses the others. */
 static const test_draws recipe_steps = { .usual = 1, .sanitized = 2 };
 
 static const char *const recipes[] = { GPT TEXT END, GPT PAIRS END, GPT ADDER END, LLAMA TEXT END,
@@ -554,7 +554,7 @@ START_TEST(metrics_behind_a_cache)
 }
 END_TEST
 
-/* The result of a run that saw a cache has, behind that cache, the figures of the run. */
+/* Evaluated with a cache, the result of a run that trained with it has the figures of the run. */
 START_TEST(a_run_sees_a_cache)
 {
     char folder[TEST_PATH], set[40];
@@ -594,7 +594,7 @@ START_TEST(a_run_sees_a_cache)
 }
 END_TEST
 
-/* So it is with a run that was interrupted, and with one that goes back to its best weights. */
+/* Likewise for a run that was interrupted, and one that returns to its best weights. */
 START_TEST(a_run_with_a_cache_goes_on)
 {
     char folder[TEST_PATH], set[40];

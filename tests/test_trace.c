@@ -1,4 +1,4 @@
-/* Traces: a trace holds all that a model computes. Random networks of every kind are traced, and
+/* Traces: a trace contains all that a model computes. Random networks of every kind are traced, and
  * their calls are run again, one by one, for another batch and length than those of the trace: the
  * results must be the model's, bit for bit. */
 #include "random_nets.h"
@@ -260,8 +260,8 @@ static void compare_alone(dt_ctx *ctx, dt_module *m, const random_net *d, dt_ten
     free(together);
 }
 
-/* Without gradients an example has the same results alone and in a batch, float or quantized; a
- * scale a tensor is of the batch. */
+/* Without gradients an example has the same results alone and in a batch, float or quantized;
+ * except where a scale of the tensor depends on the batch. */
 START_TEST(a_result_does_not_depend_on_the_batch)
 {
     const int64_t count = test_networks((test_draws){ .usual = 60, .sanitized = 10 });

@@ -133,7 +133,7 @@ static const status_case status_cases[] = {
       "is not finite" },
 };
 
-/* Every mistake in one folder; none of them makes or changes a run. */
+/* Every error in one folder; none of them creates or changes a run. */
 START_TEST(mistakes_have_exit_statuses)
 {
     const status_case *c = &status_cases[_i];
@@ -185,7 +185,7 @@ START_TEST(a_signal_saves_and_stops)
 }
 END_TEST
 
-/* This signal (KILL) cannot be handled at any point; the run resumes from the files that exist. */
+/* KILL cannot be handled; the run resumes from the files that exist. */
 START_TEST(a_killed_run_resumes)
 {
     char folder[TEST_PATH];

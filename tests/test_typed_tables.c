@@ -1,4 +1,4 @@
-/* Tables as people have them: forms of files, typed columns with holes, tables that are damaged. */
+/* Tables as users have them: forms of files, typed columns with missing values, damaged tables. */
 #include "data/arrays.h"
 #include "data/tables/csv_types.h"
 #include "sample.h"
@@ -78,7 +78,7 @@ static void add(char *text, const char *more)
     ck_assert(strlen(text) < 8000);
 }
 
-/* Numbers of a file in any form are what they were, by what its first rows show. */
+/* Numbers are read correctly from a file in any form, which its first rows show. */
 START_TEST(forms_are_found)
 {
     dt_ctx *ctx = sample_context(1);

@@ -1,6 +1,6 @@
-/* Views as results: whatever reads the elements of a tensor gets them in row-major order, or is
- * refused. Networks that end with every kind of layer, and views behind it, are compared with plain
- * loops over indices and with the same networks whose results are copied. */
+/* Views as results: everything that reads the elements of a tensor gets them in row-major order, or
+ * refuses the tensor. Networks that end with every kind of layer, and views behind it, are compared
+ * with plain loops over indices and with the same networks whose results are copied. */
 #include "array_files.h"
 #include "fault_runs.h"
 #include "plain_arrays.h"
@@ -138,7 +138,8 @@ START_TEST(wrappers_and_other_dtypes)
 }
 END_TEST
 
-/* A parameter that is a view would be read in memory order by all that keeps or writes models. */
+/* A parameter that is a view would be read in memory order by everything that stores or writes
+ * models. */
 START_TEST(parameters_are_contiguous)
 {
     static const dt_module_type type = { .name = "nothing" };
@@ -716,7 +717,7 @@ START_TEST(own_losses_and_metrics)
 }
 END_TEST
 
-/* Tensors that a program gives may be views, too. */
+/* Tensors that a program passes may be views, too. */
 START_TEST(tensors_that_a_program_gives)
 {
     const int64_t label[] = { 0, 1, 2, 1 };
@@ -816,7 +817,7 @@ static dt_module *load(const char *dir, const char *name)
     return m;
 }
 
-/* The mistakes of largest loss, and how sure the model is of what it found. */
+/* The mistakes with the largest loss, and the model's probability of its prediction. */
 static void check_mistakes(const char *dir, const plain_array *y, const int *label)
 {
     json_t *root = json_file(dir, "examples.json"), *worst = json_object_get(root, "worst");

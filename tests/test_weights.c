@@ -1,5 +1,5 @@
 /* Weights of other programs: names by patterns, orders of dimensions, and everything that does not
- * fit. Files are written here, elements by a formula of their own. */
+ * fit. The test writes the files; elements have a formula of their own. */
 #include "core/core.h"
 #include "core/tensor.h"
 #include "random_nets.h"

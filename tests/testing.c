@@ -249,8 +249,9 @@ bool test_parsers(void)
 }
 
 #ifdef TEST_MSAN
-/* What Check's own code writes is uninitialized to this sanitizer, which does not see that code:
- * calls of Check's function that sends messages are not looked at (tests/CMakeLists.txt). */
+/* This sanitizer takes what Check's own code writes for uninitialized, since it does not see that
+ * code: it does not look at calls of Check's function that sends messages
+ * (tests/CMakeLists.txt). */
 void __real_ppack(FILE *to, int type, void *message);
 void __wrap_ppack(FILE *to, int type, void *message);
 void __wrap_ppack(FILE *to, int type, void *message)
@@ -487,7 +488,7 @@ static dt_status run_pass(failing_pass *p)
     return status;
 }
 
-/* What the block pool would serve fails, too. */
+/* Fails allocations that the block pool would serve, too. */
 void test_new_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user)
 {
     if (!test_every_site()) return;

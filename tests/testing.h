@@ -8,25 +8,27 @@
 #include <check.h>
 #include <string.h>
 
-/* Check would write the place of each assertion that holds to a file, and read all of them after
- * the test, for the message of a crash: a tenth of the time of sanitized suites with many. */
+/* Check writes the place of each assertion that holds to a file, and reads all of them after the
+ * test, for the message of a crash: a tenth of the time of sanitized suites with many assertions.
+ * This replaces it. */
 #define _mark_point(file, line) ((void)0)
 
-/* Check's tcase_create; test_skip then tells its tests apart, where they share a process too. */
+/* Check's tcase_create; lets test_skip distinguish tests that share a process. */
 TCase *test_case_create(const char *name);
 
-/* Check's tcase_add_test and its kin, which leave out what the runner was not asked for
- * (`detent-test TOPIC CASE`). tcase_add_named_test runs `test` for each index below n, and name(i)
- * names the case, such as an op: it is asked for by that name or by that of the test. */
+/* Check's tcase_add_test and similar functions, which leave out tests that the runner was not asked
+ * for (`detent-test TOPIC CASE`). tcase_add_named_test runs `test` for each index below n; name(i)
+ * is the name of the case, such as an op: the runner selects it by that name or by that of the
+ * test. */
 void test_add(TCase *c, const TTest *test, int signal, int exit, int from, int to,
               const char *(*name)(int));
 #define _tcase_add_test(c, test, signal, exit, from, to)                                           \
     test_add(c, test, signal, exit, from, to, NULL)
 #define tcase_add_named_test(c, test, n, name) test_add(c, test, 0, 0, 0, n, name)
 
-/* What suites that are made from now on hold: the tests and cases of these names. NULL: all. Each
- * has the number of tests that were added for it; with `list` no test is, and every name is
- * printed. */
+/* Selects the tests of suites that are created from now on: tests and cases with these names; NULL:
+ * all. Each name counts the tests that were added for it; with `list` no test is added, and every
+ * name is printed. */
 typedef struct test_choice {
     char *const *name;
     int n, added;
@@ -70,8 +72,8 @@ void test_share_process(void);
 /* Presets that tests of all layers go through, from 0 on. */
 #define TEST_PRESETS (DT_MXFP8_MXFP4 + 1)
 
-/* Whether weights have groups of a size of the scheme's own, and whether inputs of convolutions
- * stay float. */
+/* Whether weights of a preset have groups of a fixed size, and inputs of convolutions stay
+ * float. */
 #define TEST_OF_BLOCKS(preset) ((preset) >= DT_INT8_BLOCK_Q4_0_WEIGHT && (preset) < TEST_PRESETS)
 #define TEST_FLOAT_IMAGES(preset)                                                                  \
     ((preset) == DT_INT4_WEIGHT || (preset) == DT_INT8_BLOCK_INT4_WEIGHT || TEST_OF_BLOCKS(preset))
@@ -81,9 +83,9 @@ void test_share_process(void);
  * test_skip, where none of them has it. */
 bool test_golden(char path[TEST_PATH], const char *name);
 
-/* The names of what is in a folder of reference values and in its subset in tests/golden, that end
- * in `end`, which is cut off; sorted. Folders end in "/". Suites ask for them when they are made,
- * so that each is a test. */
+/* The names in a folder of reference values, and in its subset in tests/golden, that end in `end`,
+ * which is cut off; sorted. Folders end in "/". Suites call this when they are created, so that
+ * each name is a test. */
 #define TEST_NAMES 128
 typedef struct test_names {
     int n;
@@ -116,30 +118,32 @@ bool test_file_exists(const char *path);
 /* Removes a file, or a folder and all in it, if it is there. */
 void test_remove(const char *path);
 
-/* Limits files of this process to `bytes` (a write beyond it fails, without a signal); -1 removes
- * the limit. Use no assertion between the two calls: Check writes one that fails to a file. */
+/* Limits the size of files of this process to `bytes` (a larger write fails, without a signal); -1
+ * removes the limit. Use no assertion between the two calls: Check writes each one that fails to a
+ * file. */
 bool test_limit_files(int64_t bytes);
 
 /* Runs a shell command. Returns its exit status (128 + signal after a crash) and, where `output` is
  * not NULL, what it wrote to stdout, to be freed; add "2>&1" to see both. */
 int test_shell(char **output, const char *format, ...) DT_PRINTF(2, 3);
 
-/* Whether the compiler that `command` begins with is here, and what it makes can be loaded: not
- * that of the machine where the build is for another one, whose PATH has `cc` and `gcc` for it. */
+/* Whether the compiler that `command` begins with is installed, and its output can be loaded: a
+ * native compiler is not, in a build for another machine, whose PATH has `cc` and `gcc` for that
+ * machine. */
 bool test_has_compiler(const char *command);
 
 /* ---- skips ----------------------------------------------------------------------------------- */
 
-/* Says on stderr what this test does not check, for lack of what. The runner counts the test as
+/* Says on stderr what this test does not check, and what is missing. The runner counts the test as
  * skipped. */
 void test_skip(const char *format, ...) DT_PRINTF(1, 2);
 
 /* Whether libyaml and jansson can be used: false, after test_skip, under a sanitizer of
- * uninitialized memory, which takes for such all that they write. */
+ * uninitialized memory, which takes all that they write for uninitialized. */
 bool test_parsers(void);
 
-/* Ends a process that a test forked, without what is to run at the end of the test's own; counts of
- * scripts/coverage are kept. */
+/* Ends a process that a test forked, without the functions that run at the end of the test's own
+ * process; keeps counts of scripts/coverage. */
 _Noreturn void test_leave(int status);
 
 /* ---- numbers of cases ------------------------------------------------------------------------ */
@@ -152,8 +156,8 @@ bool test_all(void);
  * DETENT_TESTS=all. */
 bool test_every_site(void);
 
-/* How many random cases a test draws, or of how many it takes one. A sanitizer finds errors that
- * depend on the kind of a case. */
+/* How many random cases a test draws, or one of how many cases it runs. Errors that a sanitizer
+ * finds depend on the kind of a case, so it needs few. */
 typedef struct test_draws {
     int64_t usual;     /* with DETENT_TESTS=all */
     int64_t sanitized; /* under a sanitizer, which is 5 to 20 times as slow */
@@ -162,10 +166,10 @@ typedef struct test_draws {
 
 int64_t test_count(test_draws draws);
 
-/* The same for random networks. DETENT_NETWORKS in the environment overrides it. */
+/* The number for random networks. DETENT_NETWORKS in the environment overrides it. */
 int64_t test_networks(test_draws draws);
 
-/* The same for scenarios of test_every_allocation and for damages of inputs: the usual number also
+/* The number for scenarios of test_every_allocation and for damages of inputs: the usual one also
  * where test_every_site. */
 int64_t test_failures(test_draws draws);
 
@@ -192,14 +196,14 @@ dt_allocator test_allocator(test_memory *m);
  * Returns the number of the last run. The scenario frees what it makes, but not the context. */
 int64_t test_every_allocation(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
-/* The last of these alone: nothing unless test_every_site, and then only call sites that no earlier
- * scenario of this process reached. For scenarios of which there are thousands. */
+/* Only the failures at call sites: nothing unless test_every_site, and then only sites that no
+ * earlier scenario of this process reached. For tests with thousands of scenarios. */
 void test_new_sites(dt_status (*scenario)(dt_ctx *ctx, void *user), void *user);
 
-/* The same for malloc, calloc and realloc as libraries call them (libyaml, jansson, zlib, libc):
- * the n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything
- * that may not fail, such as an assertion or a parallel region. A context's default allocator is
- * not affected. */
+/* Makes malloc, calloc and realloc fail, as libraries call them (libyaml, jansson, zlib, libc): the
+ * n-th call of this thread from now on returns NULL, once; 0 ends it. End it before anything that
+ * may not fail, such as an assertion or a parallel region. A context's default allocator is not
+ * affected. */
 void test_malloc_fail_at(int64_t n);
 
 /* Calls of this thread since test_malloc_fail_at. */
@@ -254,7 +258,7 @@ int64_t test_first_far_f64(const double *a, const double *b, int64_t n, double a
 void test_begin(void);
 void test_end(void);
 
-/* How many tests called test_skip since the last call, for the runner. */
+/* How many tests called test_skip since the last call; for the runner. */
 int64_t test_skips(void);
 
 #endif

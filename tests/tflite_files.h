@@ -12,9 +12,9 @@ typedef struct tflite_subject {
     dt_export_summary summary; /* of the export */
 } tflite_subject;
 
-/* Writes STEM.tflite and runs it by the interpreter of lite.h beside the model,
- * on x; returns the largest difference over the largest output. `keep`: x and the model's output
- * are STEM.in.safetensors and STEM.out.safetensors. */
+/* Writes STEM.tflite, runs it in the interpreter of lite.h and the model on x, and returns the
+ * largest difference over the largest output. `keep`: x and the model's output are written to
+ * STEM.in.safetensors and STEM.out.safetensors. */
 double tflite_check(tflite_subject *s, const char *stem, bool keep);
 /* Whether the bytes have this text, with a zero behind it. */
 bool tflite_has(const char *bytes, size_t n, const char *text);

@@ -1,9 +1,9 @@
 /* Runs an exported model on the examples of a file, and counts outputs that have the bits of the
- * file, and bytes beside the arena that were written. examples.bin is, for each example, INPUTS
- * and OUTPUTS words: f32, little-endian. With MOST the first MOST examples.
+ * file, and bytes that were written outside of the arena. examples.bin is, for each example, INPUTS
+ * and OUTPUTS words: f32, little-endian. With MOST only the first MOST examples.
  *
- * A model of integers (ELEMENT) gets codes of the inputs, images with channels last, and the values
- * of its codes are compared. */
+ * A model of integers (ELEMENT) gets the codes of the inputs, images with channels last, and the
+ * values of its codes are compared. */
 #include "host.h"
 #include "exported.h"
 #include "report.h"

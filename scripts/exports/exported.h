@@ -1,6 +1,7 @@
-/* The exported model under its own names: compiled with -DNAME=... -DHEADER=... -DINPUTS=...
+/* The exported model under fixed names: compile with -DNAME=... -DHEADER=... -DINPUTS=...
  * -DOUTPUTS=..., and -DSTANDARDIZE where the model has such a function; a language model with
- * -DLANGUAGE -DVOCAB=... -DCONTEXT=... Its state is what ARENA_BYTES is of the others. */
+ * -DLANGUAGE -DVOCAB=... -DCONTEXT=... For a language model ARENA_BYTES is the size of its
+ * state. */
 #ifndef EXPORTED_H
 #define EXPORTED_H
 #include HEADER

@@ -1,5 +1,5 @@
-/* What a check of an exported model needs of its surroundings: host_stdio.c is an operating
- * system with a C library, host_cortex_m.c a Cortex-M with a debugger (semihosting), host_riscv.c
+/* The platform functions of a check of an exported model: host_stdio.c for an operating system with
+ * a C library, host_cortex_m.c for a Cortex-M with a debugger (semihosting), host_riscv.c for
  * system calls of Linux without a C library. The last two contain the start of the program. */
 #ifndef HOST_H
 #define HOST_H

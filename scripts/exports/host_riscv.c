@@ -39,7 +39,7 @@ uint64_t host_clock(void)
     return (uint64_t)t[0] * 1000000000u + (uint64_t)t[1];
 }
 
-/* What gcc takes for granted. */
+/* Functions that gcc calls implicitly. */
 void *memcpy(void *restrict to, const void *restrict from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) ((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];

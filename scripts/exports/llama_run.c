@@ -1,4 +1,4 @@
-/* What llama.cpp makes of a GGUF file, for scripts/check-exports.
+/* Runs llama.cpp on a GGUF file, for scripts/check-exports.
  *
  *   llama_run logits MODEL IDS LENGTH OUT [ROWS]
  *                                            logits (f32) of all tokens of rows of LENGTH ids
@@ -9,7 +9,7 @@
  *   llama_run time MODEL IDS N               milliseconds of all ids of a file at once, and of each
  *                                            of N further ones; the fastest of several runs
  *
- * Keys and values are F32 and attention is not fused: less would be rounded away there. */
+ * Keys and values are F32 and attention is not fused, to avoid rounding. */
 #include "llama.h"
 
 #include <stdio.h>

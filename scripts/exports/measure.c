@@ -1,7 +1,7 @@
-/* What an inference of an exported model takes: bytes of the arena, bytes of the stack, and time
- * by host_clock: nanoseconds, or instructions under `qemu -icount shift=0`; the least of runs that
- * take SPEND together. Of a language model the mean of the tokens of a text as long as its context,
- * each with its logits. `loop` is what the clock says of a loop of 3,000,000 instructions. */
+/* Measures an inference of an exported model: bytes of the arena, bytes of the stack, and time by
+ * host_clock: nanoseconds, or instructions under `qemu -icount shift=0`; the least of runs that
+ * take SPEND together. For a language model it is the mean of the tokens of a text as long as its
+ * context, each with its logits. `loop` is the time of a loop of 3,000,000 instructions. */
 #include "host.h"
 #include "exported.h"
 #include "report.h"

@@ -1,5 +1,5 @@
-/* Formulas are computed as they are written, and no product and sum becomes one operation: results
- * are promised bit for bit. */
+/* Formulas are computed as written: products and sums are not fused, since results are promised bit
+ * for bit. */
 #ifdef __FAST_MATH__
 #error "-ffast-math changes results: compile detent.c without it"
 #endif
@@ -11,14 +11,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-/* `omp simd` is for -fopenmp-simd, and cases are for detent's tests. */
+/* `omp simd` requires -fopenmp-simd, and cases are for detent's tests. */
 #if defined __GNUC__
 #pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #pragma GCC diagnostic ignored "-Wunused-const-variable"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #endif
-/* Fields are left out on purpose, as texts of errors are cut; what a refusal leaves unset is not
- * read. */
+/* Fields are left out on purpose, and error texts are truncated; values that a refusal leaves unset
+ * are not read. */
 #if defined __clang__
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #elif defined __GNUC__

@@ -1,4 +1,4 @@
-/* What detent.c lacks: formats and tokenizers that are not in it are refused by name. */
+/* What detent.c lacks: formats and tokenizers that it does not contain are refused by name. */
 #include "core/ranks.h"
 #include "io/gguf/gguf.h"
 #include "io/hf/hf.h"

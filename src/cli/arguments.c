@@ -1,4 +1,5 @@
-/* The arguments of a command: options, with the nearest name where one is unknown, and words. */
+/* The arguments of a command: options, where an unknown one is answered with the nearest name, and
+ * words. */
 #include "cli/arguments.h"
 #include "cli/print/text.h"
 
@@ -18,7 +19,7 @@ static const char *begun_by(const cli_command *c, const char *name)
     return found;
 }
 
-/* Whether a command that was interrupted goes on when it is called again. */
+/* Whether a command resumes interrupted work when it is called again. */
 static bool goes_on(const cli_command *c)
 {
     static const char *const names[] = { "sweep", "search", "quantize" };
@@ -44,7 +45,7 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
         return cli_fail(args, CLI_USAGE, "no option '%s'; write %s=%s", name, key, value);
     }
     if (strcmp(name, "--resume") == 0 && goes_on(args->command)) {
-        return cli_fail(args, CLI_USAGE, "no option '%s': the same command goes on by itself",
+        return cli_fail(args, CLI_USAGE, "no option '%s': the same command resumes without it",
                         name);
     }
     if (meant == NULL) meant = dt_nearest(names, name);
@@ -55,7 +56,7 @@ static int refuse_option(const cli_args *args, const char *text, const char *nex
     return cli_fail(args, CLI_USAGE, "no option '%s' (did you mean '%s'?)", text, meant);
 }
 
-/* The index of the option that `text` is, or with which it begins as "NAME=". */
+/* The index of the option in `text`, which is its name or "NAME=VALUE"; -1: none. */
 static int find_option(const cli_command *c, const char *text)
 {
     const size_t n = strcspn(text, "=");
@@ -65,14 +66,14 @@ static int find_option(const cli_command *c, const char *text)
     return -1;
 }
 
-/* Whether a word is the value of an option whose value is "[WORD]". */
+/* Whether a word can be the value of an option whose value is "[WORD]". */
 static bool is_optional_value(const cli_option *o, const char *word)
 {
     const size_t n = strlen(o->value) - 2;
     return strlen(word) == n && memcmp(word, o->value + 1, n) == 0;
 }
 
-/* Keeps an option's value. Of two that differ neither is left out without a word. */
+/* Stores an option's value. An option that is given twice with different values is an error. */
 static int keep_value(cli_args *args, int option, const char *value)
 {
     const char *before = args->option[option];
@@ -98,7 +99,7 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
         args->option[found] = "";
         return CLI_DONE;
     }
-    if (value == NULL && o->value[0] == '[') { /* it may be left out */
+    if (value == NULL && o->value[0] == '[') { /* the value is optional */
         const bool given = *i + 1 < argc && is_optional_value(o, argv[*i + 1]);
         return keep_value(args, found, given ? argv[++*i] : "");
     }
@@ -108,7 +109,7 @@ static int take_option(cli_args *args, char **argv, int argc, int *i)
     return keep_value(args, found, value != NULL ? value + 1 : argv[++*i]);
 }
 
-/* Takes `--plugin FILE`, which every command has, and its value. */
+/* Stores `--plugin FILE`, an option of every command. */
 static int take_plugin(cli_args *args, char **argv, int argc, int *i)
 {
     const char *value = strchr(argv[*i], '=');

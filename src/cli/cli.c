@@ -78,7 +78,7 @@ double cli_seconds(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Says what is wrong with the variables of the environment. */
+/* Reports an invalid environment variable. */
 static int check_environment(const cli_args *args, dt_ctx *ctx)
 {
     const char *blas = getenv("DETENT_BLAS"), *threads = getenv("OMP_NUM_THREADS");
@@ -101,8 +101,8 @@ static bool is_run(const char *folder, char path[CLI_PATH])
     return n > 0 && n < CLI_PATH && access(path, F_OK) == 0;
 }
 
-/* The recipe of the run that a model is of, or that a command is given besides a model; false:
- * there is none. */
+/* Finds the recipe of the run that a model belongs to, or the recipe that a command is given
+ * besides a model; false: there is none. */
 static bool recipe_of(const cli_args *args, char path[CLI_PATH])
 {
     const bool given = args->n_words > 1 && strstr(args->command->usage, "[RECIPE") != NULL &&
@@ -111,10 +111,11 @@ static bool recipe_of(const cli_args *args, char path[CLI_PATH])
     if (!given) return false;
     if (is_run(args->words[1], path)) return true;
     return snprintf(path, CLI_PATH, "%s", args->words[1]) < CLI_PATH &&
-           access(path, R_OK) == 0; /* else a folder of checkpoints alone, or a shipped recipe */
+           /* otherwise the folder has checkpoints only, or the word names a shipped recipe */
+           access(path, R_OK) == 0;
 }
 
-/* Loads the plugins of the command line, then those that the recipe names. */
+/* Loads the plugins of the command line, then those of the recipe. */
 static int load_plugins(const cli_args *args, dt_ctx *ctx)
 {
     static const char *const reads[] = { "run", NULL };
@@ -131,7 +132,8 @@ static int load_plugins(const cli_args *args, dt_ctx *ctx)
     int status = s == DT_ERR_NOMEM ? cli_fail_by(args, ctx) : CLI_DONE;
     for (int i = 0; s == DT_ERR_CONFIG && i < dt_recipe_error_count(recipe); i++) {
         const char *line = dt_recipe_error_at(recipe, i);
-        if (strstr(line, "'run.plugins'") == NULL) continue; /* others are not the model's */
+        /* other errors of the recipe do not matter to the model */
+        if (strstr(line, "'run.plugins'") == NULL) continue;
         cli_tell(stderr, "%s", line);
         status = CLI_BAD_FILE;
     }
@@ -224,7 +226,7 @@ void cli_json_text(const char *text, size_t n)
 void cli_json_number(double value)
 {
     char text[32] = "null";
-    if (value == trunc(value) && fabs(value) < 1e15) { /* 30 is not 3e+01 */
+    if (value == trunc(value) && fabs(value) < 1e15) { /* prints 30, not 3e+01 */
         printf("%.0f", value);
         return;
     }
@@ -237,7 +239,7 @@ void cli_json_number(double value)
 
 int cli_print_errors(const dt_recipe *recipe)
 {
-    static const char typed[] = "command line: "; /* it comes first: users look there */
+    static const char typed[] = "command line: "; /* errors of the command line are printed first */
     const int n = dt_recipe_error_count(recipe);
     for (int later = 0; later < 2; later++) {
         for (int i = 0; i < n; i++) {
@@ -343,10 +345,11 @@ int cli_read_recipe_of(const cli_args *args, dt_ctx *ctx, const char *what,
         return cli_read_source(args, ctx, 1, &source, out);
     }
     if (args->n_words == 1) {
-        return cli_fail(args, CLI_USAGE,
-                        "%s lies in no run: give a recipe or a run for its %s (detent %s %s "
-                        "RECIPE), or keys of data such as data.test=FILE",
-                        args->words[0], what, args->command->name, args->words[0]);
+        return cli_fail(
+            args, CLI_USAGE,
+            "%s is not in the folder of a run: give a recipe or a run for its %s (detent %s %s "
+            "RECIPE), or keys of data such as data.test=FILE",
+            args->words[0], what, args->command->name, args->words[0]);
     }
     source.path = "command line";
     source.text = empty;

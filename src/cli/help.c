@@ -50,11 +50,12 @@ void cli_print_beginning(FILE *to)
     }
 }
 
-#define OPTION_COLUMN 27 /* of the text about an option */
+#define OPTION_COLUMN 27 /* where the texts of options begin */
 
-enum { HEAD = 38 }; /* columns that the narrowest screen has for an option and its value */
+enum { HEAD = 38 }; /* columns for an option and its value on the narrowest screen */
 
-/* An option of which the list of values is too long for a head: the text begins with them. */
+/* Prints an option whose list of values is too long for its head: the text begins with the
+ * values. */
 static void print_choices(const cli_option *o)
 {
     cli_text text = { .used = 0 };

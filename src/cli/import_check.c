@@ -6,14 +6,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define TOLERANCE 1e-5 /* of the largest expected magnitude */
+#define TOLERANCE 1e-5 /* relative to the largest expected magnitude */
 
 typedef struct layers {
     cli_table table;
     double most;
     int64_t n;
     bool differs;
-    dt_onnx_difference first; /* that differs */
+    dt_onnx_difference first; /* the first output that differs */
 } layers;
 
 static void put(void *user, const dt_onnx_difference *d)
@@ -41,7 +41,7 @@ static int read_tolerance(const cli_args *args, const char *text, double *out)
     return cli_fail(args, CLI_USAGE, "--tolerance is '%s'; expected a number of 0 or more", text);
 }
 
-/* Values inside, if there were any. */
+/* Prints differences of values inside the network, if there are any. */
 static void print_layers(layers *l)
 {
     if (l->n == 0) return;

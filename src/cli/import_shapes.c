@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "1x3x?x320" */
+/* Reads "1x3x?x320". */
 static bool read_dims(const char *at, dt_ints *out)
 {
     out->n = 0;
@@ -29,7 +29,7 @@ int import_shapes_read(const cli_args *args, const char *option, import_shapes *
     for (char *at = out->text, *next; at != NULL; at = next) {
         next = strchr(at, ',');
         if (next != NULL) *next++ = 0;
-        char *dims = strrchr(at, ':'); /* names of TensorFlow have colons, too */
+        char *dims = strrchr(at, ':'); /* names of TensorFlow contain colons */
         if (dims != NULL) *dims++ = 0;
         const bool room = out->n < CLI_MOST_SHAPES;
         if (!room || !read_dims(dims == NULL ? at : dims, &out->shape[out->n].dims)) {

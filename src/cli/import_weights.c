@@ -1,4 +1,5 @@
-/* `import --network`: the weights of a file by a map, in the network that a recipe describes. */
+/* `import --network`: reads the weights of a file, through a map of names, into the network that a
+ * recipe describes. */
 #include "cli/import_parts.h"
 #include "cli/print/meter.h"
 #include "cli/print/text.h"

@@ -1,5 +1,6 @@
-/* Files of folders: of a model of images .png, .jpg and .jpeg, of recordings .wav and others, of
- * tables .csv, else .npy. Names that begin with a dot are left out, as a shell does. */
+/* Lists the input files of folders: .png, .jpg and .jpeg for a model of images, .wav and other
+ * formats for recordings, .csv for tables, else .npy. Skips names that begin with a dot, as a shell
+ * does. */
 #include "cli/input_files.h"
 
 #include <dirent.h>
@@ -33,7 +34,7 @@ static bool ends_with(const char *name, const char *const *ending)
     return false;
 }
 
-/* Takes `path`, which is freed with the list. false: no memory, or too many. */
+/* Takes ownership of `path`. False: no memory, or too many files. */
 static bool add(input_files *f, char *path)
 {
     if (path != NULL && f->n == f->room && f->n < MOST_FILES) {
@@ -58,7 +59,7 @@ static char *join(const char *folder, const char *name)
     return path;
 }
 
-/* 0, or errno; ELOOP where folders are deeper than DEEPEST, as those that link to themselves. */
+/* Returns 0 or errno; ELOOP for folders deeper than DEEPEST, as those that link to themselves. */
 static int add_folder(input_files *f, const char *folder, const char *const *ending, int depth)
 {
     struct dirent **entry = NULL;

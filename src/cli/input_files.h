@@ -1,4 +1,4 @@
-/* The files that `detent predict` reads: those that are named, and all of a folder that the model
+/* The files that `detent predict` reads: those that are named, and in folders all that the model
  * can read. */
 #ifndef CLI_INPUT_FILES_H
 #define CLI_INPUT_FILES_H
@@ -12,9 +12,9 @@ typedef struct input_files {
     int n, room;
 } input_files;
 
-/* Puts the words behind the first in `out`, and in place of a folder its files, and those of
- * folders in it, in order of their names. The caller frees `out` also after an error. Returns the
- * exit status: USAGE for a folder without such a file. */
+/* Lists the words behind the first in `out`; a folder is replaced by its files, and those of its
+ * folders, sorted by name. The caller frees `out` also after an error. Returns the exit status:
+ * USAGE for a folder without such a file. */
 int input_files_find(const cli_args *args, const dt_model_data *data, input_files *out);
 void input_files_free(input_files *f);
 

@@ -1,4 +1,4 @@
-/* The program `detent`: the table of its commands and their options, of which help, man pages and
+/* The program `detent`: the table of its commands and their options, from which help, man pages and
  * completion are made, and its start. */
 #include "cli/arguments.h"
 #include "cli/print/text.h"
@@ -323,12 +323,12 @@ const cli_command *cli_command_named(const char *name)
     return c;
 }
 
-/* Opens what is closed of the descriptors 0 to 2: the first files opened would get them, and lines
- * for people would be written into these. */
+/* Opens those of the descriptors 0 to 2 that are closed: otherwise the first files that are opened
+ * get them, and messages are written into these files. */
 static bool open_standard_streams(void)
 {
     int opened;
-    do opened = open("/dev/null", O_RDONLY); /* writing fails, as it does without */
+    do opened = open("/dev/null", O_RDONLY); /* opened for reading, so writes still fail */
     while (opened >= 0 && opened <= STDERR_FILENO);
     return opened >= 0 && close(opened) == 0;
 }
@@ -349,8 +349,8 @@ static int run_named(int argc, char **argv)
     return c == NULL ? cli_refuse_command(argv[1]) : cli_run(c, argc - 2, argv + 2);
 }
 
-/* Below this the stack of this thread, or of one of ours, may not suffice: rounding by OpenBLAS
- * needs the most, some 200 KiB. */
+/* The least stack of this thread and of the pool's: rounding by OpenBLAS needs the most, about 200
+ * KiB. */
 #define LEAST_STACK (512 * 1024)
 
 static bool has_stack(void)
@@ -371,8 +371,8 @@ int cli_main(int argc, char **argv)
         fprintf(stderr, "detent: no file can be opened: %s\n", strerror(errno));
         return CLI_FAILED;
     }
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from threads of its own */
-    signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size writes fail instead */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* detent calls it from its own threads */
+    signal(SIGXFSZ, SIG_IGN);               /* at the limit of file size, writes fail instead */
     cli_begin_output();
     int status = run_named(argc, argv);
     if (cli_is_incomplete() && status == CLI_DONE) status = CLI_FAILED;

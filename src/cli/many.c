@@ -6,13 +6,13 @@
 
 #include <stdio.h>
 
-#define FIRST_SECONDS 0.5 /* of a sweep, whose first updates say little about all runs */
+#define FIRST_SECONDS 0.5 /* the first updates of a sweep say little about all runs */
 
 static void begins(void *user, const dt_sweep_turn *turn)
 {
     many *m = user;
     const double now = cli_seconds();
-    if (m->n > 0) { /* the run before has ended */
+    if (m->n > 0) { /* the previous run has ended */
         m->seconds += now - m->began;
         m->share += m->turn.own;
     }
@@ -25,8 +25,9 @@ static void begins(void *user, const dt_sweep_turn *turn)
     m->w = watch_begin(false);
 }
 
-/* Until the end of all runs: those that follow take as long as those before and this one, which
- * takes as long as those before until a quarter of that has passed. 0: that is not known yet. */
+/* Seconds until the end of all runs. Later runs are assumed to take as long, for their share of the
+ * work, as the earlier ones and this one; this one, until a quarter of that time has passed, as
+ * long as the earlier ones. 0: not known yet. */
 static double left_of_all(const many *m, const dt_progress *p)
 {
     const double behind = 1 - m->turn.done - m->turn.own, since = cli_seconds() - m->began;

@@ -1,4 +1,4 @@
-/* What commands of many runs show: progress of the runs, results over seeds. */
+/* Progress and results of commands with many runs. */
 #ifndef MANY_H
 #define MANY_H
 
@@ -11,9 +11,9 @@ typedef struct many {
     watch w;
     bool quiet;
     int64_t n;             /* runs of this process */
-    dt_sweep_turn turn;    /* the latest of them */
-    double began;          /* when it began */
-    double seconds, share; /* of those before it: their time, and their share of all work */
+    dt_sweep_turn turn;    /* the latest run */
+    double began;          /* when the latest run began */
+    double seconds, share; /* of the earlier runs: their time, and their share of all work */
 } many;
 
 /* A control that draws the progress of every run and stops on a signal. `m` must outlive it. */

@@ -1,6 +1,6 @@
-/* A line `key: value      # path/recipe.yaml:7` that is too wide moves its comment to the left, and
- * then shows the end of it alone: `key: value  # ...recipe.yaml:7`. Values stay whole, so that what
- * is printed remains the recipe. */
+/* Shortens a line `key: value      # path/recipe.yaml:7` that is too wide: moves the comment to the
+ * left, then cuts its beginning, `key: value  # ...recipe.yaml:7`. Values are never cut, so that
+ * the output remains a valid recipe. */
 #include "cli/narrow.h"
 
 #include "cli/cli.h"
@@ -8,9 +8,10 @@
 
 #include <string.h>
 
-#define LEAST_SHOWN 8 /* columns of a comment that are worth printing */
+#define LEAST_SHOWN 8 /* shortest comment that is printed, in columns */
 
-/* Where " # " begins the comment, outside of quotes; the length of the line if there is none. */
+/* The position of the " # " that begins the comment, outside of quotes; the length of the line if
+ * there is none. */
 static size_t comment_of(const char *line, size_t n)
 {
     char quote = 0;
@@ -30,7 +31,7 @@ static size_t comment_of(const char *line, size_t n)
 
 static dt_status print(const char *text, size_t n) { return cli_stdout(NULL, text, n); }
 
-/* The end of a comment's text in so many columns, with dots in front. */
+/* Prints the last `columns` columns of a comment's text, with dots in front. */
 static dt_status print_end(const char *text, size_t n, int columns)
 {
     size_t from = 0;
@@ -69,7 +70,7 @@ dt_status narrow_add(void *user, const char *text, size_t bytes)
             p->line.used = 0;
         } else if (p->line.used + 1 < sizeof p->line.text) {
             p->line.text[p->line.used++] = text[i];
-        } else { /* a line of thousands of characters goes out in parts */
+        } else { /* a line longer than the buffer is printed in parts */
             s = print(p->line.text, p->line.used);
             p->line.used = 0;
             p->line.text[p->line.used++] = text[i];

@@ -1,10 +1,10 @@
-/* Recipes on a terminal: comments with origins are shortened where lines are wider than it. */
+/* Recipes on a terminal: shortens comments with origins where lines are too wide. */
 #ifndef NARROW_H
 #define NARROW_H
 
 #include "cli/print/text.h"
 
-/* What dt_recipe_show has written of a line so far. Begins as { .width = ... }. */
+/* The part of a line that dt_recipe_show has written so far. Initialize as { .width = ... }. */
 typedef struct narrow {
     int width; /* of the screen */
     cli_text line;

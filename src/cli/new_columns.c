@@ -1,10 +1,11 @@
-/* What the columns of a table become in the recipe of `detent new`:
- *     numbers     as they are; with holes, or texts such as 'error', the median and an indicator
- *     words       categories, at most MOST, that have rows enough to be learned and to be in each
- *                 fold; holes are a category of their own
- *     booleans    0 or 1; with holes the most frequent one and an indicator
- *     times       parts; those of the rows, in their order, are left out
- *     left out    columns without a value or with one alone, and words that hardly repeat */
+/* How `detent new` writes the columns of a table in the recipe:
+ *     numbers     as they are; with missing values, or texts such as 'error', the median and an
+ *                 indicator
+ *     words       categories, at most MOST, with enough rows each to be learned and to be in each
+ *                 fold; missing values are a category of their own
+ *     booleans    0 or 1; missing values the most frequent one and an indicator
+ *     times       parts; times in the order of the rows are left out
+ *     left out    columns without a value or with only one, and words that hardly repeat */
 #include "cli/new_data.h"
 
 #include <stdio.h>
@@ -13,17 +14,17 @@
 #include <strings.h>
 
 #define MOST 30 /* categories */
-#define FEW 20  /* words that may all be different */
+#define FEW 20  /* with at most so many different words, a column is no list of unique texts */
 #define DAY 86400.0
-#define NAMES DT_MAX_LIST /* of a rule */
+#define NAMES DT_MAX_LIST /* columns of a rule */
 #define LEFT_OUT "type: ignore"
 #define OF_ROWS "times of the rows"
-#define MARKS 24 /* bytes of texts among numbers */
-#define SHOWN 40 /* numbers without a rule that are shown */
+#define MARKS 24 /* bytes of the texts among numbers */
+#define SHOWN 40 /* tables of at most so many columns are listed with columns that have no rule */
 
-/* What is decided of a column. */
+/* The decision about a column. */
 typedef struct decision {
-    char rule[160]; /* keys of a recipe; empty: none */
+    char rule[160]; /* keys of the recipe; empty: none */
     char why[48], becomes[48];
 } decision;
 
@@ -70,8 +71,8 @@ static bool is_counter(const dt_column_look *c, int64_t rows)
     return counts && rows > 2 && n > 2 && strcasecmp(c->name + n - 2, "id") == 0;
 }
 
-/* Whether a column has numbers but for a few texts such as 'inf', 'error' or '-', which are read as
- * missing. */
+/* Whether a column has numbers except for a few texts such as 'inf', 'error' or '-', which are read
+ * as missing. */
 static bool holds_numbers(const dt_column_look *c, int64_t there)
 {
     const bool few = c->odd[0] != NULL && c->odd[DT_LOOK_ODD - 1] == NULL;
@@ -107,7 +108,7 @@ static const char *why_not(const dt_column_look *c, int64_t rows)
     return c->type == DT_COLUMN_CATEGORY && many ? "texts of one row each" : NULL;
 }
 
-/* Where no word is frequent, all are alike. */
+/* The number of categories to keep: frequent words or, if none is frequent, all. */
 static int64_t categories_of(const dt_column_look *c)
 {
     const int64_t n = c->frequent > 0 ? c->frequent : c->different;
@@ -144,7 +145,7 @@ static void decide(const dt_column_look *c, int64_t rows, decision *out)
     }
 }
 
-/* A rule for all columns from i on that it fits, and are not done. */
+/* Writes one rule for all columns, from i on, that have the same rule and none written yet. */
 static void add_rule(const dt_table_look *look, decision *all, int64_t i, cli_text *types)
 {
     char rule[sizeof all->rule];
@@ -169,7 +170,7 @@ static void add_row(const dt_column_look *c, const decision *d, cli_table *table
     cli_table_put(table, d->becomes);
 }
 
-/* The part of a list "a,b" that names no column; NULL: all do. */
+/* The first name of a list "a,b" that is no column; NULL: there is none. */
 static const char *find_unknown(const char *list, const dt_table_look *look)
 {
     for (const char *at = list; at != NULL && *at != 0;) {
@@ -214,7 +215,8 @@ static void decide_all(const new_data *d, const dt_table_look *look, decision *a
     for (int64_t i = 0; i < look->n; i++) {
         if (!is_input(d, &look->column[i])) continue;
         const bool time = strcmp(all[i].why, OF_ROWS) == 0;
-        if (time && kept == 0) decide_time(&look->column[i], &all[i]); /* else there is no input */
+        /* no other column is an input */
+        if (time && kept == 0) decide_time(&look->column[i], &all[i]);
         c->kept += strcmp(all[i].rule, LEFT_OUT) != 0;
         if (typed && *look->column[i].name == 0) leave_out(&all[i]); /* types require a name */
         if (all[i].rule[0] != 0 || look->n <= SHOWN) add_row(&look->column[i], &all[i], &c->table);

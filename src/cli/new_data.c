@@ -1,4 +1,5 @@
-/* What a path holds, by its name and what lies in it, and small networks that fit (new_data.h). */
+/* Recognizes the data at a path, by names and contents, and chooses small networks for them
+ * (new_data.h). */
 #include "cli/new_data.h"
 
 #include <detent/experimental/tables.h>
@@ -22,7 +23,8 @@ typedef struct kind {
     bool columns, language, images, tested;
 } kind;
 
-/* Recordings, a folder for each class or in one folder; several endings may be there. */
+/* Recordings, in one folder for each class or all in one folder; a folder may have several
+ * endings. */
 #define SOUNDS(ending)                                                                             \
     {                                                                                              \
         "", NULL, "*/*" ending, "folders of recordings", false, false, false, false                \
@@ -63,7 +65,7 @@ static const kind kinds[] = {
     { "", NULL, "data_batch_1.bin*", "CIFAR-10", false, false, true, true },
 };
 
-/* Whether the model that is trained on has a tokenizer. */
+/* Whether the model of --init has a tokenizer. */
 static bool has_tokenizer(const new_data *d) { return d->own != NULL && d->own->tokenizer != NULL; }
 
 static bool ends_in(const char *path, const char *ending)
@@ -72,7 +74,7 @@ static bool ends_in(const char *path, const char *ending)
     return n > m && strcasecmp(path + n - m, ending) == 0;
 }
 
-/* A pattern whose ending stands for itself in capitals, too: *.[pP][nN][gG]. */
+/* A glob pattern whose ending matches in any case: *.[pP][nN][gG]. */
 static void either_case(const char *pattern, char any[64])
 {
     const char *ending = strstr(pattern, "*.");
@@ -112,7 +114,7 @@ static bool holds(const char *folder, const char *pattern)
     return true;
 }
 
-/* Whether a path is a file with this ending; archives may have an array behind it, FILE:NAME. */
+/* Whether a path is a file with this ending; an archive may be followed by an array, FILE:NAME. */
 static bool is_file(const char *path, const char *ending)
 {
     static const char *const archives[] = { ".npz", ".safetensors" };
@@ -361,7 +363,7 @@ static void add_sounds(const new_data *d, cli_text *out)
     }
 }
 
-/* Images and labels of IDX files, under MNIST's names. */
+/* Adds images and labels in IDX files, under MNIST's names. */
 static void add_idx(const new_data *d, cli_text *out)
 {
     static const struct {
@@ -435,7 +437,7 @@ void new_data_block(const new_data *d, cli_text *out)
     }
 }
 
-/* Folders of images beside train/ that are not the one of test data. */
+/* Lists folders of images beside train/ that are not the test data. */
 static void find_parts(const new_data *d, cli_text *out)
 {
     static const char *const names[] = { "val", "valid", "validation", "dev", "eval", NULL };
@@ -461,7 +463,7 @@ void new_data_unread(const new_data *d, cli_text *out)
 
 /* ---- what the data say ----------------------------------------------------------------------- */
 
-#define FEW 20 /* integers that may be classes */
+#define FEW 20 /* at most so many different integers may be classes */
 
 const char *new_data_task(const dt_target_look *look, int64_t rows, const char *name, cli_text *why)
 {
@@ -494,7 +496,7 @@ double new_data_share(int64_t n, int64_t classes)
 {
     static const double shares[] = { 0.1, 0.2, 0.3, 0.5 };
     const int count = (int)(sizeof shares / sizeof shares[0]);
-    for (int k = 0; k < 2; k++) { /* first for all classes, then for one example */
+    for (int k = 0; k < 2; k++) { /* first with one example of each class, then with one example */
         for (int i = 0; i < count; i++) {
             const int64_t held = (int64_t)(shares[i] * (double)n);
             if (held >= (k == 0 && classes > 1 ? classes : 1)) return shares[i];
@@ -510,8 +512,8 @@ static void add_input(cli_text *out, int rank, const int64_t *dims)
     cli_text_add(out, "  family: layers\n  input: %s\n  layers:\n", cli_dims_of(rank, dims).text);
 }
 
-/* A table of few rows that numbers or few classes are predicted from is fitted too closely with
- * batch norm and little weight decay; others take both (docs/results.md). */
+/* Whether a network without batch norm and with strong weight decay suits the data: small tables
+ * with numbers or few classes as targets are overfitted otherwise (docs/results.md). */
 static bool is_small_table(const dt_dataset *train)
 {
     return dt_dataset_count(train) < 1000 && dt_dataset_classes(train) < 4;
@@ -573,7 +575,7 @@ static void add_language(const new_data *d, const dt_dataset *train, cli_text *o
                  (long long)dt_dataset_classes(train), (long long)d->context);
 }
 
-/* Widths of a U-Net: as many levels, up to three, as halve the image without rest. */
+/* Widths of a U-Net: up to three levels, as long as they halve the image without remainder. */
 static void add_unet(const int64_t *dims, cli_text *out)
 {
     int levels = 1;

@@ -1,4 +1,4 @@
-/* Files that a command makes and never replaces: recipes, which somebody may have edited. */
+/* Writes files that a command never replaces: recipes, which the user may have edited. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ int cli_exit_errno(int error)
     return CLI_BAD_FILE;
 }
 
-/* 0, or the reason. */
+/* Returns 0, or errno. */
 static int write_all(int file, const char *text, size_t bytes)
 {
     while (bytes > 0) {

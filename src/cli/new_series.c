@@ -1,8 +1,9 @@
 /* detent new: tables with a row for each moment, whose examples are windows of rows. Such a table
  * has
- *     a target whose words come in long blocks, each word in several of them
- *     a column of times, or of numbers that count, which falls at most where a series begins
- *     perhaps columns of series, each value in one block of rows: the first is the group
+ *     a target whose words come in long blocks, several blocks for each word
+ *     a column of times, or of counting numbers, which decreases at most where a series begins
+ *     perhaps columns that identify series, one block of rows for each value; the first is the
+ *     group
  * A window has about 2.56 seconds, and no more rows than the blocks of the target. */
 #include "cli/new_data.h"
 
@@ -13,9 +14,10 @@
 
 #define USUAL 128
 #define SECONDS 2.56
-#define SLOWEST 0.16 /* seconds from a row to the next, of which SECONDS have NEW_SHORTEST */
-#define UNEVEN 0.05  /* medians, of steps that differ */
-#define BY 4         /* columns of series */
+#define SLOWEST                                                                                    \
+    0.16 /* largest seconds between rows for which a window of SECONDS has NEW_SHORTEST rows */
+#define UNEVEN 0.05 /* deviation of steps, in medians, from which they count as uneven */
+#define BY 4        /* columns that identify series, at most */
 
 static const dt_column_look *find_target(const dt_table_look *look, const new_data *d)
 {
@@ -25,8 +27,8 @@ static const dt_column_look *find_target(const dt_table_look *look, const new_da
     return NULL;
 }
 
-/* Words or integers in long blocks; a table that is sorted by them has one block of each. Of
- * several files one may have a single word. */
+/* Whether words or integers come in long blocks, more than one for each: a table that is sorted by
+ * them has only one. With several files, one file may have a single word. */
 static bool has_stretches(const dt_column_look *c, const dt_table_look *look, bool joined)
 {
     const bool words = c->type == DT_COLUMN_CATEGORY || c->type == DT_COLUMN_BOOLEAN;
@@ -51,8 +53,8 @@ static bool is_named(const char *name)
     return parts[i] != NULL;
 }
 
-/* Each value in one block, or by its name: sessions of each subject have the same numbers. Files
- * that are joined may be of one subject. */
+/* Whether a column identifies series: by one block for each value, or by its name (the sessions of
+ * each subject may have the same numbers). Files that are joined may all be of one subject. */
 static bool tells_series(const dt_column_look *c, const dt_column_look *target, bool joined)
 {
     const bool named = is_named(c->name), blocks = c->blocks == c->different && c->different >= 2;
@@ -61,7 +63,7 @@ static bool tells_series(const dt_column_look *c, const dt_column_look *target, 
            (blocks || (named && (joined || c->different >= 2))) && c->blocks <= target->blocks;
 }
 
-/* Groups come first: each of their values is in one block, and they have the fewest. */
+/* Groups come first: the column with the fewest values that has one block for each. */
 static bool comes_first(const dt_column_look *c, const dt_column_look *first)
 {
     if (c->blocks != c->different) return false;
@@ -75,8 +77,8 @@ static bool tells_time(const dt_column_look *c, int64_t rows, int64_t series)
     return may && c->missing == 0 && c->falls < series && c->step > 0 && many && *c->name != 0;
 }
 
-/* A rate of two digits where steps of times are uneven, or several files have their own times; 0:
- * rows stay as they are. */
+/* A sampling rate, rounded to two digits, where time steps are uneven or several files have their
+ * own times; 0: rows are not resampled. */
 static double rate_of(const dt_column_look *time, bool joined)
 {
     char digits[32];
@@ -98,8 +100,8 @@ typedef struct found {
     const dt_column_look *target, *time, *by[BY];
     int n;
     int64_t window;
-    double stretch; /* rows of a block of the target */
-    double rate;    /* 0: rows stay as they are */
+    double stretch; /* mean rows of the target's blocks */
+    double rate;    /* 0: rows are not resampled */
     int64_t files;
 } found;
 

@@ -1,7 +1,7 @@
-/* Recordings of one's own, as they are measured. Of lengths that differ, the window has that which
- * 95 of 100 recordings do not exceed, rounded up to hundredths of a second, and every recording is
- * one example: shorter ones are filled up with zeros, of longer ones the beginning is taken. Where
- * that would be more than three seconds, windows of one second cut them. */
+/* Measures the user's recordings. If lengths differ, the window is the length that 95 of 100
+ * recordings do not exceed, rounded up to hundredths of a second, and each recording is one
+ * example: shorter ones are padded with zeros, longer ones cut. If that is more than three seconds,
+ * recordings are cut into windows of one second. */
 #include "cli/new_data.h"
 
 #include <ctype.h>
@@ -12,9 +12,9 @@
 
 #define MOST_FIELDS 8
 #define MOST_LABELS 256
-#define LONGEST 3     /* seconds of a window */
-#define SLOWEST 4000  /* samples a second that features are made of */
-#define FRAMES_MS 180 /* of eight frames of 40 ms, every 20 ms */
+#define LONGEST 3     /* longest window in seconds */
+#define SLOWEST 4000  /* least sampling rate for features */
+#define FRAMES_MS 180 /* length of eight frames of 40 ms, one each 20 ms */
 
 /* A part of a name. */
 typedef struct word {
@@ -22,13 +22,13 @@ typedef struct word {
     int n;
 } word;
 
-/* What was found of all recordings. */
+/* What was measured. */
 typedef struct measured {
     glob_t found; /* their paths */
     int64_t n, rate;
     int64_t *length; /* [n] */
-    word *word;      /* [n]: memory for the words of a field */
-    int fields;      /* parts of a name between separators; -1: they differ in number */
+    word *word;      /* [n]: scratch memory for the words of a field */
+    int fields;      /* fields of a name, between separators; -1: names differ in their number */
     int64_t different[MOST_FIELDS];
     bool is_number[MOST_FIELDS];
     char separator;
@@ -48,7 +48,7 @@ static const char *ending_of(const char *name)
     return dot == NULL ? name + strlen(name) : dot;
 }
 
-/* Field `k` of a name, the last one ends before the ending; false: it is missing or empty. */
+/* Finds field k of a name; the last one ends before the file's ending. False: missing or empty. */
 static bool field_of(const measured *m, const char *name, int k, word *out)
 {
     const char *end = ending_of(name), *at = name;
@@ -104,7 +104,7 @@ static void find_fields(measured *m)
     for (int k = 0; k < m->fields; k++) count_words(m, k);
 }
 
-/* Whether a field has few words, each of which names several recordings. */
+/* Whether a field has few different words, each in several recordings. */
 static bool repeats(const measured *m, int k)
 {
     const int64_t n = m->different[k];
@@ -118,7 +118,7 @@ static bool same_ending(const measured *m)
     return i >= m->n && strlen(ending_of(name_of(m, 0))) < 16;
 }
 
-/* The field that --group names, as "part2"; -1: none. */
+/* The field that --group names, such as "part2"; -1: none. */
 static int named_group(const measured *m, const new_data *d)
 {
     char name[16];
@@ -129,8 +129,8 @@ static int named_group(const measured *m, const new_data *d)
     return -1;
 }
 
-/* The first field that repeats is the class; the group is named, or the next one that is no
- * number. */
+/* Chooses the fields: the first that repeats is the class; the group is the one that --group names,
+ * or the next that is no number. */
 static bool name_fields(measured *m, new_data *d)
 {
     int label = -1, group = -1;
@@ -166,7 +166,7 @@ static bool name_fields(measured *m, new_data *d)
 
 /* ---- lengths -------------------------------------------------------------------------------- */
 
-/* Opened in windows of one sample, a recording has as many examples as samples. */
+/* Opens recordings with windows of one sample, so that examples count samples. */
 static dt_status measure_file(dt_ctx *ctx, measured *m, int64_t i)
 {
     dt_data_options o = dt_data_defaults();
@@ -246,15 +246,16 @@ int new_sounds_measure(const cli_args *args, dt_ctx *ctx, new_data *d)
     int status = CLI_DONE;
     if (measure(ctx, &m, d) != DT_OK) status = cli_fail_file(args, ctx);
     if (status == CLI_DONE && one_folder && m.n > 0 && !name_fields(&m, d)) {
-        status = cli_fail(args, CLI_USAGE,
-                          "%s: the names of its recordings tell no classes; expected a folder for "
-                          "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
-                          d->path);
+        status =
+            cli_fail(args, CLI_USAGE,
+                     "%s: the names of its recordings contain no classes; expected a folder for "
+                     "each class, CLASS/*.wav, or names such as yes_anna_1.wav",
+                     d->path);
     }
     if (status == CLI_DONE && d->group != NULL && d->groups == 0) {
         status = cli_fail(args, CLI_USAGE,
-                          "--group: '%s' is no part of the names of recordings that differs; of "
-                          "one folder with yes_anna_1.wav, 'part2' is anna",
+                          "--group: '%s' is not a part in which the names of recordings differ; in "
+                          "yes_anna_1.wav 'part2' is anna",
                           d->group);
     }
     if (status == CLI_DONE && m.n > 0) choose_window(&m, d);

@@ -87,7 +87,8 @@ int cli_check_outputs(const cli_args *args)
     return CLI_DONE;
 }
 
-/* Regular files only. The command itself checks folders, and files that it also reads. */
+/* Whether writing `path` replaces a file. Commands check folders, and files that they also read,
+ * themselves. */
 static bool is_replaced(const cli_args *args, const char *path)
 {
     struct stat about;
@@ -97,7 +98,7 @@ static bool is_replaced(const cli_args *args, const char *path)
 void cli_say_replaced(const cli_args *args, const char *path)
 {
     if (path == NULL || !is_replaced(args, path)) return;
-    cli_tell(stderr, "%s: the file that is there will be replaced", path);
+    cli_tell(stderr, "%s exists and will be replaced", path);
 }
 
 void cli_say_all_replaced(const cli_args *args)

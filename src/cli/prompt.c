@@ -1,5 +1,5 @@
-/* --format: reads the format of prompts, or the form of chats, that a model was trained on from its
- * file (detent.data), and puts prompts into it. */
+/* --format: reads from a model's file (detent.data) the format of prompts, or the form of chats,
+ * that it was trained on, and applies it to prompts. */
 #include "cli/cli.h"
 
 #include "cli/print/text.h"
@@ -49,7 +49,7 @@ int cli_prompts_read(const cli_args *args, dt_ctx *ctx, const dt_model_info *inf
     out->chat = data.chat;
     if (data.prompt == NULL && data.chat == DT_CHAT_AUTO) {
         status = cli_fail(args, CLI_USAGE,
-                          "--format: %s says no format of prompts; a run with data.prompt, or one "
+                          "--format: %s has no format of prompts; a run with data.prompt, or one "
                           "on chats, writes it into its files",
                           file);
     } else if (!keep(data.prompt, &out->format) || !keep(data.system, &out->system)) {

@@ -1,4 +1,4 @@
-/* Post-training quantization of a model, with its report. */
+/* Post-training quantization of a model, and its report. */
 #include "cli/round_model.h"
 
 #include "cli/print/meter.h"
@@ -20,7 +20,7 @@ int round_model_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, const 
     const bool good = dt_quantize_model(ctx, recipe, &job, &summary) == DT_OK;
     dt_set_progress(ctx, NULL, NULL);
     meter_end();
-    const bool tells = summary.rank == 0 || summary.by_itself; /* else rank 0 does */
+    const bool tells = summary.rank == 0 || summary.by_itself; /* otherwise rank 0 prints */
     int status = good ? CLI_DONE : cli_exit_by(ctx);
     if (tells) status = good ? rounded_end(&r->view, &summary) : cli_fail_recipe(args, ctx, recipe);
     dt_quantize_summary_free(&summary);

@@ -1,4 +1,4 @@
-/* Finds the model's file if a command is given a run's folder. */
+/* Finds the model's file where a command is given the folder of a run. */
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Written by dt_run. */
+/* Names of files that dt_run writes. */
 #define FLOAT_MODEL "float.safetensors"
 #define ADAPTERS "adapters.safetensors"
 
@@ -15,11 +15,12 @@ typedef struct finding {
     const cli_args *args;
     dt_ctx *ctx;
     const char *word; /* the folder */
-    char *path;       /* what is found; CLI_PATH bytes */
-    int status;       /* other than CLI_DONE: after a message */
+    char *path;       /* the path found; CLI_PATH bytes */
+    int status;       /* an error was printed, if it is not CLI_DONE */
 } finding;
 
-/* Where the machine fails, nothing is known of the run: what comes next must not be taken. */
+/* Stops the search after a failure of the machine: a later candidate must not replace a file that
+ * could not be read. */
 static bool fail_by(finding *f)
 {
     if (dt_error_of_machine(f->ctx)) f->status = cli_fail_by(f->args, f->ctx);
@@ -55,7 +56,7 @@ static bool is_run(finding *f)
            (holds(f, "recipe.yaml", path) || holds(f, "checkpoints", path));
 }
 
-/* The run's final model: the converted one, or without `qat` the float one. */
+/* Finds the run's final model: the converted one or, without `qat`, the float one. */
 static bool find_final(finding *f)
 {
     char recipe_path[CLI_PATH], name[CLI_PATH] = "model.safetensors";
@@ -91,7 +92,7 @@ static bool find_checkpoint(finding *f)
 
 static bool find_float(finding *f) { return holds(f, FLOAT_MODEL, f->path); }
 
-/* The end of a run with model.pack. */
+/* Finds the packed result of a run with model.pack. */
 static bool find_adapters(finding *f) { return holds(f, ADAPTERS, f->path); }
 
 int cli_find_model(const cli_args *args, char path[CLI_PATH])
@@ -118,7 +119,7 @@ int cli_find_model(const cli_args *args, char path[CLI_PATH])
     if (f.status != CLI_DONE) return f.status;
     if (!found) {
         return cli_fail(args, CLI_BAD_FILE,
-                        "%s is a run without a model so far: no good checkpoint", f.word);
+                        "the run %s has no model yet: it has no valid checkpoint", f.word);
     }
     cli_tell(stderr, "detent %s: of the run %s: %s", args->command->name, f.word, path);
     return CLI_DONE;

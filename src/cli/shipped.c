@@ -1,4 +1,4 @@
-/* Finds the shipped recipes and their names. */
+/* The shipped recipes and their names. */
 #include "cli/shipped.h"
 
 #include <dirent.h>

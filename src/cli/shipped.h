@@ -14,11 +14,11 @@ typedef struct shipped {
     int n;
 } shipped;
 
-/* Finds them: $DETENT_CONFIGS, else the folder installed with the program, else the source tree
- * that it was built in. False if there are none. */
+/* Lists them, from $DETENT_CONFIGS, else the folder installed with the program, else the source
+ * tree that it was built in. False if there are none. */
 bool shipped_find(shipped *s);
 
-/* The path of a recipe; false if it is too long. */
+/* Writes the path of a recipe; false if it is too long. */
 bool shipped_path(const shipped *s, const char *name, char path[SHIPPED_PATH]);
 
 #endif

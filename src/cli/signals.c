@@ -1,9 +1,9 @@
-/* SIGINT and SIGTERM ask a command to save its work and stop. */
+/* After SIGINT or SIGTERM a command saves its work and stops. */
 #include "cli/cli.h"
 
 #include <signal.h>
 
-static volatile sig_atomic_t stopped; /* the only kind of variable that a handler may write */
+static volatile sig_atomic_t stopped; /* the only type that a handler may write */
 
 static void on_signal(int number)
 {

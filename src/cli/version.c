@@ -1,10 +1,10 @@
-/* detent --version, and with --verbose what the program was built of. */
+/* detent --version, and with --verbose what the program was built with. */
 #include "cli/arguments.h"
 #include "cli/print/text.h"
 
 #include <string.h>
 
-#define COLUMN 14 /* of a fact */
+#define COLUMN 14 /* where facts begin */
 
 /* Receives a line of dt_build_facts, "name\tvalue\n". */
 static dt_status print_fact(void *user, const char *text, size_t bytes)

@@ -1,4 +1,4 @@
-/* What must be the same on all ranks. */
+/* Checks that ranks agree on what must be the same on all of them. */
 #include "cluster/cluster.h"
 
 #include "train/shards/agree.h"
@@ -13,10 +13,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* What a rank says of itself before the run begins. */
+/* What a rank sends about itself before the run begins. */
 typedef struct card {
     char version[32], kernels[32], processor[DT__PROCESSOR];
-    char model[DT__HASH_DIGITS + 1]; /* of the file that is quantized */
+    char model[DT__HASH_DIGITS + 1]; /* hash of the file that is quantized */
     uint64_t recipe, data;
     int64_t resume;
 } card;
@@ -52,7 +52,7 @@ static dt_status fill(const dt__agreement *a, dt_status status, card *c)
     return hash_recipe(a, &c->recipe);
 }
 
-/* What differs between two ranks; NULL: nothing. */
+/* The first difference between two ranks; NULL: none. */
 static const char *difference(const card *a, const card *b)
 {
     if (strcmp(a->version, b->version) != 0) return "another version of detent";
@@ -78,7 +78,8 @@ static dt_status compare(dt__cluster *c, const card *cards)
     return DT_OK;
 }
 
-/* A rank that differs is found by all, but only a last meeting ends all. */
+/* Every rank finds a rank that differs, but only the meeting at the end makes all of them fail
+ * together. */
 static dt_status exchange(const dt__agreement *a, dt_status status, card *cards)
 {
     dt__cluster *c = a->cluster;

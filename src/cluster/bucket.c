@@ -1,8 +1,8 @@
-/* What ranks do with a bucket. Rank k has slice k: its range of each span.
+/* The reduction of a bucket by ranks. Rank k has slice k: its range of each span.
  *     each rank sends slice k of its parts to rank k          (reduce-scatter)
  *     rank k adds the parts of all ranks in the tree, in f32
- *     and sends the sum to all                                 (all-gather)
- * A rank sends 2 (P-1)/P of the bucket's bytes where P divides the tree evenly. */
+ *     and sends the sum to all                                (all-gather)
+ * A rank sends 2 (P-1)/P of the bucket's bytes if P divides the tree evenly. */
 #include "cluster/cluster.h"
 
 #include <stdio.h>
@@ -12,10 +12,10 @@
 typedef struct run_of {
     const dt__bucket *b;
     int rank, ranks;
-    int64_t own;  /* shards of a rank */
+    int64_t own;  /* shards of each rank */
     int64_t size; /* elements of this rank's slice */
     bool gathers;
-    dt__segment *next; /* free */
+    dt__segment *next; /* the next free segment */
 } run_of;
 
 static int parts_of(const run_of *r, int k)
@@ -23,7 +23,7 @@ static int parts_of(const run_of *r, int k)
     return dt__parts_of_rank(k, r->b->of->plan.shards, r->own);
 }
 
-/* Where the parts of rank k begin among those that were received. */
+/* The first of the parts that rank k sent. */
 static float *received_from(const run_of *r, int k)
 {
     int64_t before = 0;
@@ -31,7 +31,7 @@ static float *received_from(const run_of *r, int k)
     return r->b->of->received + before * r->size;
 }
 
-/* Slice k of the first n parts of this rank, where they lie. */
+/* Lists slice k of the first n parts of this rank, in place, as segments. */
 static dt__message slices(run_of *r, int k, int n)
 {
     const dt__bucket *b = r->b;
@@ -64,11 +64,11 @@ static void pieces(void *user, int k, dt__message *send, dt__message *receive)
     *receive = (dt__message){ .data = received_from(r, k), .bytes = bytes };
 }
 
-/* The next part in the order of shards, of a piece of this rank's slice. */
+/* Iterates over the parts, in the order of shards, of a piece of this rank's slice. */
 typedef struct place {
     const run_of *r;
     dt__bucket_piece piece;
-    int64_t at; /* of the piece in the slice */
+    int64_t at; /* position of the piece in the slice */
     int rank, part;
 } place;
 
@@ -89,7 +89,7 @@ static float *next_part(place *p)
     return x;
 }
 
-/* Node [a, b) to `to`, or, if that is NULL, over its first part. */
+/* Computes node [a, b) into `to`; NULL: in place of its first part. */
 static float *add_up(place *p, int64_t a, int64_t b, float *to)
 {
     if (dt__is_of_one_rank(a, b, p->r->own)) return next_part(p);
@@ -102,7 +102,7 @@ static float *add_up(place *p, int64_t a, int64_t b, float *to)
     return to;
 }
 
-/* Every piece of the slice into part[0]. */
+/* Adds up every piece of the slice into part[0]. */
 static void add_pieces(const run_of *r)
 {
     int64_t at = 0;

@@ -4,7 +4,7 @@
  * part of each rank's range in each, so that every bucket gives every rank the same work. */
 #include "cluster/cluster.h"
 
-#define APART 16 /* elements between which a range may be cut into buckets: 64 bytes */
+#define APART 16 /* a range is cut at multiples of so many elements, 64 bytes */
 
 dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k)
 {
@@ -33,7 +33,7 @@ static int most_parts(const dt__buckets *b)
 typedef struct filling {
     dt__buckets *b;
     int64_t left; /* elements */
-    int spans;    /* most of a bucket */
+    int spans;    /* largest number of spans in a bucket */
 } filling;
 
 static dt_status open_bucket(filling *f)
@@ -82,7 +82,7 @@ static int64_t slice_of(const dt__bucket *b, int k)
     return n;
 }
 
-/* Room for the parts of other ranks, and for the segments of two messages with each. */
+/* Allocates the parts of other ranks, and the segments of two messages with each. */
 static dt_status make_room(dt__buckets *b)
 {
     const int ranks = dt__cluster_ranks(b->cluster), rank = dt__cluster_rank(b->cluster);

@@ -1,7 +1,7 @@
-/* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. It waits for
- * messages of MPI by asking, awake for a moment and then with short sleeps: they progress only
- * while somebody asks, and the processor is wanted by the threads that compute. Ranks of one
- * machine do without (intranode.h). */
+/* The communication thread of a rank: it starts MPI, runs jobs in order, ends MPI. To wait for
+ * messages of MPI it polls, first without sleeping, then with short sleeps: messages make progress
+ * only in MPI calls, but the processor is needed by the threads that compute. Ranks of one machine
+ * do not poll (intranode.h). */
 #include "cluster/cluster.h"
 
 #include "cluster/experts/spreading.h"
@@ -17,9 +17,9 @@
 #include <signal.h>
 #include <stdio.h>
 
-#define AWAKE 5e-5     /* seconds of asking before the first sleep */
-#define WELCOME 30.0   /* seconds that MPI may always take to start */
-#define FAREWELL 20.0  /* and to end */
+#define AWAKE 5e-5     /* seconds of polling before the first sleep */
+#define WELCOME 30.0   /* least timeout in seconds for the start of MPI */
+#define FAREWELL 20.0  /* timeout in seconds for the end of MPI */
 #define SLEEP_NS 50000 /* nanoseconds */
 #define WHY (DT__TRANSPORT_WHY + 128)
 
@@ -28,20 +28,20 @@ typedef struct mpi_module {
 } mpi_module;
 
 typedef struct station {
-    dt__cluster head;               /* what others see; its functions get a pointer to it */
-    const dt__transport *mpi, *way; /* way: by which messages go, with its state */
+    dt__cluster head;               /* the public part; its functions get a pointer to it */
+    const dt__transport *mpi, *way; /* way: the transport in use; its state is `state` */
     void *state;
-    dt__intranode *intranode; /* NULL: by MPI */
+    dt__intranode *intranode; /* NULL: messages go by MPI */
     double timeout;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t posted, finished;
-    const bool *awaited; /* the waiting thread is not woken for anything else */
+    const bool *awaited; /* what the waiting thread waits for; only that wakes it */
     dt__cluster_job *first, *last, *running;
     dt__cluster_costs costs;
     bool begun, ending, together, failed, ended;
     char why[WHY];
-    char last_words[DT__TRANSPORT_WHY]; /* of a rank that ends by itself */
+    char last_words[DT__TRANSPORT_WHY]; /* error of this rank, if it ends alone */
     size_t request_bytes;
     void *requests;
     dt__message *send, *receive;
@@ -62,8 +62,8 @@ static bool fail(station *c, const dt__exchange *x, int missing, const char *rea
     return false;
 }
 
-/* A rank ends by itself. It shall be the first to end, on a busy machine, too: launchers show its
- * status, and end the others. */
+/* Another rank has ended alone. Waits, so that it is the first to exit, also on a busy machine:
+ * launchers print its status and end the others. */
 static bool fail_with(station *c, int rank, const char *words)
 {
     nanosleep(&(const struct timespec){ .tv_sec = 2 }, NULL);
@@ -71,7 +71,7 @@ static bool fail_with(station *c, int rank, const char *words)
     return false;
 }
 
-/* Whether this rank ends without the others: it waits for nobody. */
+/* Whether this rank ends alone, without waiting for others. */
 static bool leaves(station *c)
 {
     pthread_mutex_lock(&c->mutex);
@@ -80,7 +80,7 @@ static bool leaves(station *c)
     return leaves;
 }
 
-/* Asks until all messages are done. */
+/* Polls, or sleeps, until all messages are done. */
 static bool wait_for_all(station *c, const dt__exchange *x)
 {
     char why[DT__TRANSPORT_WHY];
@@ -180,7 +180,7 @@ static void post(dt__cluster *cluster, dt__cluster_job *job)
     pthread_mutex_unlock(&c->mutex);
 }
 
-/* Waits for `seconds` at most; 0: without end. Returns *done. */
+/* Waits at most `seconds`; 0: forever. Returns *done. */
 static bool wait_until(station *c, const bool *done, double seconds)
 {
     struct timespec end;
@@ -248,7 +248,7 @@ static dt_status load(dt_ctx *ctx, const char *mpi, const dt__transport **out)
     return DT_OK;
 }
 
-/* Starts the thread, with all signals blocked: they are for the program's threads. */
+/* Starts the thread with all signals blocked, so that the program's threads receive them. */
 static bool start(station *c)
 {
     sigset_t all, before;
@@ -272,7 +272,7 @@ static dt_status make_room(station *c)
     return ok ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* From MPI to the ranks' memory, where they share it. */
+/* Replaces MPI by shared memory if all ranks are on one machine. */
 static dt_status choose_way(station *c)
 {
     DT__TRY(dt__intranode_open(&c->head, &c->intranode));
@@ -283,7 +283,7 @@ static dt_status choose_way(station *c)
     return DT_OK;
 }
 
-/* MPI does not return: its thread and all that it may still touch stay until the process ends. */
+/* MPI does not return: its thread, and all memory that it may use, stay until the process ends. */
 static dt_status abandon(station *c)
 {
     dt__ctx_retain(c->head.ctx);
@@ -350,7 +350,7 @@ dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)
     c->timeout = timeout;
     if (!start(c)) {
         free_cluster(c);
-        return dt_fail(ctx, DT_ERR_STATE, "the system refuses a communication thread");
+        return dt_fail(ctx, DT_ERR_STATE, "the communication thread cannot be started");
     }
     const double patience = timeout > 0 && timeout < WELCOME ? WELCOME : timeout;
     if (!wait_until(c, &c->begun, patience)) return abandon(c);

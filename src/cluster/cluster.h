@@ -1,6 +1,6 @@
-/* The insides of src/cluster, whose users see core/ranks.h. Each rank has a communication thread,
- * which alone calls MPI and runs jobs in the order in which they were posted: the same order on
- * every rank. */
+/* The internals of src/cluster; its users include core/ranks.h. Each rank has a communication
+ * thread, which alone calls MPI and runs jobs in the order in which they were posted: the same
+ * order on every rank. */
 #ifndef DT__CLUSTER_CLUSTER_H
 #define DT__CLUSTER_CLUSTER_H
 
@@ -34,12 +34,12 @@ typedef struct dt__bucket_piece {
     int64_t tensor, from, n;
 } dt__bucket_piece;
 
-/* What of span i belongs to rank k. */
+/* The part of span i that belongs to rank k. */
 dt__bucket_piece dt__bucket_piece_of(const dt__bucket *b, int i, int k);
 
 /* launcher.c */
-/* Finds the module of dt__launcher_mpi(): in the folder of DETENT_MODULES, beside the program, in
- * ../lib/detent. */
+/* Finds the module of dt__launcher_mpi(): in the folder of DETENT_MODULES, beside the program, or
+ * in ../lib/detent. */
 bool dt__launcher_module(const char *mpi, char *path, size_t room);
 
 #endif

@@ -1,8 +1,8 @@
 /* Messages between ranks of one machine:
- *     a sender fills the slot (where the bytes lie) and wakes the receiver
+ *     a sender fills the slot (with the address of the bytes) and wakes the receiver
  *     the receiver copies the bytes, marks the slot as read and wakes the sender
- * A rank sleeps on a futex that counts its wakeups, and only while the count is what it was before
- * the rank looked at its slots, so none is missed. */
+ * A rank sleeps on a futex that counts its wakeups, and only if the count has not changed since it
+ * last looked at its slots: so no wakeup is missed. */
 #define _GNU_SOURCE /* process_vm_readv, syscall */
 #include "cluster/intranode.h"
 
@@ -17,9 +17,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define NAP_NS 20000000L /* longest sleep: a rank that ends, and time that is over, are seen then */
+#define NAP_NS 20000000L /* longest sleep, so that a rank that ends, or a timeout, is noticed */
 
-/* Pieces of memory of which a part is done. */
+/* A list of pieces of memory, of which a part is done. */
 typedef struct pieces_left {
     struct iovec piece[DT__MOST_SEGMENTS];
     int first, n;
@@ -117,7 +117,7 @@ static bool find_bytes(int64_t process, const dt__message_slot *l, pieces_left *
     return true;
 }
 
-/* Copies the bytes of the slot. */
+/* Copies the bytes that a slot announces. */
 static bool take(const dt__intranode *n, int from, const dt__message *m,
                  char why[DT__TRANSPORT_WHY])
 {
@@ -141,7 +141,7 @@ static bool take(const dt__intranode *n, int from, const dt__message *m,
     return false;
 }
 
-/* Whether a rank has said that it ends. */
+/* Whether a rank has announced its end. */
 static bool hear_end(const dt__intranode *n, int *who, char why[DT__TRANSPORT_WHY])
 {
     for (int k = 0; k < n->ranks; k++) {
@@ -186,7 +186,7 @@ static dt__tested test(void *state, const dt__message *receive, int ranks, int *
     return *left > 0 && hear_end(n, missing, why) ? DT__HAS_ENDED : DT__GOES_ON;
 }
 
-/* The system call's own type of times has two long. */
+/* Sleeps on the futex. Two long are the timespec of the system call. */
 static void wait_for_wakeup(void *state)
 {
     dt__intranode *n = state;
@@ -211,6 +211,7 @@ const dt__transport dt__intranode_transport = {
 
 #else
 
-const dt__transport dt__intranode_transport = { 0 }; /* dt__intranode_open does not lead to it */
+/* Never used: without these system calls dt__intranode_open refuses. */
+const dt__transport dt__intranode_transport = { 0 };
 
 #endif

@@ -1,7 +1,7 @@
-/* How ranks find out whether they share a machine: each tells the others where random numbers lie
- * in its memory, and all look whether they find them there. Process numbers mean something else on
- * another machine, or in another container, but the numbers are not found there; and the system
- * may refuse. So all say whether they have succeeded; where one has not, all exchange messages. */
+/* Finds out whether ranks share a machine: each sends the address of random numbers in its memory,
+ * and all check whether they find them there. On another machine or in another container the same
+ * process number is another process, without these numbers; and the system may refuse to read. Each
+ * rank sends whether it succeeded; if one did not, all of them use MPI. */
 #define _GNU_SOURCE /* memfd_create */
 #include "cluster/intranode.h"
 
@@ -37,7 +37,7 @@ static bool map_shared(dt__intranode *n, int file)
     return true;
 }
 
-/* A file of zeros, which is in memory only, and gone with its last process. */
+/* Creates a file of zeros, in memory only, which vanishes with its last process. */
 static void make_shared(dt__intranode *n)
 {
     const int file = memfd_create("detent-ranks", MFD_CLOEXEC);
@@ -64,7 +64,8 @@ dt_status dt__intranode_make(dt_ctx *ctx, int rank, int ranks, dt__intranode **o
     if (n->process == NULL || n->waits == NULL) return DT_ERR_NOMEM;
     const ssize_t got = getrandom(n->address.token, sizeof n->address.token, 0);
     if (got != (ssize_t)sizeof n->address.token || ranks > MOST_RANKS) return DT_OK;
-    /* Where Yama guards processes: those that the launcher has started may read this one. */
+    /* Where the security module Yama protects processes: allows those of the same launcher to read
+     * this one. */
     prctl(PR_SET_PTRACER, (unsigned long)getppid(), 0, 0, 0);
     n->address.token_at = (uint64_t)(uintptr_t)n->address.token;
     n->address.process = getpid();
@@ -80,7 +81,7 @@ static bool has_token(const dt__rank_address *address)
            memcmp(token, address->token, sizeof token) == 0;
 }
 
-/* Rank 0 is a process of this machine: its file is the shared memory. */
+/* Maps the file of rank 0, a process of this machine, which is the shared memory. */
 static bool open_shared(dt__intranode *n, const dt__rank_address *first)
 {
     char path[64];

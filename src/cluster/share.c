@@ -1,18 +1,18 @@
-/* Messages that ranks wait for: what each has, to all or to one; what rank 0 has, to the others;
- * how a work went on each. */
+/* Blocking messages: what each rank has to all or to one; what rank 0 has to the others; whether
+ * all ranks succeeded. */
 #include "cluster/cluster.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE ((size_t)1 << 30) /* most bytes of one message */
+#define PIECE ((size_t)1 << 30) /* bytes of a message */
 
 typedef struct sharing {
     const char *what;
     const char *own; /* NULL: nothing to send */
     char *all;
     size_t bytes;
-    int rank, from; /* from: -1: each rank sends */
+    int rank, from; /* from -1: each rank sends */
 } sharing;
 
 static void pieces(void *user, int k, dt__message *send, dt__message *receive)
@@ -61,7 +61,7 @@ dt_status dt__ranks_tell(dt__cluster *c, const char *what, void *data, size_t by
     return DT_OK;
 }
 
-/* Of each part the bytes from `at` on, at most PIECE. */
+/* A transfer of at most PIECE bytes of each part, from `at` on. */
 typedef struct part_sharing {
     const char *what;
     const dt__segment *part;

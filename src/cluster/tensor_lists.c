@@ -1,11 +1,11 @@
-/* Tensors on their way from rank to rank: first how many, then what they are, then their values,
- * which go from the sender's storage into the receiver's without a copy between. */
+/* Sends lists of tensors from rank to rank: first their number, then their shapes, then their
+ * values, which go from the sender's storage to the receiver's without an intermediate copy. */
 #include "core/tensor.h"
 #include "cluster/cluster.h"
 
 #include <string.h>
 
-/* What a tensor is; rank -1: there is none. */
+/* The description of a tensor; rank -1: there is none. */
 typedef struct head {
     int32_t dtype, rank;
     int64_t dims[DT_MAX_RANK];
@@ -59,7 +59,7 @@ static dt_status tell_heads(const moving *m)
     return dt__cluster_gather_parts(m->c, m->post->what, m->part, m->post->to);
 }
 
-/* Room for what comes. */
+/* Allocates the received tensors. */
 static dt_status make_tensors(const moving *m)
 {
     for (int k = 0; k < m->ranks; k++) {

@@ -1,12 +1,12 @@
-/* Bias correction: what rounding a weight changes of the mean of its layer's outputs goes into the
- * bias.   [Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias
+/* Bias correction: adds to the bias how much rounding the weight changed the mean of the layer's
+ * outputs.   [Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias
  * Correction, section 4.2, with calibration data in place of the statistics of norms]
  *
  *     b += W E[x] - W^ E[x^]
  *
- * E is the mean over the samples of all batches, x the layer's input in the float model, x^ that in
- * the model whose layers before are rounded and corrected. So the mean of each output before its
- * activation is the float model's.
+ * E is the mean over the samples of all batches, x the layer's input in the float model, x^ its
+ * input in the model whose earlier layers are rounded and corrected. So the mean of each output
+ * before its activation is that of the float model.
  *
  * Sums are in double, sample by sample: neither threads nor batches change their bits. */
 #include "autograd/write.h"
@@ -18,13 +18,13 @@
 
 #include <math.h>
 
-enum { LINES = 16, PIECE = 256 }; /* columns of a thread's turn, and samples that it unfolds */
+enum { LINES = 16, PIECE = 256 }; /* columns of a thread's item; samples unfolded at once */
 
 struct dt__means {
     dt_ctx *ctx;
     dt__unfolding layer;
     int64_t samples;
-    double *sum[2]; /* [columns of all groups]: of x^, and of x; the latter NULL: x is x^ */
+    double *sum[2]; /* [columns of all groups]: sums of x^, and of x; sum[1] NULL: x is x^ */
 };
 
 dt_status dt__means_create(dt_ctx *ctx, dt_module *layer, bool differ, dt__means **out)
@@ -88,7 +88,7 @@ dt_status dt__means_add(dt__means *m, const dt_tensor *xq, const dt_tensor *x)
     return DT_OK;
 }
 
-/* The rows of a weight, which are doubles' sums over columns: out[r] += sign sum W[r][c] sum[c]. */
+/* out[r] += sign sum W[r][c] sum[c] / samples, for all rows r of the weight. */
 static dt_status add_rows(const dt__means *m, const dt_tensor *w, const dt__row_map *map,
                           const double *sum, double sign, double *out)
 {

@@ -27,8 +27,8 @@
 typedef struct dt__tiles {
     int64_t count;
     int64_t width; /* columns of a full tile */
-    int64_t
-        *start; /* [count + 1] and more: tile t is column[start[t]] ... column[start[t + 1] - 1] */
+    /* [count + 1] and more: tile t is column[start[t]] ... column[start[t + 1] - 1] */
+    int64_t *start;
     int32_t *column;  /* [columns] */
     int32_t *tile_of; /* [columns] */
 } dt__tiles;

@@ -68,7 +68,7 @@ static dt_status check_inputs(const dt_statistics *s, const dt_tensor *x)
 static dt_status check(const dt_statistics *s, const dt_tensor *xq, const dt_tensor *x)
 {
     if (s->expert == NULL) {
-        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: routes are of grouped weights alone");
+        return dt_fail(s->ctx, DT_ERR_ARG, "statistics: only grouped weights have routes");
     }
     if ((x != NULL) != s->differ) {
         return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",

@@ -21,24 +21,24 @@ typedef struct dt__layer {
     bool *dead;
     double *mean; /* [groups] */
     bool keep_zeros;
-    bool
-        unseen; /* no inputs are known of a method that wants them: to nearest, within its bounds */
+    bool unseen;       /* the method's inputs are missing: rounds to nearest, within its bounds */
     int64_t fallbacks; /* groups whose matrix had no factor */
     float *inverse;    /* [rows][scales of a row] */
     dt_rounded *out;   /* scales of the whole layer */
     dt_round_report *report;
 } dt__layer;
 
-/* Order, scale groups, dead columns and mean of the diagonal of each group. Errors: NOMEM. */
+/* Computes order, scale groups, dead columns and mean of the diagonal of each group. Errors:
+ * NOMEM. */
 dt_status dt__layer_order(dt__layer *l);
 
-/* Scales, inverses and zero points of all rows: those of a static or learned range, else by the
- * scheme from the columns that share a scale. Errors: NUMERIC (a weight or a scale that is not
- * finite), NOMEM. */
+/* Computes scales, inverses and zero points of all rows: copies of a static or learned range, else
+ * by the scheme from the columns that share a scale. Errors: NUMERIC (a weight or a scale that is
+ * not finite), NOMEM. */
 dt_status dt__layer_scales(dt__layer *l);
 
-/* Scale, inverse and, unless NULL, zero point of one block of values; false where an element, the
- * scale or a dequantized value is not finite. */
+/* Computes scale, inverse and, unless NULL, zero point of one block of values; false where an
+ * element, the scale or a dequantized value is not finite. */
 typedef struct dt__block_scale {
     float *scale, *inverse;
     int8_t *zero;

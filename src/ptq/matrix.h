@@ -19,7 +19,7 @@ typedef struct dt__code_grid {
     int qmin, qmax;
     bool half_up;             /* as in dt__code_row */
     const dt__levels *levels; /* likewise */
-    int64_t group, groups;    /* columns that share a scale (the last fewer); scales of a row */
+    int64_t group, groups;    /* columns that share a scale (the last fewer); scales per row */
     int32_t *group_of;        /* [columns] */
     float *scale;             /* [rows][groups]; refreshed scales are written here */
     float *inverse;           /* [rows][groups]: 1 / scale */
@@ -120,7 +120,7 @@ enum {
 #include "ptq/rounders.inc"
 #undef DT__ROUNDER
 #undef DT__BOUNDED
-    DT__METHODS /* how many */
+    DT__METHODS /* the number of methods */
 };
 
 /* The method of a DT_ROUND_...: a rounder, with accumulator bounds or without. */
@@ -130,7 +130,7 @@ typedef struct dt__method {
     bool bounded;
 } dt__method;
 
-/* NULL for an unknown number. */
+/* The method of a number; NULL for an unknown number. */
 const dt__method *dt__method_of(int rounder);
 /* The set of its DT__READS_... flags. */
 unsigned dt__method_reads(const dt__method *method);

@@ -15,7 +15,7 @@ static const dt_tensor *weight_of(const dt_module *layer)
     return e == NULL ? NULL : e->x;
 }
 
-/* 0: the input is none of this layer's, which its forward says. */
+/* The number of samples in x; 0 where the layer cannot take x, which its forward reports. */
 static int64_t samples_of(const dt_module *layer, const dt_tensor *x)
 {
     const dt_tensor *w = weight_of(layer);

@@ -42,15 +42,14 @@ static dt_status check(work *w)
     DT__EACH_MODULE(m, w->m) {
         dt_rounding_options options;
         if (!dt__is_ptq_layer(NULL, m)) continue;
-        DT__TRY(dt__layer_options(m, &dt__weight_to_convert(m)->quant, &w->options->rounding,
-                                  &options));
+        DT__TRY(dt__layer_options(m, &dt__layer_quant(m)->quant, &w->options->rounding, &options));
     }
     return DT_OK;
 }
 
 /* ---- modes ---------------------------------------------------------------------------------- */
 
-/* Which modules are in training mode, in visiting order; without quantizers, some of which dt_ptq
+/* Which modules are in training mode, in visiting order, except quantizers, some of which dt_ptq
  * removes. */
 typedef struct modes {
     dt_module *m; /* NULL: none */
@@ -87,7 +86,7 @@ static void modes_end(modes *s)
 
 /* ---- ranges of inputs ----------------------------------------------------------------------- */
 
-/* Lets input ranges observe that have observed nothing so far; whether there are any. */
+/* Makes input ranges observe that have observed nothing so far; returns whether there are any. */
 static bool observe_unseen(const work *w)
 {
     bool some = false;
@@ -161,8 +160,8 @@ static dt_status take_master(weight *v, dt_module *layer)
     return DT_OK;
 }
 
-/* Takes the scales of a static or learned range: one for the weight, or one per block. Where
- * the rounder regroups columns (DT_ORDER_GROUP), scales are computed from the weight instead. */
+/* Copies the scales of a static or learned range, one for each block. Where the rounder regroups
+ * columns (DT_ORDER_GROUP), scales are computed from the weight instead. */
 static dt_status take_range(const work *w, weight *v)
 {
     const bool has_zero = v->fq->zero_point != NULL;
@@ -220,7 +219,7 @@ static dt_status done(work *w, const char *path, const dt_round_report *r)
     return w->options->done(w->options->user, path, r);
 }
 
-/* Corrects the bias of a packed layer, whose weight was `before`. */
+/* Corrects the bias of a packed layer; `before` is its weight before rounding. */
 static dt_status correct(work *w, dt_module *layer, const dt_tensor *before)
 {
     bool corrected;
@@ -236,7 +235,7 @@ static dt_status round_layer(work *w, dt_module *layer)
     dt_rounded *codes = NULL;
     dt_round_report report;
     dt_tensor *before = NULL;
-    weight v = { .fq = dt__weight_to_convert(layer) };
+    weight v = { .fq = dt__layer_quant(layer) };
     dt_status s = take_master(&v, layer);
     if (s == DT_OK) s = take_range(w, &v);
     if (s == DT_OK) s = choose_codes(w, layer, &v, &codes, &report);
@@ -266,18 +265,18 @@ static void warn(const work *w, const dt_module *layer, const dt_round_report *r
     dt__say(w->ctx, "ptq: %s is rounded to nearest, not by %s: %s", path_of_weight(w, layer),
             w->method->name,
             r->unreached ? "no calibration batch reached its layer"
-                         : "no rounder knows its type of layer");
+                         : "no rounder supports its type of layer");
 }
 
-/* Converts a layer without known inputs to nearest. `rounder_can`: rounders support it, but no
- * batch reached it. */
+/* Converts a layer, rounding to nearest, whose inputs are not known: no batch reached it
+ * (rounder_can) or rounders do not support it. */
 static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 {
     const double start = dt__seconds();
     const dt_tensor *x = dt__entry_find(layer, "weight")->x;
     const int64_t groups = dt__op_groups(layer);
     int64_t dims[DT_MAX_RANK];
-    const dt__weight_shape shape = dt__weight_shape_of(x, &dt__weight_to_convert(layer)->map);
+    const dt__weight_shape shape = dt__weight_shape_of(x, &dt__layer_quant(layer)->map);
     dt__matrix_dims(&shape, dims);
     dt_round_report report = { .method = dt__method_of(DT_ROUND_NEAREST)->name,
                                .rows = dims[0],
@@ -293,7 +292,7 @@ static dt_status convert_layer(work *w, dt_module *layer, bool rounder_can)
 
 /* ---- layer by layer ------------------------------------------------------------------------- */
 
-/* Multiply-adds of a batch in the layer that is rounded. */
+/* Multiply-adds of a batch in the layer that is rounded now. */
 static double pass_of(const work *w)
 {
     const dt_statistics *s = w->statistics;
@@ -320,12 +319,12 @@ static dt_status next_layer(work *w, bool *more)
 
 /* ---- dt_ptq --------------------------------------------------------------------------------- */
 
-/* The first layer that is prepared and not packed, of those that rounders support, or of the
- * others; NULL: none. */
+/* The first prepared layer among those that rounders support (rounder_can) or among the others;
+ * NULL: none. */
 static dt_module *first_layer(const work *w, bool rounder_can)
 {
     DT__EACH_MODULE(m, w->m) {
-        if (dt__weight_to_convert(m) == NULL) continue;
+        if (dt__layer_quant(m) == NULL) continue;
         if (dt__is_ptq_layer(NULL, m) == rounder_can) return m;
     }
     return NULL;

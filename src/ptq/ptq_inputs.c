@@ -23,7 +23,7 @@ bool dt__is_ptq_layer(void *user, const dt_module *m)
 {
     dt_weight_op op;
     (void)user;
-    return dt__weight_to_convert(m) != NULL && dt__weight_op_of(m, &op);
+    return dt__layer_quant(m) != NULL && dt__weight_op_of(m, &op);
 }
 
 dt_status dt__ptq_fetch(const work *w, int64_t i, dt_tensor **x)
@@ -88,7 +88,7 @@ static dt_status begin_layer(work *w, dt_module *layer)
     return DT_OK;
 }
 
-/* The inputs of a layer's calls in a batch, two of each call; then those of the float model. */
+/* The inputs of a layer's calls in a batch: INPUTS for each call, then those of the float model. */
 typedef struct reached {
     dt_tensor *x; /* the batch */
     dt__calib_stop quantized, plain;
@@ -99,7 +99,7 @@ enum { INPUTS = 2 };
 
 static bool is_module(void *user, const dt_module *m) { return m == user; }
 
-/* A batch, one of each rank's, has passed the layer that was rounded last. */
+/* Reports the work of a pass: one batch of each rank through the layer that was rounded last. */
 static void tell_pass(const work *w)
 {
     const double all = w->passed * (double)dt__cluster_ranks(w->cluster);
@@ -173,16 +173,16 @@ static dt_status add_inputs(const work *w, const dt__tensor_list *of)
     return DT_OK;
 }
 
-/* A batch of each rank, from batch `first` on; [ranks] each. */
+/* One batch of each rank, from batch `first` on. The arrays have an element for each rank. */
 typedef struct round_of {
-    int64_t first, own; /* own: this rank's batch */
-    int64_t *number;    /* of the modules that the batches have reached */
+    int64_t first, own; /* number of this rank's batch */
+    int64_t *number;    /* the module that each rank's batch reached */
     dt__tensor_list *all;
 } round_of;
 
 static bool runs(const work *w, int64_t i) { return i < w->data->batches && !w->batch[i].ended; }
 
-/* Runs this rank's batch to its next layer, and asks the others what theirs have reached. */
+/* Runs this rank's batch to its next layer, and gathers which layers all batches reached. */
 static dt_status reach(work *w, round_of *r, reached *of)
 {
     const dt__calib_target next = { dt__is_ptq_layer, NULL };
@@ -199,8 +199,8 @@ static dt_status reach(work *w, round_of *r, reached *of)
                               sizeof number, r->number);
 }
 
-/* The first batch that reaches a layer determines w->layer. A batch that reaches another layer (the
- * model's control flow may depend on values) waits there. */
+/* Makes the first layer that a batch reached w->layer. Batches that reached another one (the
+ * model's control flow may depend on values) stay there until it is its turn. */
 static dt_status take_numbers(work *w, const round_of *r)
 {
     for (int k = 0; k < dt__cluster_ranks(w->cluster); k++) {

@@ -1,5 +1,6 @@
-/* dt_ptq by several ranks: each runs batches in turn, sums its tiles of the inputs' products and
- * rounds its blocks of rows. Every rank gets the codes, with the bits of one. */
+/* dt_ptq on several ranks: each runs some of the batches, sums its tiles of the inputs' products
+ * and rounds its blocks of rows. Every rank gets all codes, bit for bit those of a single
+ * process. */
 #ifndef DT__PTQ_PTQ_JOB_H
 #define DT__PTQ_PTQ_JOB_H
 

@@ -1,6 +1,6 @@
-/* dt_round: one weight from its work matrices to codes. Settings and shapes are checked, rows
- * gathered, orders and scales found for all groups; then each group is prepared (its factor) and
- * its rows are rounded in blocks. docs/rounding.md has the formulas. */
+/* dt_round: from a weight's work matrices to codes. Checks settings and shapes, gathers rows, and
+ * finds orders and scales of all groups. Then it prepares each group (its factor) and rounds its
+ * rows in blocks. docs/rounding.md has the formulas. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "kernels/products/blas_library.h"
@@ -155,7 +155,7 @@ void dt_rounded_free(dt_ctx *ctx, dt_rounded *r)
 
 /* ---- rounding ------------------------------------------------------------------------------- */
 
-/* Zeros are kept where they are at least one element in 20. */
+/* Zeros are kept where at least one element in 20 is 0. */
 static void count_zeros(dt__layer *l)
 {
     const int64_t count = l->rows * l->shape.columns;

@@ -20,11 +20,12 @@
 /* The buffers of a block of rows, and its current block of columns. */
 typedef struct part {
     dt__row_block *s;
-    double *less;    /* [columns][rows]: -q, in processing order */
-    double *room[2]; /* [BLOCK][columns]: for h and g, where columns are not in their own order */
-    int64_t from;    /* the first column of the block */
-    const double *h, *g; /* [BLOCK][columns]: its rows, columns up to its end */
-    double *sum;         /* [BLOCK][rows]: arguments of a block, or what is known of them */
+    double *less; /* [columns][rows]: -q, in processing order */
+    /* [BLOCK][columns]: for h and g, where the processing order is not the columns' own */
+    double *room[2];
+    int64_t from;        /* the first column of the block */
+    const double *h, *g; /* [BLOCK][columns]: the block's rows of H and G, columns up to its end */
+    double *sum;         /* [BLOCK][rows]: arguments of a block, complete or partial sums */
 } part;
 
 static bool is_permuted(const dt__matrix *m) { return m->options->rounding.order != DT_ORDER_NONE; }
@@ -45,7 +46,7 @@ static part part_of(dt__row_block *s)
     return p;
 }
 
-/* Restores W0 in dead columns, where the block's work has 0. */
+/* Restores W0 in dead columns, where work has 0. */
 static void take_weight(const dt__row_block *s)
 {
     const dt__matrix *m = s->m;
@@ -58,7 +59,8 @@ static void take_weight(const dt__row_block *s)
     }
 }
 
-/* Rows from ... to - 1 of moments, and of these the columns before `to`, in processing order. */
+/* Rows from ... to - 1 of moments, and of these the columns before `to`, both in processing
+ * order. */
 static const double *rows_of(const dt__matrix *m, const double *moments, int64_t from, int64_t to,
                              double *room)
 {
@@ -75,7 +77,8 @@ typedef struct span {
     int64_t from, to;
 } span;
 
-/* Sums of the block's columns `to` += a's rows times values, over columns `of`. */
+/* Adds to the sums of columns `to` of the block the product of a's rows with values, over columns
+ * `of`. */
 static void add_product(const part *p, span to, span of, const double *a, const double *values)
 {
     const int64_t rows = p->s->rows, columns = p->s->m->columns, first = to.from - p->from;

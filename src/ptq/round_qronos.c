@@ -7,10 +7,11 @@
  *     V   = argmin ||W0 X - q_0 Xq_0 - V Xq_rest||^2 / n + lambda ||V - W||^2
  *         = (W0 G_rest^T + lambda W_rest - q_0 H[0][rest]) (H_rest + lambda I)^-1
  *
- * W is W0 with dead columns 0; v_0 = 0 where H[0][0] = 0. lambda = alpha sigma, sigma the largest
- * eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H + lambda
- * I)^-1 and U upper, U without its first row and column is the same of H_rest + lambda I, so that
- * one factor serves V, by two triangular products, and the loop [Zhang et al. 2025]. */
+ * W is W0 with dead columns 0; v_0 = 0 where H[0][0] = 0. lambda = alpha sigma, where sigma is the
+ * largest eigenvalue of H by STEPS power steps from ones, or an absolute number. With U^T U = (H +
+ * lambda I)^-1 and U upper, U without its first row and column is the factor of (H_rest + lambda
+ * I)^-1, so that one factor serves V, by two triangular products, and the loop [Zhang et al.
+ * 2025]. */
 #include "kernels/products/dense64.h"
 #include "core/threads.h"
 #include "ptq/matrix.h"
@@ -84,14 +85,14 @@ static dt_status prepare(dt__matrix *m)
     return DT_OK;
 }
 
-/* Bytes for q_0. */
+/* Scratch memory for q_0, in bytes. */
 static size_t scratch(const dt__matrix *m, int64_t rows)
 {
     (void)m;
     return (size_t)rows * sizeof(double);
 }
 
-/* v_0 with all other columns at W, and q_0. */
+/* Computes v_0, with all other columns at W, and rounds it to q_0. */
 static void round_first(dt__row_block *s, double *dequantized)
 {
     const dt__matrix *m = s->m;

@@ -1,4 +1,5 @@
-/* The work of rounding a weight (rounding_cost.h), and its times here, by a drawn one. */
+/* The cost of rounding a weight (rounding_cost.h), and measuring its speed on this machine with a
+ * random weight. */
 #include "ptq/rounding_cost.h"
 
 #include "core/tensor.h"
@@ -6,11 +7,11 @@
 
 #include <detent/qat.h>
 
-#define FILL 32  /* multiply-adds in the time of bringing an input into a slice */
-#define CODE 200 /* multiply-adds in the time of choosing a code and comparing it with nearest */
+#define FILL 32  /* copying an input into a slice takes the time of so many multiply-adds */
+#define CODE 200 /* likewise choosing a code and comparing it with nearest */
 
-#define COLUMN 3e5  /* multiply-adds in the time of starting the loops of a column */
-#define FACTOR 1000 /* columns of a factor in whose time what grows with their square is done */
+#define COLUMN 3e5  /* likewise starting the loops of a column */
+#define FACTOR 1000 /* likewise, times columns squared: the quadratic part of a factor */
 
 double dt__sums_cost(int64_t groups, int64_t columns, bool differ, double samples)
 {
@@ -52,7 +53,7 @@ void dt__plan_rounding(dt_ctx *ctx, const dt__round_cost *cost)
 /* ---- times ---------------------------------------------------------------------------------- */
 
 #define LONG 8e9 /* multiply-adds in double that take about a second */
-/* As many columns as a factor needs to reach the rate of large ones. */
+/* COLUMNS is large enough for a factor to reach its full speed. */
 enum { ROWS = 128, COLUMNS = 1024, SAMPLES = 1024 };
 
 static dt_status draw(dt_ctx *ctx, int64_t rows, int64_t columns, dt_tensor **out)
@@ -103,7 +104,8 @@ static dt_status try_drawn(dt_ctx *ctx, int rounder)
     return s;
 }
 
-/* The first time memory is made and libraries are started, which is not counted. */
+/* Rounds a random weight twice. The first run allocates memory and starts libraries; only the
+ * second one counts. */
 dt_status dt__try_rounding(dt_ctx *ctx, int rounder, const dt__round_cost *planned)
 {
     const dt__method *method = dt__method_of(rounder);
@@ -119,7 +121,7 @@ dt_status dt__try_rounding(dt_ctx *ctx, int rounder, const dt__round_cost *plann
     ctx->work.trying = true;
     if (s == DT_OK) s = try_drawn(ctx, rounder);
     ctx->work.trying = false;
-    ctx->pool.count.peak = memory.peak; /* of the work itself */
+    ctx->pool.count.peak = memory.peak; /* the trial does not count */
     dt__pass_work(ctx);
     return s;
 }

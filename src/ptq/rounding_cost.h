@@ -1,15 +1,15 @@
-/* What rounding a weight takes, from its shape: for each group of its work matrices, of rows r and
- * columns c, with n samples of its inputs
+/* The cost of rounding a weight, in multiply-adds: for each group of its work matrices, of r rows
+ * and c columns, with n samples of its inputs
  *
  *     passes       n r c       through the layer; also through the float model's, for rounders that
  *                              read its inputs
- *     sums         n c (c / 2 + FILL)  of products of inputs that are brought into a slice; with
- *                              the float model's, of three kinds, n c (2 c + 2 FILL)
+ *     sums         n c (c / 2 + FILL)  products of inputs, which are copied into a slice first;
+ *                              with the float model three kinds, n c (2 c + 2 FILL)
  *     a factor     c^2 (c + FACTOR)  for rounders that have one
  *     codes        c (r (c + CODE) + COLUMN)
  *
- * and without data only codes, r c CODE. dt_round and its statistics tell the context what of it
- * they did (core/estimate.h). */
+ * Without data the cost is that of codes alone, r c CODE. dt_round and its statistics report to the
+ * context how much of it is done (core/estimate.h). */
 #ifndef DT__PTQ_ROUNDING_COST_H
 #define DT__PTQ_ROUNDING_COST_H
 
@@ -23,8 +23,8 @@ double dt__sums_cost(int64_t groups, int64_t columns, bool differ, double sample
 double dt__factor_cost(int64_t columns);
 double dt__codes_cost(const dt__method *method, int64_t rows, int64_t columns);
 
-/* Adds that of a weight; `differ`: inputs of the float model are known. A shape that the op does
- * not have costs nothing. */
+/* Adds the cost of a weight; `differ`: the float model's inputs are known. A shape that the op
+ * cannot have costs nothing. */
 typedef struct dt__round_case {
     const dt__method *method;
     const dt_weight_op *op;
@@ -36,8 +36,8 @@ typedef struct dt__round_case {
 void dt__round_cost_add(dt_ctx *ctx, const dt__round_case *of, dt__round_cost *cost);
 
 void dt__plan_rounding(dt_ctx *ctx, const dt__round_cost *cost);
-/* Where that takes long: rounds a small drawn weight, so that its times tell those of what is
- * planned. Errors: NOMEM. */
+/* Where the planned rounding takes long: rounds a small random weight first, so that the estimate
+ * of the remaining time uses measured speeds. Errors: NOMEM. */
 dt_status dt__try_rounding(dt_ctx *ctx, int rounder, const dt__round_cost *planned);
 
 #endif

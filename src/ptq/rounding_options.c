@@ -1,4 +1,4 @@
-/* Settings of rounding: defaults, keys, and which of them contradict each other. */
+/* Settings of rounding: defaults, keys and checks. */
 #include "ptq/keys.h"
 #include "ptq/matrix.h"
 #include "qat/schemes/scheme.h"
@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#define MOST_INPUT 65536 /* sums of codes times inputs then fit 64 bits */
+#define MOST_INPUT 65536 /* keeps sums of codes times inputs within 64 bits */
 
 static const dt__method methods[DT__METHODS] = {
 #define DT__ROUNDER(name, number) [number] = { #name, &dt__round_##name, false },
@@ -174,13 +174,11 @@ static dt_status check_groups(dt_ctx *ctx, const dt__method *method, const dt_ro
     char text[DT__METHODS_TEXT];
     if (r->order != DT_ORDER_NONE && !dt__needs_data(method)) {
         return dt_fail(ctx, DT_ERR_CONFIG,
-                       "rounding: rounder %s looks at no data that would give an order",
+                       "rounding: rounder %s reads no data, from which an order follows",
                        method->name);
     }
     if (r->order == DT_ORDER_GROUP && !grouped) {
-        return dt_fail(
-            ctx, DT_ERR_CONFIG,
-            "rounding: order group is about scales of groups: it requires granularity group");
+        return dt_fail(ctx, DT_ERR_CONFIG, "rounding: order group requires granularity group");
     }
     if (r->group_scales == DT_SCALES_FROZEN) return DT_OK;
     if (!(method->rounder->reads & DT__READS_GROUP_SCALES)) {

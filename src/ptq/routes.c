@@ -1,4 +1,4 @@
-/* Routes of a grouped weight's inputs, as grouped_linear reads them. */
+/* The routes of a grouped weight's inputs, as grouped_linear reads them. */
 #include "ptq/routes.h"
 
 #include "core/tensor.h"
@@ -55,7 +55,7 @@ static bool is_for_rows(const dt_tensor *index, const dt_tensor *x)
     return index->rank == x->rank - 1 && memcmp(index->dims, x->dims, bytes) == 0;
 }
 
-/* The row of the float model that belongs to row i; -1: none. */
+/* The float model's row that belongs to row i; -1: none. */
 static int64_t row_of(const dt_tensor *quantized, const dt_tensor *plain, int64_t i)
 {
     const int64_t slots = plain->rank > 1 ? plain->dims[plain->rank - 1] : 1;

@@ -1,6 +1,6 @@
-/* Rounds a matrix in blocks of rows on threads; of a cluster each rank some of them. A block of
- * rows is rounded to nearest, for comparison, and by the rounder. A row whose error is smaller with
- * nearest gets nearest's codes and scales. The results of the blocks are added up in their
+/* Rounds a matrix in blocks of rows on threads; in a cluster each rank rounds some of the blocks. A
+ * block is rounded to nearest, for comparison, and by the rounder. A row whose error is smaller
+ * with nearest gets nearest's codes and scales. The results of the blocks are added up in their
  * order. */
 #include "core/ranks.h"
 #include "core/clock.h"
@@ -28,7 +28,7 @@ typedef struct slot {
     int64_t *tile_sums; /* for bounds: [tiles][rows] positive sums, then negative ones */
     int8_t *codes;      /* [columns][rows], as the next two */
     int8_t *plain;      /* W rounded to nearest */
-    int8_t *nearest; /* the rounder's input rounded to nearest within its bounds; may be `plain` */
+    int8_t *nearest; /* the rounder's input, rounded to nearest within its bounds; may be `plain` */
     dt__error_metric metric;
     saved_scales saved;
 } slot;
@@ -50,8 +50,8 @@ typedef struct row_blocks {
     bool sees_float_inputs, keeps_better, refreshes;
     bool has_diffused;     /* the sums of e^2 give the error of the codes */
     int64_t rows;          /* of a block of rows */
-    dt__cluster *cluster;  /* NULL: all blocks are this process's */
-    int64_t first, blocks; /* this rank's blocks from `first` on; in all */
+    dt__cluster *cluster;  /* NULL: this process rounds all blocks */
+    int64_t first, blocks; /* this rank's first block; number of blocks of all ranks */
     int8_t *codes;         /* [rows][columns] of this matrix */
     slot *slots;           /* [threads] */
     outcome *outcomes;
@@ -125,7 +125,7 @@ static dt_status make_room(row_blocks *p)
 
 /* ---- a block of rows ------------------------------------------------------------------------- */
 
-/* Rows of W are far apart in memory, so each is read a cache line at a time. */
+/* Transposes rows of W, which are far apart in memory, one cache line at a time. */
 void dt__take_weight(const dt__row_block *s, const int32_t *order, bool all)
 {
     const dt__matrix *m = s->m;
@@ -215,7 +215,7 @@ static void select_better_rows(const row_blocks *p, dt__row_block *s, slot *own,
 {
     const int64_t columns = p->m->columns;
     dt__distance now;
-    s->group = -1; /* scales may have been refreshed */
+    s->group = -1; /* empties the cache: scales may have been refreshed */
     if (!p->has_diffused || !dt__error_metric_sum(s, s->codes, &now)) {
         dt__error_metric_measure(s, s->codes, p->sees_float_inputs, &own->metric, &now);
     }
@@ -258,7 +258,7 @@ static outcome run_block(const row_blocks *p, int64_t row, slot *own)
 
 /* ---- a matrix ------------------------------------------------------------------------------- */
 
-/* `seconds`: of all blocks, on all threads. */
+/* `seconds`: wall time of all blocks, of which comparing with nearest gets its share. */
 static dt_status add_up(dt__layer *l, const row_blocks *p, double seconds)
 {
     dt_round_report *r = l->report;
@@ -274,7 +274,7 @@ static dt_status add_up(dt__layer *l, const row_blocks *p, double seconds)
         r->loss += o->loss;
         r->changed += o->changed;
         r->kept_nearest += o->kept_nearest;
-        r->error += o->error; /* squared until all groups are done */
+        r->error += o->error; /* squares; the root is taken when all groups are done */
         r->nearest_error += o->nearest_error;
         all += o->seconds;
         compare += o->compare_seconds;
@@ -316,7 +316,7 @@ static int64_t first_of(const row_blocks *p, int k)
     return k * p->blocks / dt__cluster_ranks(p->cluster);
 }
 
-/* Gives all ranks what each has put for its rows: `each` bytes a row. */
+/* Exchanges results among ranks: each sends what it has for its rows, `each` bytes a row. */
 static dt_status gather_rows(const row_blocks *p, dt__segment *part, void *of, size_t each)
 {
     if (of == NULL) return DT_OK;

@@ -26,7 +26,7 @@ static int64_t samples_of_slice(int64_t columns)
     return dt__min_i64(1024, dt__max_i64(samples, 64));
 }
 
-/* Side of a tile: about eight tiles per side, to distribute over threads. */
+/* Side of a tile: about eight tiles per side, so that threads share them evenly. */
 static int64_t side_of(int64_t columns)
 {
     return dt__min_i64(512, dt__max_i64(dt__round_up(dt__ceil_div(columns, 8), 16), 32));
@@ -34,7 +34,7 @@ static int64_t side_of(int64_t columns)
 
 /* ---- making and freeing --------------------------------------------------------------------- */
 
-/* a * b; -1, which every allocation refuses, where that overflows. */
+/* a * b; -1 where it overflows: every allocation fails with that. */
 static int64_t product(int64_t a, int64_t b)
 {
     int64_t out;
@@ -133,13 +133,13 @@ int64_t dt_statistics_samples(const dt_statistics *s) { return s == NULL ? 0 : s
 
 /* ---- sums ----------------------------------------------------------------------------------- */
 
-/* Rows i ... i+m-1 and columns j ... j+n-1 of a group's sums of a b^T. */
+/* A tile: rows i ... i+m-1 and columns j ... j+n-1 of a group's sums of a b^T. */
 typedef struct tile {
     int64_t group, i, j, m, n;
     const double *a, *b; /* slices */
     double *to;
     int64_t ld;
-    int thread; /* that computes it */
+    int thread; /* the thread that computes it */
 } tile;
 
 /* to = beta to + a b^T over the samples in the slices; only the lower triangle of a diagonal tile.
@@ -188,7 +188,7 @@ static void add_tile(const dt_statistics *s, int which, tile *t)
     else add_packed(s, t, m->c);
 }
 
-/* Tiles of a triangle are dealt out by their number. */
+/* Tiles of a triangle are numbered, and distributed by number. */
 int dt__tile_owner(const dt_statistics *s, int which, int64_t i, int64_t j)
 {
     const int64_t across = dt__ceil_div(s->layer.columns, s->side);
@@ -301,7 +301,7 @@ dt_status dt_statistics_add(dt_statistics *s, const dt_tensor *xq, const dt_tens
     dt__inputs in[2];
     if (s->expert != NULL) {
         return dt_fail(s->ctx, DT_ERR_ARG,
-                       "statistics: the inputs of a grouped weight come with their routes");
+                       "statistics: the inputs of a grouped weight require their routes");
     }
     if ((x != NULL) != s->differ) {
         return dt_fail(s->ctx, DT_ERR_ARG, "statistics: the float model's inputs were %s",

@@ -16,7 +16,8 @@ typedef struct dt__moments {
 
 struct dt_statistics {
     dt_ctx *ctx;
-    struct dt__cluster *cluster; /* whose ranks sum a part of the tiles each; NULL: this one all */
+    /* its ranks sum some of the tiles each; NULL: this process sums all */
+    struct dt__cluster *cluster;
     dt__unfolding layer;
     bool differ;
     int64_t samples;
@@ -24,22 +25,22 @@ struct dt_statistics {
     double *h, *g, *c;         /* of all groups */
     bool lower;                /* the upper triangles of H are out of date */
     int64_t capacity, waiting; /* samples that fit into a slice; samples in it */
-    int64_t stride, side;      /* from one line of a slice to the next; of a tile of the sums */
+    int64_t stride, side;      /* distance of the lines of a slice; side of a tile of the sums */
     double *slice[2];          /* [columns of all groups][stride]: of xq and of x */
     double *tiles;             /* [threads][side][side] */
     dt_statistics *
         *expert; /* grouped weights only, with `samples`: [groups]; NULL: no row so far */
 };
 
-/* Sums are made tile by tile, [side][side]; of H and C those below the diagonal and on it. */
+/* Tiles of the sums, [side][side]; of H and C only those on or below the diagonal. */
 enum { DT__OF_H, DT__OF_G, DT__OF_C };
 /* The rank that sums tile (i, j); -1: none. */
 int dt__tile_owner(const dt_statistics *s, int which, int64_t i, int64_t j);
-/* Adds the samples that wait. */
+/* Adds the samples in the slice to the sums. */
 void dt__statistics_flush(dt_statistics *s);
 
-/* Completes and returns the moments of all groups. Not for a grouped weight, whose experts have
- * their own. */
+/* Completes and returns the moments of all groups. A grouped weight has none: its experts have
+ * their own statistics. */
 dt__moments *dt__statistics_moments(dt_statistics *s);
 
 #endif

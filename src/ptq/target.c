@@ -23,8 +23,8 @@ bool dt__weight_op_of(const dt_module *m, dt_weight_op *out)
     return true;
 }
 
-/* Codes as they are stored and multiplied; an unsigned scheme's device has them without the
- * shift. */
+/* The range of input codes. Unsigned ones are counted from 0, although they are stored with an
+ * offset. */
 static dt_ints codes_of(const dt_quant_spec *input)
 {
     const int64_t least = dt__qmin(input), most = dt__qmax(input);

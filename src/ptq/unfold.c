@@ -26,7 +26,7 @@ static const dt_op *const ops[] = {
 
 static bool is_linear(const dt__unfolding *u) { return !dt__is_convolution(&u->op); }
 
-/* The op's call, whose shape function says what is wrong; `weight` is a handle for its message. */
+/* The op's call, for its shape function to check; `weight` is a handle for the message. */
 static dt_call call_of(dt_ctx *ctx, const dt__unfolding *u, dt_tensor *weight)
 {
     *weight = (dt_tensor){ .ctx = ctx, .dtype = DT_F32, .rank = u->rank };
@@ -116,7 +116,7 @@ static void unfold_linear(const dt__inputs *in, const dt__patch *part)
     }
 }
 
-/* One column of X: a channel's images, and a tap. */
+/* A column of X: one channel's images at one kernel position. */
 typedef struct tap {
     const dt__conv *conv;
     int64_t k[2];
@@ -151,7 +151,7 @@ static void transposed_row(const tap *t, const float *from, int64_t o0, int64_t 
     }
 }
 
-/* The row of the other image that the tap reads for row o; -1: none. */
+/* The row of the other image that the kernel position reads for row o; -1: none. */
 static int64_t row_met(const tap *t, bool transposed, int64_t o)
 {
     const int64_t stride = t->conv->stride[0], start = dt__conv_start(t->conv, 0, t->k[0]);

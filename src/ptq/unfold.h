@@ -57,11 +57,11 @@ typedef struct dt__inputs {
 /* Of a dense, contiguous tensor, which must outlive it. Errors: SHAPE, DTYPE, ARG. */
 dt_status dt__inputs_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x, dt__inputs *out);
 
-/* The samples of inputs of that shape, of any kind. Errors: SHAPE. */
+/* The number of samples in inputs of this shape, of any kind. Errors: SHAPE. */
 dt_status dt__samples_of(dt_ctx *ctx, const dt__unfolding *u, const dt_tensor *x, int64_t *out);
 
-/* A part of X as doubles, on the calling thread: the patch's rows are columns of all groups,
- * counted through, and its columns are samples. */
+/* A part of X as doubles, on the calling thread: the patch's rows are columns of X, counted over
+ * all groups, and its columns are samples. */
 void dt__inputs_unfold(const dt__inputs *in, const dt__patch *part);
 
 #endif

@@ -1,12 +1,12 @@
-/* The work matrices of a weight: linear [1][out][in]; grouped ones [experts][out][in]; convolutions
- * [G][out/G][in/G kernel]; transposed ones the same, their rows gathered by a row map. */
+/* The work matrices of a weight: linear [1][out][in]; grouped [experts][out][in]; convolutions
+ * [G][out/G][in/G kernel]; transposed convolutions the same, their rows gathered by a row map. */
 #include "core/tensor.h"
 #include "kernels/convolution/row_map.h"
 #include "ptq/unfold.h"
 
 typedef struct kind {
     const char *name;
-    int rank; /* 0: any but 0 */
+    int rank; /* 0: any except 0 */
     bool convolves, transposed, grouped;
 } kind;
 

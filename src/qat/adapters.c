@@ -1,5 +1,5 @@
-/* Adapters: which layers get one, and which other parameters are trained. lora.c computes.
- * All checks and allocations come before the first layer changes. */
+/* Adapters: chooses the layers that get one, and the other parameters that are trained. The formula
+ * is in lora.c. All checks and allocations come before the first layer changes. */
 #include "qat/adapters.h"
 
 #include "core/text/glob.h"
@@ -31,7 +31,7 @@ dt_lora_options dt_lora_defaults(void) { return (dt_lora_options){ .rank = 8 }; 
 typedef struct plan_line {
     dt_module *layer;
     dt_tensor *weight;
-    bool attached, derived; /* this call added the adapter; and the hook of its weight */
+    bool attached, derived; /* what dt_lora_add did to this layer, to undo it on an error */
 } plan_line;
 
 typedef struct plan {
@@ -160,7 +160,7 @@ static dt_status check_plan(plan *p)
 
 /* ---- acting --------------------------------------------------------------------------------- */
 
-/* From now on the weight is quantized together with its adapter. */
+/* Quantizes the sum of weight and adapter from now on, in place of the weight. */
 static dt_status derive(plan_line *l)
 {
     if (!dt_is_fake_quant(l->weight)) return DT_OK;
@@ -242,8 +242,8 @@ bool dt__lora_trains_rest(dt_module *m)
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* Codes are chosen anew: a weight with an order of columns, or with scales that training learned,
- * would lose what it was given. */
+/* Merging chooses new codes. A weight with a column order or with learned scales would lose these,
+ * so it is refused. */
 static dt_status check_packed_merge(const dt_module *m, const dt_tensor *w, const char *path)
 {
     const dt__packed *packed = w->ext;

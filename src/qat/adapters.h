@@ -4,10 +4,10 @@
 
 #include "nn/layers/lora.h"
 
-/* From now on only adapters and learned scales and shifts require a gradient; with `rest` all
- * parameters but the weights that have an adapter. */
+/* Makes adapters and learned scales and shifts the only parameters that require a gradient; with
+ * `rest`, all parameters do but the weights that have an adapter. */
 dt_status dt__lora_set_trainable(dt_module *m, bool rest);
-/* Whether other parameters than adapters, learned scales and shifts require a gradient. */
+/* Whether parameters other than adapters, learned scales and shifts require a gradient. */
 bool dt__lora_trains_rest(dt_module *m);
 
 #endif

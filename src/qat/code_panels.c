@@ -1,6 +1,6 @@
-/* Packs rows of codes, which files and rounders use, into panels, and unpacks them. Where scale
- * groups are not consecutive columns, panels have a column order that follows from the groups alone
- * (panels.h). */
+/* Packs rows of codes, the layout of files and rounders, into panels, and unpacks them. Where scale
+ * groups are not consecutive columns, panels have a column order, which is computed from the groups
+ * alone (panels.h). */
 #include "qat/quantized.h"
 
 #include <string.h>
@@ -9,16 +9,17 @@ static dt_status refuse(dt_ctx *ctx, const dt__panel_layout *l, int64_t i, int32
 {
     const long long op_group = i / l->columns, column = i % l->columns;
     if (group < 0 || group >= l->groups) {
-        return dt_fail(ctx, DT_ERR_ARG, "column %lld of op group %lld: %d is none of %lld groups",
-                       column, op_group, (int)group, (long long)l->groups);
+        return dt_fail(ctx, DT_ERR_ARG,
+                       "column %lld of op group %lld: group %d of %lld does not exist", column,
+                       op_group, (int)group, (long long)l->groups);
     }
     return dt_fail(ctx, DT_ERR_ARG,
                    "column %lld of op group %lld: group %d has its columns already", column,
                    op_group, (int)group);
 }
 
-/* Sorts one op group's columns by scale group. next[g] is the next free place of group g. Every
- * group is full at the end if none has too many columns. */
+/* Sorts the columns of one op group by scale group. next[g] is the next free place of group g. If
+ * no group has too many columns, every group is full at the end. */
 static dt_status sort_columns(dt_ctx *ctx, const dt__panel_layout *l, const dt_code_rows *rows,
                               int64_t op_group, int64_t *next, int32_t *order)
 {

@@ -1,5 +1,5 @@
-/* The cache of codes: attached to the tensor that they were made from, reused (codes_make.c) and
- * renewed in place (codes_renew.c). */
+/* The cache of codes. An entry is attached to the tensor whose codes it has, reused (codes_make.c)
+ * and renewed in place (codes_renew.c). */
 #ifndef DT__QAT_CODES_CACHE_H
 #define DT__QAT_CODES_CACHE_H
 
@@ -9,13 +9,13 @@
 typedef struct dt__cached_codes {
     dt__attachment head;
     dt_ctx *ctx;
-    dt__fq how;                      /* the settings; a reference on the static or learned range */
-    uint64_t version,                /* of the tensor, */
-        scale_version, zero_version; /* and of that range */
+    dt__fq how;       /* the settings, with a reference on the static or learned range */
+    uint64_t version, /* of the tensor when the codes were made */
+        scale_version, zero_version; /* likewise of the range */
     dt__codes *codes;
 } dt__cached_codes;
 
-/* The codes on x by these settings, of whatever version; NULL: none. */
+/* The cache entry of x for these settings, of any version; NULL: none. */
 dt__cached_codes *dt__codes_find(const dt_tensor *x, const dt__fq *fq);
 
 #endif

@@ -13,7 +13,7 @@
 
 /* ---- making --------------------------------------------------------------------------------- */
 
-/* 0 also for a tensor of a tape that was freed. */
+/* Also 0 if the tape of x was freed. */
 static uint64_t version_of(const dt_tensor *x)
 {
     return x == NULL || x->storage == NULL ? 0 : x->storage->version;
@@ -23,7 +23,7 @@ static uint64_t version_of(const dt_tensor *x)
 typedef struct dt__making {
     dt_ctx *ctx;
     const dt__fq *like;
-    const dt_quant_spec *quant; /* of `like` */
+    const dt_quant_spec *quant; /* the spec in `like` */
     dt__cut cut;
     dt__quantized q;
     const char *name;
@@ -35,8 +35,8 @@ static dt_status take_range(making *m)
     const int64_t blocks = dt__cut_blocks(&m->cut);
     const dt_tensor *scale = m->like->scale, *zero = m->like->zero_point;
     if (scale->count != blocks || (zero != NULL && zero->count != blocks)) {
-        return dt_fail(m->ctx, DT_ERR_SHAPE, "quantize %s: %lld scales stand for %lld blocks",
-                       m->name, (long long)scale->count, (long long)blocks);
+        return dt_fail(m->ctx, DT_ERR_SHAPE, "quantize %s: %lld scales for %lld blocks", m->name,
+                       (long long)scale->count, (long long)blocks);
     }
     memcpy(m->q.scale, dt__values(scale), (size_t)blocks * sizeof(float));
     if (m->q.zero == NULL) return DT_OK;
@@ -50,7 +50,7 @@ static dt_status quantize(making *m, const dt_tensor *x)
 {
     const bool settles = dt__scheme_of(m->quant->scheme)->settle != NULL;
     if (m->like->scale != NULL && settles) {
-        m->q.global = *(const float *)dt__values(m->like->scale); /* blocks have scales of theirs */
+        m->q.global = *(const float *)dt__values(m->like->scale); /* blocks get scales below */
     } else if (m->like->scale != NULL) {
         DT__TRY(take_range(m));
         return dt__quantize_given(m->ctx, m->quant, &m->cut, dt__values(x), &m->q, m->name);
@@ -58,7 +58,7 @@ static dt_status quantize(making *m, const dt_tensor *x)
     return dt__quantize(m->ctx, m->quant, &m->cut, dt__values(x), &m->q, m->name);
 }
 
-/* Buffers for scales and zero points, and the mask where gradients want one. */
+/* Allocates scales and, if the spec has them, zero points. */
 static dt_status make_scales(making *m)
 {
     const int64_t blocks = dt__cut_blocks(&m->cut);
@@ -71,7 +71,9 @@ static dt_status make_scales(making *m)
 
 static dt_status make_mask(making *m)
 {
-    const bool learned = m->quant->range == DT_RANGE_LEARNED; /* its backward computes the mask */
+    const bool learned =
+        m->quant->range ==
+        DT_RANGE_LEARNED; /* the backward of learned scales computes its mask itself */
     if (learned || !dt__ste_clipped(m->quant) || !dt__can_clip(m->quant)) return DT_OK;
     m->q.mask = dt__alloc_array(m->ctx, m->cut.rows, (size_t)dt__mask_bytes(&m->cut));
     return m->q.mask == NULL ? DT_ERR_NOMEM : DT_OK;
@@ -82,7 +84,8 @@ static void free_buffers(making *m)
     DT__RELEASE(m->ctx, m->q.codes, m->q.scale, m->q.zero, m->q.mask);
 }
 
-/* Scale and zero point of each row of u, where a block spans several rows. */
+/* Copies scale and zero point of each block to all of its rows, where a block spans several
+ * rows. */
 static dt_status spread(making *m, dt__codes *codes)
 {
     codes->scale = dt__alloc_array(m->ctx, codes->rows, sizeof(float));
@@ -97,7 +100,7 @@ static dt_status spread(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-/* The same where every row has blocks of its own. */
+/* Hands the scales and zero points to the codes, where every row has blocks of its own. */
 static void take_scales(making *m, dt__codes *codes)
 {
     codes->scale = m->q.scale;
@@ -122,7 +125,7 @@ DT__EACH(take_rows, r, dt__codes *codes; const uint8_t *from; const dt__kernels 
     a.kernels->pack_codes(a.n, a.from + r * a.codes->stride, a.codes->u + r * a.stride);
 }
 
-/* Gives the rows to the codes, which own them then; of at most 4 bits two in a byte. */
+/* Hands the rows to the codes. Codes of at most 4 bits are stored two in a byte. */
 static dt_status take_rows(making *m, dt__codes *codes)
 {
     const uint8_t *from = (const uint8_t *)m->q.codes;
@@ -143,8 +146,8 @@ static dt_status take_rows(making *m, dt__codes *codes)
     return DT_OK;
 }
 
-/* Zeros behind each row, up to the next, and behind the last: kernels multiply them by zeros of the
- * weight. */
+/* Fills the gap behind each row, and DT__STEP bytes behind the last row, with zeros: kernels read
+ * them and multiply them by zeros of the weight. */
 static void pad_rows(const dt__codes *codes, int8_t *to)
 {
     const size_t rest = (size_t)(codes->stride - codes->columns);
@@ -154,8 +157,8 @@ static void pad_rows(const dt__codes *codes, int8_t *to)
     memset(to + codes->rows * codes->stride, 0, DT__STEP);
 }
 
-/* Rows of u8. Their columns are the tensor's last dimension, as products see it, or a sample, as
- * convolutions do; where a block is longer than a row, rows follow each other without a gap. */
+/* Makes rows of u8. A row is the tensor's last dimension, for products, or a whole sample, for
+ * convolutions. Where a block is longer than a row, there is no gap between rows. */
 static dt_status make_rows(making *m, const dt_tensor *x, dt__codes *codes)
 {
     const int64_t last = x->rank == 0       ? 1
@@ -200,8 +203,8 @@ static dt_status repeat_scales(making *m, const dt__codes *codes)
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* Codes of the whole matrix first, which then goes into panels: scales of the tensor, zero
- * points. */
+/* Makes the codes of the whole matrix, then packs them into panels. Specs with one scale for the
+ * tensor, with zero points or with a given range require it. */
 static dt_status make_panels_by_matrix(making *m, const dt_tensor *x, dt__codes *codes)
 {
     m->q.ld = m->cut.columns;
@@ -227,7 +230,7 @@ static dt_status make_panels_at_once(making *m, const dt_tensor *x, dt__codes *c
                                       m->q.mask };
     m->q.clipped = dt__quantize_panels(m->ctx, &source);
     if (m->q.clipped >= 0) return DT_OK;
-    DT__TRY(make_scales(m)); /* which finds what is wrong, and where */
+    DT__TRY(make_scales(m)); /* reports which element or block is wrong */
     return quantize(m, x);
 }
 
@@ -243,8 +246,8 @@ static dt_status make_panels(making *m, const dt_tensor *x, dt__codes *codes)
     return one_pass ? make_panels_at_once(m, x, codes) : make_panels_by_matrix(m, x, codes);
 }
 
-/* Keeps values or residuals for the gradient of a learned scale or an estimator, and scales of a
- * tape. */
+/* Keeps what the gradient of a learned scale or an estimator reads: the values or their residuals,
+ * and scales that the tape computed. */
 static dt_status keep(const making *m, const dt_tensor *x, dt__codes *codes)
 {
     const dt_tensor *scale = m->like->scale;
@@ -282,7 +285,7 @@ static dt_status fill(making *m, const dt_tensor *x, dt__codes *codes)
     codes->bits = dt__code_bits(m->quant);
     codes->layout.real = dt__real_of(m->quant);
     codes->clipped = m->q.clipped;
-    if (m->q.clipped > 0) { /* else every gradient passes, and no mask is kept */
+    if (m->q.clipped > 0) { /* otherwise every gradient passes, without a mask */
         codes->mask = m->q.mask;
         m->q.mask = NULL;
     }
@@ -377,7 +380,7 @@ static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name
                    .version = home->storage->version,
                    .scale_version = version_of(fq->scale),
                    .zero_version = version_of(fq->zero_point) };
-    c->how.inner = NULL; /* its settings alone */
+    c->how.inner = NULL; /* the cache keeps the settings alone */
     c->how.renewal = NULL;
     c->how.count = NULL;
     if (fq->scale != NULL) dt__retain(fq->scale);
@@ -387,8 +390,7 @@ static dt_status make_cached(dt_tensor *home, const dt__fq *fq, const char *name
     return s;
 }
 
-/* `home` is the tensor that has the cache: the wrapped one, or the wrapper itself once that was
- * dropped. */
+/* `home` is the tensor with the cache: the wrapped one or, if that was freed, the wrapper. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out)
 {
     const dt__fq *fq = x->ext;

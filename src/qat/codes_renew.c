@@ -3,16 +3,16 @@
  * that of write_begin, written and write_end in autograd/kind.h; a block is the rows of one panel.
  *
  * A weight that has no panels yet, or cannot be renewed, gets new codes at their next use. Every
- * failure drops the codes: a value, scale or dequantized value that is not finite, or a panel that
- * was not written. Making new ones then reports the error with the tensor's name. */
+ * failure (a value, scale or dequantized value that is not finite, a panel that was not written)
+ * drops the codes; making new ones then reports the error with the tensor's name. */
 #include "kernels/kernels.h"
 #include "qat/codes_cache.h"
 #include "qat/schemes/scheme.h"
 
 #define RENEWING UINT64_MAX /* the version of codes between begin and end */
 
-/* Codes can be renewed in place if one pass over rows in memory order makes their panels, and if
- * nothing else holds a reference on them. */
+/* Whether one pass over rows in memory order makes the panels, and nothing else holds a reference
+ * on the codes. */
 static bool is_renewable(const dt__cached_codes *c)
 {
     return c->codes->panels != NULL && !dt__is_mapped(&c->codes->map) && c->how.scale == NULL &&
@@ -67,7 +67,8 @@ void dt__renew_end(dt__renewal *r)
     dt__codes_drop_stale(r->master);
 }
 
-/* An update cannot fail here: without memory nothing is renewed, and the next pass makes codes. */
+/* Writing a weight must not fail here: if memory is short, nothing is renewed and the next pass
+ * makes new codes. */
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x)
 {
     dt__fq *fq = x->ext;
@@ -87,8 +88,8 @@ void dt__fq_written(dt_tensor *x, int64_t first, int64_t end)
     for (int64_t p = first; p < end; p++) dt__renew_panel(fq->renewal, p);
 }
 
-/* Codes of the version before are of no use. They are freed now and not when new ones are made, so
- * that every step begins with the same memory. */
+/* Frees outdated codes now, not when new ones are made, so that every step begins with the same
+ * memory in use. */
 void dt__fq_write_end(dt_tensor *x)
 {
     dt__fq *fq = x->ext;

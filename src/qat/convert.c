@@ -22,7 +22,7 @@ typedef struct dt__conversion {
     struct {
         dt_tensor *weight;
         dt__packed *packed;
-        dt__derived derived; /* of a layer whose norm or adapter is merged */
+        dt__derived derived; /* used where the layer's norm or adapter is merged */
     } * item;
     int64_t n, room;
 } conversion;
@@ -35,7 +35,7 @@ static bool seen(const conversion *c, const dt_tensor *w)
     return false;
 }
 
-/* The rounder gets scales and zero points of a static or learned range. */
+/* Copies a static or learned range for the rounder. */
 void dt__give_range(const dt__fq *fq, int64_t blocks, float *scale, int8_t *zero_point)
 {
     const float *s = fq->scale == NULL ? NULL : dt__values(fq->scale);
@@ -53,7 +53,7 @@ typedef struct rounding {
     const char *path;
     dt_tensor *weight;
     const dt__fq *fq;
-    const dt_tensor *master; /* its values */
+    const dt_tensor *master; /* the values to round */
     int64_t op_groups;
 } rounding;
 
@@ -68,7 +68,7 @@ static void free_rows(conversion *c, const dt_code_rows *rows)
     DT__RELEASE(c->ctx, rows->codes, rows->scale, rows->zero_point, rows->group_of);
 }
 
-/* Buffers for the rounder, with scales and groups that are given. */
+/* Allocates the rounder's buffers and fills in a given range and consecutive groups. */
 static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
                            dt_code_rows *rows)
 {
@@ -91,7 +91,7 @@ static dt_status make_rows(conversion *c, const rounding *r, const dt__panel_lay
     return DT_OK;
 }
 
-/* Packs rows, whose groups may be wrong. */
+/* Packs rows; fails with the weight's path if the rounder's groups are wrong. */
 static dt_status take_rows(conversion *c, const rounding *r, const dt__panel_layout *l,
                            const dt_code_rows *rows, dt__codes **out)
 {
@@ -171,7 +171,7 @@ static void count(conversion *c, const dt_tensor *w, const dt__fq *fq, const dt_
     c->report.clipped += codes->clipped;
 }
 
-/* The codes of entry e of a layer, where it is a prepared weight. */
+/* Makes the codes of entry e of a layer if it is a prepared weight. */
 static dt_status make_codes(conversion *c, const dt_module *layer, const dt__entry *e)
 {
     dt_tensor *w = e->x;
@@ -186,7 +186,7 @@ static dt_status make_codes(conversion *c, const dt_module *layer, const dt__ent
     return DT_OK;
 }
 
-/* The same for a weight that its layer derives. */
+/* Makes the codes of the weight that a layer derives, if it derives one. */
 static dt_status make_derived(conversion *c, dt_module *m)
 {
     dt__packed *packed = NULL;
@@ -240,7 +240,7 @@ static void settle_input(dt_module *m)
 {
     dt__input_hook *hook = dt__input_hook_of(m);
     dt__device *device = dt__device_of(m);
-    dt_module_free(dt__quantizer_at(m, "weight")); /* its scales are those of the codes now */
+    dt_module_free(dt__quantizer_at(m, "weight")); /* the codes have its scales now */
     if (device != NULL) {
         device->enabled = true;
         device->observing = false;
@@ -255,7 +255,7 @@ static void settle_input(dt_module *m)
 static dt_status make_all(conversion *c)
 {
     DT__EACH_MODULE(layer, c->m) {
-        dt__device *device = dt__device_of(layer); /* which tells of what it widened */
+        dt__device *device = dt__device_of(layer);
         if (device != NULL) DT__TRY(dt__device_probe(device, true));
     }
     DT__EACH_ENTRY(layer, e, c->m) DT__TRY(make_codes(c, layer, e));
@@ -284,14 +284,6 @@ dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_report 
 
 /* ---- one layer ------------------------------------------------------------------------------ */
 
-const dt__fq *dt__weight_to_convert(const dt_module *layer)
-{
-    const dt__fq *derived = dt__derived_quant(layer);
-    const dt__entry *weight = dt__entry_find(layer, "weight");
-    if (derived != NULL) return derived;
-    return weight != NULL && dt_is_fake_quant(weight->x) ? weight->x->ext : NULL;
-}
-
 static bool has_weight(const dt_module *m, const dt_tensor *weight)
 {
     const dt__entry *own = dt__entry_find(m, "weight");
@@ -301,7 +293,7 @@ static bool has_weight(const dt_module *m, const dt_tensor *weight)
 dt_status dt__convert_layer(dt_module *m, dt_module *layer, const dt_code_rows *rows)
 {
     conversion c = { .ctx = m->ctx, .m = m, .rows = rows };
-    if (dt__weight_to_convert(layer) == NULL) {
+    if (dt__layer_quant(layer) == NULL) {
         return dt_fail(c.ctx, DT_ERR_STATE, "convert: %s has no weight that is prepared",
                        layer->path);
     }

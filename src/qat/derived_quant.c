@@ -6,7 +6,7 @@
 #include "autograd/write.h"
 #include "qat/folded_range.h"
 
-/* A static or learned range behind a folded norm is initialized by the first trained pass. */
+/* Initializes a static or learned range behind a folded norm in the first training pass. */
 static dt_status begin(dt_tape *t, const dt_module *m, const dt_tensor *x, const dt__fq *fq)
 {
     if (!dt__range_is_own(m, fq) || fq->count == NULL || t->no_grad) return DT_OK;
@@ -26,7 +26,7 @@ static dt_tensor *quantize_weight(void *user, dt_tape *t, dt_module *m, dt_tenso
     return dt__fake_quant_as(t, x, &fq);
 }
 
-/* A scale of its own, a mask or another estimator changes the gradient on its way. */
+/* Whether the gradient passes unchanged: no learned or static scale, no mask, no estimator. */
 static bool is_straight(const void *user)
 {
     const dt__fq *fq = user;
@@ -47,6 +47,14 @@ dt__fq *dt__derived_quant(const dt_module *layer)
 {
     const dt__hook *h = find_hook(layer);
     return h == NULL ? NULL : h->user;
+}
+
+dt__fq *dt__layer_quant(const dt_module *layer)
+{
+    dt__fq *derived = dt__derived_quant(layer);
+    if (derived != NULL) return derived;
+    const dt__entry *w = dt__entry_find(layer, "weight");
+    return w != NULL && dt_is_fake_quant(w->x) ? w->x->ext : NULL;
 }
 
 dt_status dt__derive(dt_module *layer, const dt__fq *like)
@@ -138,7 +146,7 @@ void dt__derived_end(dt__derived *derived, bool done)
     DT__TENSORS_FREE(derived->weight, derived->bias, derived->scale, derived->zero_point);
 }
 
-/* Quantizes the weight itself where it was quantized with its adapter. */
+/* Quantizes the weight alone where it was quantized together with its adapter. */
 static dt_status wrap_weight(dt_module *layer, dt_tensor *weight)
 {
     const dt__fq *fq = dt__derived_quant(layer);
@@ -158,8 +166,8 @@ static dt_status merge_layer(dt_module *layer)
     return s;
 }
 
-/* W' = W^ + (alpha / rank) B A, of the dequantized weight W^, rounded to nearest by the settings of
- * W, with scales of its own. */
+/* W' = W^ + (alpha / rank) B A, where W^ are the dequantized values of W. W' is rounded to nearest
+ * by the settings of W, with new scales. */
 static dt_status merge_packed(dt_module *layer)
 {
     dt_tape *t = NULL;
@@ -200,7 +208,7 @@ dt_status dt__merge(dt_module *m, bool quantized)
     return DT_OK;
 }
 
-/* Whether a plan of integers runs the layer. */
+/* Whether the layer belongs to a model that runs as an integer network. */
 static bool is_planned(const dt_module *m)
 {
     while (m != NULL && m->form.run == NULL) m = m->parent;

@@ -6,27 +6,30 @@
 #include "nn/derived_weight.h"
 #include "qat/quantized.h"
 
-/* From now on the layer's derived weight is quantized by the settings of `like`, whose range
- * belongs to the layer. A layer without an adapter then folds its norm. Errors: NOMEM. */
+/* Quantizes the layer's derived weight from now on by the settings of `like`, whose range belongs
+ * to the layer. A layer without an adapter then folds its norm. Errors: NOMEM. */
 dt_status dt__derive(dt_module *layer, const dt__fq *like);
 /* Undoes dt__derive: the norm is separate again, an adapter stays. */
 void dt__underive(dt_module *layer);
-/* The settings by which a layer's derived weight is quantized; NULL where it is not. Lent. */
+/* The settings by which a layer's derived weight is quantized; NULL where none is. Lent. */
 dt__fq *dt__derived_quant(const dt_module *layer);
+/* The settings of the layer's FakeQuantTensor or derived weight; NULL: it has neither. Lent. */
+dt__fq *dt__layer_quant(const dt_module *layer);
 
-/* The weight and bias that convert, or merging an adapter, stores in such a layer. */
+/* The weight and bias that convert, or merging an adapter, stores in a layer with a derived
+ * weight. */
 typedef struct dt__derived {
     dt_module *layer;
     dt_tensor *weight, *bias; /* computed by the ops of an evaluation pass; bias NULL: unchanged */
-    dt__fq quant;             /* by what the weight is quantized, with the range of this weight, */
-    dt_tensor *scale, *zero_point; /* which are these copies; NULL: the range is dynamic */
+    dt__fq quant;             /* the spec of `weight` and its range, which is */
+    dt_tensor *scale, *zero_point; /* these copies; NULL: the range is dynamic */
     bool added;                    /* the layer had no bias before */
 } dt__derived;
 
-/* Computes both, and adds a bias to a layer that folds a norm and has none. */
+/* Computes weight and bias; adds a bias to a layer that folds a norm and has none. */
 dt_status dt__derived_begin(dt_module *layer, dt__derived *out);
-/* With `done` stores the bias in the layer and removes norm or adapter; the caller stores the
- * weight. Without, the layer stays as it was before begin. Frees what begin allocated. */
+/* With `done`: stores the bias in the layer and removes norm or adapter; the caller stores the
+ * weight. Else restores the layer as it was before begin. Frees what begin allocated. */
 void dt__derived_end(dt__derived *derived, bool done);
 
 /* Adds the adapters of m to the weights of their layers, whose outputs do not change. `quantized`:

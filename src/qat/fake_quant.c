@@ -20,7 +20,7 @@ static dt__fq *fq_of(const dt_tensor *x) { return x->ext; }
 
 /* ---- the four questions --------------------------------------------------------------------- */
 
-/* An activation has no name of its own: messages name the module that reads it. */
+/* Appends the module that reads an activation to the message, since an activation has no name. */
 static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 {
     if (s != DT_ERR_NUMERIC || x->name != NULL || t == NULL || t->where == NULL) return s;
@@ -31,8 +31,8 @@ static dt_status blame(const dt_tape *t, const dt_tensor *x, dt_status s)
 
 static dt_tensor *whole_of(dt_tensor *x) { return x == NULL || x->whole == NULL ? x : x->whole; }
 
-/* The static or learned range of a weight is computed when its codes are first needed in training;
- * those of all experts at once. */
+/* Initializes the static or learned range of a weight when its codes are first needed in training;
+ * of a grouped weight those of all experts at once. */
 static dt_status begin(dt_tape *t, dt_tensor *x)
 {
     const dt__fq *fq = fq_of(x);
@@ -56,7 +56,7 @@ dt_status dt__fq_made(dt_tape *t, dt_tensor *x, dt__codes **out)
     return blame(t, x, dt__fq_codes(x, out));
 }
 
-/* Ops get values in place of codes that are floats. */
+/* Codes that are floats are not multiplied: ops get their dequantized values instead. */
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
     *out = NULL;
@@ -113,7 +113,7 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     }
     dt_tensor *to = fq_of(x)->inner;
     const bool stops = x->tape != NULL &&
-                       (to == NULL || !dt_requires_grad(to)); /* only the scale has a gradient */
+                       (to == NULL || !dt_requires_grad(to)); /* only the scale needs a gradient */
     if (s != DT_OK || stops) {
         dt_tensor_free(dvalue);
         return s;
@@ -122,11 +122,13 @@ static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes
     return dt__kind_of(to)->pullback(t, to, dvalue, NULL);
 }
 
-/* Codes of a batch that its owner has dropped are freed after the last read. */
+/* The tape dropped an activation of this pass: the wrapped tensor, with its codes, is freed unless
+ * backward still needs it. */
 static void dropped(dt_tensor *x)
 {
     dt__fq *fq = fq_of(x);
-    const bool rereads = x->requires_grad && !fq->quant.activation; /* a learned scale's gradient */
+    const bool rereads =
+        x->requires_grad && !fq->quant.activation; /* for the gradient of a learned scale */
     if (fq->inner == NULL || dt_requires_grad(fq->inner) || rereads) return;
     dt_tensor_free(fq->inner);
     fq->inner = NULL;
@@ -151,7 +153,7 @@ static void drop(dt_tensor *x)
     dt__release(x->ctx, fq);
 }
 
-/* Makes the dense handle x a wrapper of `to`, of which it takes one reference. */
+/* Makes the dense handle x a wrapper of `to`, with a reference on it. */
 static dt_status wrap(dt_tensor *x, dt_tensor *to, const dt__fq *like)
 {
     dt__fq *fq = dt__alloc(x->ctx, sizeof *fq);
@@ -174,15 +176,15 @@ static dt_status clone(dt_tensor *x, dt_tensor *copy)
     return wrap(copy, fq_of(x)->inner, fq_of(x));
 }
 
-/* Part i of n of a static or learned range; NULL of none. */
+/* Part i of n of a static or learned range; *out = NULL if `range` is NULL. */
 static dt_status part_of(dt_tensor *range, int64_t i, int64_t n, dt_tensor **out)
 {
     *out = NULL;
     return range == NULL ? DT_OK : dt__portion(range, i, n, out);
 }
 
-/* The cache of codes belongs to the expert's part of the master; its scales are views of those of
- * all experts. */
+/* Wraps one expert's part of the master. The cache of codes is attached to that part; its scales
+ * are views of the scales of all experts. */
 static dt_status make_expert(dt_tensor *x, int64_t i, dt_tensor *expert)
 {
     const dt__fq *of = fq_of(x);
@@ -237,7 +239,7 @@ void dt__fq_unwrap(dt_tensor *w)
 
 /* ---- for a pass ------------------------------------------------------------------------------ */
 
-/* Whether codes must keep values for backward. Those of a module's weight need not: backward reads
+/* Whether codes must keep values for backward. Codes of a module's weight need not: backward reads
  * the weight itself. */
 static bool keeps(const dt_tensor *wrapper, const dt_tensor *x, const dt__fq *like)
 {

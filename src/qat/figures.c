@@ -22,7 +22,7 @@ typedef struct measuring {
     int64_t n, room;
 } measuring;
 
-/* Figures are made when the first quantized tensor of a layer is found. */
+/* Creates the figures of a layer when its first quantized tensor is found. */
 static dt_status measure(place *p, dt_tensor *x, bool input)
 {
     if (!dt_is_fake_quant(x) && !dt_is_packed(x)) return DT_OK;

@@ -47,7 +47,7 @@ static void count_scales(const float *scale, int64_t n, dt_quant_figures *out)
     out->most_scale = (double)most;
 }
 
-/* A weight's codes are in panels; scales are counted on the way. */
+/* Counts the codes and scales of a weight, which are in panels. */
 static dt_status count_panels(const dt__codes *codes, dt_quant_figures *out)
 {
     dt_ctx *ctx = codes->ctx;
@@ -72,7 +72,7 @@ static dt_status count_panels(const dt__codes *codes, dt_quant_figures *out)
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* Codes of other tensors are rows of u8. */
+/* Counts the codes of other tensors, which are rows of u8. */
 static dt_status count_rows(const dt__codes *codes, dt_quant_figures *out)
 {
     const int lowest = 128 - (1 << (codes->bits - 1));
@@ -87,7 +87,7 @@ static dt_status count_rows(const dt__codes *codes, dt_quant_figures *out)
     return DT_OK;
 }
 
-/* Whether a code is one of the scheme's. */
+/* Whether the scheme has a code. */
 static bool is_code(const dt__levels *levels, int code)
 {
     if (levels == NULL) return true;
@@ -95,7 +95,7 @@ static bool is_code(const dt__levels *levels, int code)
     return levels->code[0] <= code && dt__level_of(levels, (float)code) == code;
 }
 
-/* Codes of negative floats descend. */
+/* Reverses the counts of negative floats, whose codes are in descending order. */
 static void put_in_order(dt_quant_figures *out)
 {
     for (int64_t i = 0, j = out->codes / 2 - 1; i < j; i++, j--) {
@@ -121,7 +121,7 @@ static dt_status count_codes(const dt__codes *codes, const dt__levels *levels,
     return DT_OK;
 }
 
-/* The master is a view where a layer's input is one. */
+/* Compares dequantized values with the master, which is a view where a layer's input is one. */
 static dt_status compare_master(dt_tensor *x, const dt__codes *codes, dt_quant_figures *out)
 {
     dt_tensor *dequantized = NULL, *master;

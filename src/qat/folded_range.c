@@ -1,10 +1,10 @@
-/* Static and learned ranges of weights behind a folded norm. They belong to the layer's own weight
- * W. With the fold factor f (nn/fold.c) those of the folded weight W' = W f are
- *     s' = max(s phi, 2^-126)      z' = z, where f < 0 qmin + qmax - z
- * s' rounded to the scale dtype, with phi = |f| of the row, or max |f| where all rows share one
- * scale. So codes stay as they are when statistics or γ of the norm change, and backward gives
- * ds = phi ds'. (A scale of W' itself was left behind: f halves within a few hundred updates at 2
- * bits.) */
+/* Static and learned ranges of weights behind a folded norm. Scale s and zero point z belong to the
+ * layer's own weight W. With the fold factor f (nn/fold.c) the folded weight W' = W f has
+ *     s' = max(s phi, 2^-126)      z' = z, but qmin + qmax - z where f < 0
+ * s' is rounded to the scale dtype; phi is |f| of the row, or max |f| where all rows share one
+ * scale. So codes do not change when statistics or γ of the norm change, and backward gives ds =
+ * phi ds'. (A scale that belonged to W' would not follow f, which halves within a few hundred
+ * updates at 2 bits.) */
 #include "qat/folded_range.h"
 
 #include "autograd/tape.h"
@@ -22,7 +22,7 @@ bool dt__range_is_own(const dt_module *layer, const dt__fq *fq)
 
 static bool has_one_scale(const dt__fq *fq) { return fq->quant.granularity == DT_PER_TENSOR; }
 
-/* Zero points of W', or of W from those of W'. */
+/* Computes zero points of W' from those of W, or the other way round. */
 static void mirror(const dt__fq *fq, const dt_module *layer, const int8_t *from, int8_t *to)
 {
     const int64_t rows = dt__fold_channels(layer), each = fq->zero_point->count / rows;
@@ -46,7 +46,7 @@ static dt_tensor *folded_zeros(dt_tape *t, const dt_module *layer, const dt__fq 
     return NULL;
 }
 
-/* Static scales in their dtype, as files hold them; nothing learns them. */
+/* A copy of static scales, rounded to their dtype as in files; they get no gradient. */
 static dt_tensor *stored(dt_tape *t, const dt__fq *fq, const dt_tensor *s)
 {
     dt_tensor *y;
@@ -69,7 +69,7 @@ static dt_tensor *folded_scales(dt_tape *t, const dt_module *layer, const dt__fq
     s = dt_mul(t, dt_reshape(t, s, 2, (const int64_t[]){ rows, each }),
                dt_reshape(t, phi, 2, (const int64_t[]){ rows, 1 }));
     s = dt_clamp(t, dt_reshape(t, s, 1, &count), LEAST_SCALE, INFINITY);
-    /* a tape of shapes alone has no values */
+    /* a tape of shapes has no values */
     return fq->quant.scale_dtype == DT_SCALE_F32 || t->shapes_only ? s : stored(t, fq, s);
 }
 
@@ -83,7 +83,7 @@ dt__fq dt__range_folded(dt_tape *t, const dt_module *layer, const dt__fq *fq)
     return of;
 }
 
-/* phi of a row in double. */
+/* phi of a row, in double. */
 static double size_at(const dt_module *layer, int64_t row)
 {
     const double size = fabs(dt__fold_factor_at(layer, row));

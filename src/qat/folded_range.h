@@ -9,10 +9,10 @@
 /* Whether the range of a layer's derived weight, quantized by `fq`, belongs to the layer's own
  * weight. */
 bool dt__range_is_own(const dt_module *layer, const dt__fq *fq);
-/* `fq` with scales and zero points of the folded weight W' as the layer folds it now; ops of t
- * compute them. Other settings as they are. Errors are the tape's. */
+/* A copy of `fq` with scales and zero points of the folded weight W' at the layer's present fold
+ * factor, computed by ops of t. Other settings are unchanged. Errors are the tape's. */
 dt__fq dt__range_folded(dt_tape *t, const dt_module *layer, const dt__fq *fq);
-/* Makes a range of W' one of the own weight, in place. A factor of 0 counts as 1. */
+/* Converts a range of W' to one of W, in place. A fold factor of 0 counts as 1. */
 void dt__range_unfold(const dt_module *layer, const dt__fq *fq);
 /* Initializes the range of `fq` from the values of W'. Errors: as dt__quantizer_begin. */
 dt_status dt__range_begin(const dt_module *layer, const dt_tensor *derived, const dt__fq *fq);

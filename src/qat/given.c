@@ -1,5 +1,5 @@
-/* Preparing one layer with scales that are given (given.h). An observer of the range begins with
- * the ends that scale and zero point have. */
+/* Prepares one layer with given scales (given.h). An observer of the range starts from the ends
+ * that scale and zero point imply. */
 #include "qat/given.h"
 
 #include "qat/prepare.h"
@@ -34,7 +34,7 @@ static dt_status check(dt_ctx *ctx, const dt__given *given)
     return dt_fail(ctx, DT_ERR_CONFIG, "%s", fault.text);
 }
 
-/* The ends of the codes, as an observer would have seen them. */
+/* Sets the observed range to the dequantized values of the lowest and the highest code. */
 static dt_status give_ends(const dt__quantizer *q, const dt__given *given)
 {
     const int zero = given->zero == NULL ? 0 : given->zero[0];
@@ -62,7 +62,7 @@ dt_status dt__give_scales(dt_module *range, const dt__given *given)
     return dt_fail(range->ctx, DT_ERR_FORMAT, "%s", why);
 }
 
-/* A quantizer as a child of the layer. */
+/* Adds a quantizer with the given range as a child of the layer. */
 static dt_status add_range(dt_module *m, const char *name, const dt__given *given, int64_t scales,
                            dt__quantizer **out)
 {

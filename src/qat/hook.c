@@ -13,7 +13,7 @@ static dt_status observe(const dt__input_hook *hook, dt_tape *t, dt_tensor *x)
     return dt__tape_adopt(t, dt__learned_observe(x, NULL, hook->range));
 }
 
-/* Initializes or updates a learned or static range from x, where x is to be observed. */
+/* Initializes or updates a learned or static range from x, if this pass observes. */
 static dt_status update_range(const dt__input_hook *hook, dt_tape *t, const dt_module *m,
                               dt_tensor *x)
 {
@@ -28,7 +28,8 @@ static dt_status update_range(const dt__input_hook *hook, dt_tape *t, const dt_m
         m->path);
 }
 
-/* When a checkpointed segment runs again, the observed range may have seen a later batch. */
+/* A saved read, since a later batch may change an observed range before a checkpointed segment runs
+ * again. */
 static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
 {
     const bool observed = hook->quant.range == DT_RANGE_STATIC;
@@ -40,7 +41,7 @@ static dt_status take_range(const dt__input_hook *hook, dt_tape *t, dt__fq *fq)
     return dt_tape_status(t);
 }
 
-/* x + shift, one a channel: dimension 1 of images, else the last. */
+/* x + shift: one shift for each channel, which is dimension 1 of images, else the last. */
 static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor *shift)
 {
     if (m->type->samples && x->rank > 2) {
@@ -50,7 +51,7 @@ static dt_tensor *shifted(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tenso
     return dt_add(t, x, shift);
 }
 
-/* An input of integers is an index and is not quantized. */
+/* Integers are indices and are not quantized. */
 static dt_tensor *quantize_input(void *user, dt_tape *t, dt_module *m, dt_tensor *x)
 {
     const dt__input_hook *hook = user;

@@ -38,7 +38,7 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
 #define PATCH(field, flag)                                                                         \
     .offset = offsetof(dt_quant_patch, field), .given = offsetof(dt_quant_patch, flag)
 
-/* Keys that weights and activations share, in the order in which people read them. */
+/* Keys of weights and activations, in the order in which they are printed. */
 /* clang-format off */
 #define QUANTIZE                                                                                   \
     { "quantize", DT_KEY_BOOL, PATCH(quantize, has_quantize),                                      \
@@ -135,7 +135,7 @@ const dt_key dt_activation_quant_keys[] = {
 
 #define OF_QUANT(field) .offset = offsetof(dt_quant_spec, field)
 
-/* A whole spec, as in files. Texts are for recipes; these keys have none. */
+/* The keys of a whole spec, as in files. They have no texts, which are for recipes. */
 const dt_key dt__quant_keys[] = {
     { "scheme", DT_KEY_CHOICE, OF_QUANT(scheme), .choices = scheme_names, .was = "rule" },
     { "bits", DT_KEY_INT, OF_QUANT(bits), .least = 1, .most = 8 },
@@ -220,7 +220,7 @@ bool dt_is_device_preset(int preset)
     return preset == DT_DEVICE_INT8 || preset == DT_DEVICE_INT4;
 }
 
-/* Sets the scheme, and what it requires. */
+/* Sets the scheme and the settings that it requires. */
 static void take_scheme(dt_quant_spec *base, int scheme)
 {
     const dt__scheme *s = dt__scheme_of(scheme);
@@ -291,7 +291,7 @@ bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation)
     return preset != DT_INT4_WEIGHT;
 }
 
-/* Sets the range. Static and learned ranges begin with granularity tensor. */
+/* Sets the range. A static or learned range has granularity tensor by default. */
 static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
 {
     const dt_quant_spec *q = &patch->quant;
@@ -299,7 +299,7 @@ static void apply_range(dt_quant_spec *base, const dt_quant_patch *patch)
         base->range = q->range;
         const bool whole = base->activation && !dt__has_blocks(base->scheme);
         if (whole && q->range != DT_RANGE_DYNAMIC) base->granularity = DT_PER_TENSOR;
-        /* a scheme of blocks has no learned range: it is refused, not replaced */
+        /* a learned range of such blocks is reported as an error, so the scheme is kept */
         const bool blocks = (dt__scheme_of(base->scheme)->group != 0 ||
                              (base->activation && dt__has_blocks(base->scheme))) &&
                             !patch->has_scheme;

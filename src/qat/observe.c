@@ -4,11 +4,12 @@
  *     moving_average   lo += a (batch's - lo)             likewise; the first batch sets both
  *     percentile       the (100 - p)/2 and (100 + p)/2 percentiles of all values; of magnitudes,
  *                      the p percentile and its negative, where the scheme has no zero point
- *     mse              as moving_average, on each batch's range of least error (least_error.c)
+ *     mse              as moving_average, of each batch's range of least error (least_error.c)
  *
- * The range of a batch includes 0. Percentiles are those of the values kept: all of the first
- * `samples`; after that value k (from 0) replaces a random one of them with probability
- * samples / (k + 1), by a block of the context's random stream each [Vitter 1985, algorithm R]. */
+ * The range of a batch includes 0. Percentiles are those of a sample of the values: the first
+ * `samples` values are kept; after that value k (from 0) replaces a random kept one with
+ * probability samples / (k + 1), drawn from one block of the context's random stream for each value
+ * [Vitter 1985, algorithm R]. */
 #include "qat/observe.h"
 
 #include "autograd/op.h"
@@ -24,7 +25,7 @@ enum { X, LO, HI, COUNT, SCALE, ZERO, VALUES, OPERANDS };
 
 #define DIGIT 11 /* bits of a float that one pass sorts by */
 
-/* An unsigned number for each float, in the same order. */
+/* Maps floats to unsigned numbers of the same order. */
 static uint32_t key_of(float x, bool magnitude)
 {
     uint32_t u;
@@ -41,11 +42,11 @@ static float value_of(uint32_t key, bool magnitude)
     return x;
 }
 
-/* The value of a rank, by a radix selection from the top digit: each pass counts the values whose
+/* The value of a rank, by radix selection from the top digit: each pass counts the values whose
  * digits so far agree. */
 static float of_rank(const float *x, int64_t n, int64_t rank, bool magnitude)
 {
-    uint32_t found = 0, known = 0; /* digits, and which */
+    uint32_t found = 0, known = 0; /* the digits found, and a mask of them */
     for (int shift = 32 - DIGIT + 1; known != ~0u; shift = shift > DIGIT ? shift - DIGIT : 0) {
         int64_t count[1 << DIGIT] = { 0 };
         for (int64_t i = 0; i < n; i++) {
@@ -60,7 +61,7 @@ static float of_rank(const float *x, int64_t n, int64_t rank, bool magnitude)
     return value_of(found, magnitude);
 }
 
-/* The value of the rank above that of `low`, whose rank is `rank`. */
+/* The value of rank + 1, if `low` is the value of `rank`. */
 static float next_in_order(const float *x, int64_t n, int64_t rank, float low, bool magnitude)
 {
     const uint32_t key = key_of(low, magnitude);
@@ -92,8 +93,8 @@ typedef struct batch {
     const dt_call *call;
     const dt_quant_spec *quant;
     const float *x;
-    int64_t n, seen; /* values of the batch, and before it */
-    float lo, hi;    /* its own range */
+    int64_t n, seen; /* number of values of the batch, and seen before it */
+    float lo, hi;    /* the batch's range */
 } batch;
 
 typedef struct range {
@@ -178,7 +179,7 @@ static dt_status refuse_value(const dt_call *c, int64_t element)
                      (long long)element, isnan(value) ? "NaN" : "infinite");
 }
 
-/* Any range that follows from batches lies within +-their largest magnitude. */
+/* Whatever the observer, the range lies within +-the largest magnitude of the batches. */
 static dt_status check_scale(const dt_call *c, range r)
 {
     const float most = -r.lo > r.hi ? -r.lo : r.hi;
@@ -191,7 +192,7 @@ static dt_status check_scale(const dt_call *c, range r)
                      (double)most);
 }
 
-/* state: lo and hi of the batch, as the floats they are; key and counter of the stream. */
+/* state: lo and hi of the batch as the bits of floats; key and counter of the random stream. */
 static dt_status shape(dt_call *c)
 {
     dt__cut cut;

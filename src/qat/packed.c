@@ -1,5 +1,6 @@
-/* The packed kind: a converted parameter. It has integer codes and scales and no master. Ops that
- * take codes get those that training used, others the dequantized values. Read-only. */
+/* The packed kind: a converted parameter, which has integer codes and scales but no master.
+ * Read-only. Ops that multiply codes get the same codes as in training, other ops the dequantized
+ * values. */
 #include "autograd/tape.h"
 #include "qat/quantized.h"
 #include "qat/schemes/scheme.h"
@@ -15,7 +16,7 @@ static dt__codes *retained(const dt_tensor *x)
     return all;
 }
 
-/* Ops get values in place of codes that are floats. */
+/* Codes that are floats are not multiplied: ops get their dequantized values instead. */
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)
 {
     (void)t;
@@ -29,7 +30,7 @@ static dt_status value(dt_tape *t, dt_tensor *x, dt_tensor **dense, dt__codes **
     return dt__dequantized(t->ctx, x, *used, dense);
 }
 
-/* Called where a model was converted between a forward pass, which saved codes only, and its
+/* Reached where a model was converted between a forward pass that saved only codes and its
  * backward. */
 static dt_status pullback(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *used)
 {
@@ -55,7 +56,7 @@ static void drop(dt_tensor *x)
     dt__release(x->ctx, p);
 }
 
-/* Makes the dense handle x packed, with a reference of its own on `codes`. */
+/* Makes the dense handle x packed; adds a reference on `codes`. */
 static dt_status become(dt_tensor *x, const dt_quant_spec *quant, bool simulated, dt__codes *codes_)
 {
     dt__packed *p = dt__alloc(x->ctx, sizeof *p);

@@ -6,7 +6,7 @@
 #include "qat/folded_range.h"
 #include "qat/prepare_plan.h"
 
-/* Whether this line is the first of those that share its weight. */
+/* Whether no earlier line quantizes the same weight. */
 static bool is_first(const dt__plan *p, const dt__plan_line *l)
 {
     const dt__plan_line *first = p->line;
@@ -48,7 +48,8 @@ static dt_status make_scale(dt__plan *p, dt__plan_line *l)
     DT__TRY(dt__quantizer_create(p->ctx, &l->weight_quant, &size, &l->scale.range));
     const dt__quantizer *range = dt__quantizer_of(l->scale.range);
     DT__TRY(begin_scale(l, range));
-    return dt_fill(range->count, 0); /* it is computed again when its training begins */
+    return dt_fill(range->count,
+                   0); /* marked as unseen: it is initialized again at the first training step */
 }
 
 static dt_status make_hook(dt__plan *p, dt__plan_line *l)
@@ -158,7 +159,9 @@ dt_status dt_qat_unmatched_rule(dt_module *m, const dt_qat_options *options, int
                    .m = m,
                    .options = options != NULL ? options : &defaults };
     const dt_status s = dt__plan_make(m, &p);
-    if (s == DT_OK) (void)dt__plan_record_device(&p); /* its refusal is dt_prepare's */
+    if (s == DT_OK)
+        (void)dt__plan_record_device(
+            &p); /* a refusal of the model is an error of dt_prepare alone */
     *rule = s == DT_OK ? dt__plan_unmatched(&p) : -1;
     dt__plan_free(&p);
     return s;

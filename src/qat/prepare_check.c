@@ -67,8 +67,9 @@ static dt_status check_weight(dt__plan *p, dt__plan_line *l)
     return dt__weight_layout(p->ctx, &l->weight_quant, &shape, &layout);
 }
 
-/* Blocks of an input are multiplied by the same groups of the weight, but where either side's codes
- * are floats, of which products take values. */
+/* Checks the block sizes of an input and its weight: products multiply blocks of an input by the
+ * same groups of the weight. Where the codes of either are floats, products read values and any
+ * sizes do. */
 static dt_status check_blocks(dt__plan *p, const dt__plan_line *l)
 {
     const dt_quant_spec *x = &l->input_quant, *w = &l->weight_quant;
@@ -104,7 +105,7 @@ static dt_status check_line(dt__plan *p, dt__plan_line *l)
     return blame(p, l, check_blocks(p, l));
 }
 
-/* A tied weight needs one spec; `skip` for only one of its paths is an error. */
+/* Checks two lines with a tied weight: they need the same spec, and `skip` for both or none. */
 static dt_status check_tie(dt__plan *p, const dt__plan_line *a, const dt__plan_line *b)
 {
     if (a->weight != b->weight) return DT_OK;
@@ -123,19 +124,20 @@ static dt_status check_tie(dt__plan *p, const dt__plan_line *a, const dt__plan_l
     return DT_OK;
 }
 
-#define FOLDED_BITS 6 /* the fewest of a folded weight with one scale */
+#define FOLDED_BITS 6 /* the fewest bits of a folded weight with one scale */
 
-/* One scale for all channels suits the weight behind a norm, but not the folded one, whose channels
- * differ in size by the norm: of few bits the small ones are rounded to 0, and what training
- * normalizes by their batch's statistics, evaluation does not. Networks of integers have no norm.
- */
+/* Whether a folded weight by this spec keeps enough levels. One scale for all channels suits the
+ * weight itself, but not the folded one: the norm makes its channels differ in size, and with few
+ * bits the small ones are rounded to 0. Training normalizes them by the batch's statistics;
+ * evaluation does not. Integer networks always fold, since they have no norms. */
 static bool has_levels(const dt__plan *p, const dt_quant_spec *q)
 {
     return q->granularity != DT_PER_TENSOR || q->bits >= FOLDED_BITS || p->device != NULL;
 }
 
-/* A norm can be folded if no other layer shares the weight or the norm. Behind a linear layer it is
- * for devices alone: elsewhere an input may have more dimensions, and another one is normalized. */
+/* Whether the layer's norm is folded: no other layer may share the weight or the norm. Behind a
+ * linear layer only presets for devices fold: elsewhere its input may have more dimensions, of
+ * which the norm treats another one as channels. */
 static bool folds(const dt__plan *p, const dt__plan_line *l)
 {
     bool alone = p->options->fold_norm && dt__can_fold(l->module, p->device != NULL) &&

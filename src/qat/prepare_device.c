@@ -1,4 +1,4 @@
-/* Presets for devices in dt_prepare: every layer of such a network computes integers, and every
+/* Presets for devices in dt_prepare: all layers of an integer network compute integers, and each
  * result has a range. */
 #include "core/text/glob.h"
 #include "nn/fold.h"
@@ -11,13 +11,14 @@
 
 #define DT__RANGE_PATH 512
 
-/* "conv.output", "input": the path of a range. */
+/* Writes the path of a range, such as "conv.output" or "input". */
 static void range_path(const char *path, const char *name, char text[DT__RANGE_PATH])
 {
     snprintf(text, DT__RANGE_PATH, "%s%s%s", path, path[0] != '\0' ? "." : "", name);
 }
 
-/* Rules match ranges, too, of layers without weights and of inputs. */
+/* Marks the rules that match a range: a rule may name ranges of inputs and of layers without
+ * weights. */
 static void match_range(void *user, const char *path, const char *name)
 {
     dt__plan *p = user;
@@ -50,7 +51,8 @@ dt_status dt__plan_record_device(dt__plan *p)
     return DT_OK;
 }
 
-/* Every layer of such a network computes integers. */
+/* Fails where a layer's weight stays float, has a spec that devices lack, or the batch norm behind
+ * it is not folded. */
 dt_status dt__plan_check_device(dt__plan *p, const dt__plan_line *l)
 {
     char why[DT__DEVICE_BAR];

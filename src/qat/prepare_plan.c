@@ -6,7 +6,7 @@
 #include "qat/prepare_plan.h"
 #include "qat/schemes/scheme.h"
 
-/* Keys that a patch gave. */
+/* Whether a patch gave these keys. */
 typedef struct given {
     bool scheme, granularity, quantize;
 } given;
@@ -20,7 +20,8 @@ static void apply_patch(const dt_quant_patch *patch, dt_quant_spec *quant, bool 
     keys->quantize = keys->quantize || patch->has_quantize;
 }
 
-/* What LiteRT multiplies, where no key says otherwise (docs/runtimes.md). */
+/* Chooses settings that LiteRT multiplies as integers, where no key gives them
+ * (docs/runtimes.md). */
 static void take_litert(dt__plan_line *l, const given *weight, const given *input)
 {
     const dt__conv_state *conv = dt__conv_state_of(l->module);
@@ -31,9 +32,9 @@ static void take_litert(dt__plan_line *l, const given *weight, const given *inpu
     if (turned && !input->quantize) l->quantize_input = false;
 }
 
-/* Inputs of convolutions are quantized by sample where others are by token. No runtime quantizes
- * them in blocks, so under presets of blocks they stay float; a key that quantizes them gives
- * 8 bits by sample. */
+/* Inputs of convolutions are quantized by sample where the preset has one scale per token. No
+ * runtime quantizes them in blocks, so under presets of blocks they stay float; a key that
+ * quantizes them gives 8 bits by sample. */
 static void take_samples(dt__plan_line *l)
 {
     const int granularity = l->input_quant.granularity;
@@ -44,8 +45,8 @@ static void take_samples(dt__plan_line *l)
     l->input_quant.granularity = DT_PER_SAMPLE;
 }
 
-/* The preset, then the patches for all modules, then every rule that matches, in order: the last
- * wins key by key. */
+/* Applies the preset, the patches for all modules and every rule that matches, in this order; a
+ * later value of a key replaces an earlier one. */
 static void decide(dt__plan *p, dt__plan_line *l)
 {
     const dt_qat_options *o = p->options;
@@ -79,7 +80,7 @@ static void decide(dt__plan *p, dt__plan_line *l)
     if (how == DT_QUANTIZED_WEIGHT_ONLY) l->quantize_input = false;
     l->weight_quant.activation = false;
     l->input_quant.activation = true;
-    if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* results have ranges */
+    if (dt_is_device_preset(o->preset)) l->quantize_input = false; /* ranges belong to results */
     dt__find_scheme(p->ctx, &l->weight_quant);
     dt__find_scheme(p->ctx, &l->input_quant);
 }
@@ -120,8 +121,8 @@ dt_status dt__plan_make(dt_module *m, dt__plan *p)
                        "prepare: forward is %d, which is not one of its choices", o->forward);
     }
     if (rules < 0 || rules > DT_MAX_RULES) {
-        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d can be", (long long)rules,
-                       DT_MAX_RULES);
+        return dt_fail(p->ctx, DT_ERR_ARG, "prepare: %lld rules; 0...%d are allowed",
+                       (long long)rules, DT_MAX_RULES);
     }
     DT__EACH_MODULE(layer, m) {
         if (layer->type->quantizable == DT_NOT_QUANTIZED) continue;

@@ -1,4 +1,4 @@
-/* The state of a prepared model: what it computes with, which observers run, and what it is. */
+/* The state of a prepared model: fake quantization on or off, observers, and queries. */
 #include "nn/module.h"
 #include "qat/derived_quant.h"
 #include "qat/device/device_plan.h"
@@ -79,7 +79,7 @@ bool dt_is_observed(dt_module *m)
     return false;
 }
 
-/* Sets whether ranges observe, or with `freezes` whether they are frozen. */
+/* Sets whether ranges observe every pass or, with `freezes`, none. */
 static dt_status watch(dt_module *m, bool on, bool freezes)
 {
     DT__EACH_MODULE(layer, m) {

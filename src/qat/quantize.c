@@ -1,13 +1,13 @@
 /* Quantizes and dequantizes a whole tensor, row by row, by any scheme (formulas: scheme.h and
- * quantize_rows.c), and masks its gradient. A row is processed a few groups at a time, so
- * that values are still in cache when codes are computed after the range. Threads share the rows;
- * no result depends on how. */
+ * quantize_rows.c), and masks its gradient. A row is processed a few groups at a time, so that
+ * values are still in the cache when codes are computed after the range. Threads share the rows; no
+ * result depends on how they do. */
 #include "kernels/kernels.h"
 #include "qat/schemes/scheme.h"
 
 #include <math.h>
 
-#define GROUPS 64     /* of a row at a time: a multiple of 8, so that masks begin at a byte */
+#define GROUPS 64 /* groups of a row at a time: a multiple of 8, so that masks begin at a byte */
 #define TOGETHER 4096 /* elements of rows that are processed together */
 
 typedef struct job {
@@ -15,7 +15,7 @@ typedef struct job {
     dt__coding coding;
     const dt__cut *cut;
     const float *x;
-    dt__quantized *out; /* without codes: only scales are computed, and values checked */
+    dt__quantized *out; /* codes NULL: only scales are computed, and values checked */
 } job;
 
 /* The first bad element or block, as its index, or NONE. */
@@ -26,11 +26,11 @@ typedef struct outcome {
 
 /* Some groups of a row. */
 typedef struct part {
-    int64_t row, group, start, n; /* first group, first column, columns */
+    int64_t row, group, start, n; /* first group and first column; number of columns */
     const float *x;
     int8_t *codes;
     uint8_t *mask;
-    const float *inverse; /* of each group; NULL: 1 / scale */
+    const float *inverse; /* 1 / scale of each group; NULL: it is computed from the scale */
 } part;
 
 static part part_of(const job *j, int64_t row, int64_t group)
@@ -67,12 +67,12 @@ static int64_t encode(const job *j, const part *p)
     return j->kernels->encode(&r, p->x, p->codes, p->mask);
 }
 
-/* A chunk: some rows, from `row` on. */
+/* Rows that one call processes. */
 typedef struct rows {
     int64_t row, count;
 } rows;
 
-/* Codes by given scales. */
+/* Computes codes by given scales. */
 static outcome given_rows(const job *j, const rows *r)
 {
     outcome o = { NONE, NONE, 0 };
@@ -85,7 +85,7 @@ static outcome given_rows(const job *j, const rows *r)
     return o;
 }
 
-/* The first block whose scale would not be finite; NONE. */
+/* The first block whose scale would not be finite; NONE if all are. */
 static int64_t refused(const job *j, const dt__blocks *b)
 {
     if (j->coding.choose(j->coding.spec, b)) return NONE;
@@ -102,7 +102,7 @@ static int64_t refused(const job *j, const dt__blocks *b)
     return NONE;
 }
 
-/* The scales of some blocks, from block `first` on, from their ranges. */
+/* Computes the scales of n blocks, from block `first` on, from their ranges. */
 static void choose(const job *j, int64_t first, int64_t n, const float *range, float *inverse,
                    outcome *o)
 {
@@ -117,7 +117,8 @@ static void choose(const job *j, int64_t first, int64_t n, const float *range, f
     if (block != NONE) o->bad_block = dt__min_i64(o->bad_block, first + block);
 }
 
-/* lo, and GROUPS behind it hi, of each group of a part; false where an element is not finite. */
+/* Writes lo of each group of a part to range[i] and hi to range[GROUPS + i]; false where an element
+ * is not finite. */
 static bool find_range(const job *j, const part *p, float *range, outcome *o)
 {
     const dt__cut *c = j->cut;
@@ -130,7 +131,7 @@ static bool find_range(const job *j, const part *p, float *range, outcome *o)
     return true;
 }
 
-/* Codes by given scales, of values that are not checked yet. */
+/* Computes codes by given scales, and checks the values. */
 static outcome checked_rows(const job *j, const rows *r)
 {
     float range[2 * GROUPS];
@@ -151,7 +152,7 @@ static void encode_own(const job *j, part *p, const float *inverse, outcome *o)
     if (o->bad_block == NONE && p->codes != NULL) o->clipped += encode(j, p);
 }
 
-/* Scales by the scheme, then codes: the groups of one row. */
+/* Computes scales by the scheme, then codes, of one row's groups. */
 static outcome own_groups(const job *j, const rows *r)
 {
     float range[2 * GROUPS], inverse[GROUPS];
@@ -166,7 +167,7 @@ static outcome own_groups(const job *j, const rows *r)
     return o;
 }
 
-/* The same for rows of one group, at most GROUPS of them, which fit into the cache together. */
+/* Does so for at most GROUPS rows of one group each, which fit into the cache together. */
 static outcome own_rows(const job *j, const rows *r)
 {
     float range[2 * GROUPS], inverse[GROUPS];
@@ -255,7 +256,7 @@ typedef struct range_args {
     const dt__kernels *kernels;
     const dt__cut *c;
     const float *x;
-    _Atomic float *least, *less; /* less: the negative of the largest */
+    _Atomic float *least, *less; /* the minimum, and minus the maximum */
     _Atomic int64_t *bad;
 } range_args;
 
@@ -275,7 +276,7 @@ static void range_share(const void *args, const dt__share *share)
     }
 }
 
-/* The range of all values; returns the first element that is not finite, or NONE. */
+/* Computes the range of all values; returns the first element that is not finite, or NONE. */
 static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const float *x, float *lo,
                            float *hi)
 {
@@ -290,7 +291,7 @@ static int64_t whole_range(const dt__kernels *kernels, const dt__cut *c, const f
 
 int64_t dt__range_of(dt_ctx *ctx, const dt__cut *cut, const float *x, float *lo, float *hi)
 {
-    dt__cut whole = *cut; /* rows of one group */
+    dt__cut whole = *cut; /* each row as one group */
     whole.group = dt__max_i64(1, cut->columns);
     whole.groups = 1;
     dt__team *const threads = dt__threads_enter(ctx);
@@ -309,7 +310,7 @@ static job job_of(dt_ctx *ctx, const dt_quant_spec *q, const dt__cut *cut, const
     return j;
 }
 
-/* One scale for the tensor: first the range of all rows, then codes. */
+/* One scale for the tensor: computes the range of all rows, then codes. */
 static outcome quantize_whole(const job *j)
 {
     float lo, hi, inverse;
@@ -331,7 +332,8 @@ static outcome quantize_blocks(const job *j)
     return over_rows(j, j->cut->groups == 1 ? own_rows : own_groups);
 }
 
-/* Scales that depend on all blocks of a tensor: first those of the blocks alone, then codes. */
+/* Scales that depend on all blocks of a tensor: computes the scale of each block alone, adjusts all
+ * of them, then computes codes. */
 static outcome quantize_settled(const job *j, const dt__scheme *scheme)
 {
     const int64_t experts = dt__max_i64(1, j->cut->experts), n = dt__cut_blocks(j->cut) / experts;

@@ -1,4 +1,4 @@
-/* FakeQuantTensors and packed parameters: their codes, made from values and back. */
+/* FakeQuantTensors and packed parameters: codes computed from values, and values from codes. */
 #ifndef DT__QAT_QUANTIZED_H
 #define DT__QAT_QUANTIZED_H
 
@@ -8,25 +8,26 @@
 #include <detent/experimental/qat.h>
 
 /* A FakeQuantTensor. The handle itself is a dense view of the master's storage. `inner` is the
- * wrapped tensor: a parameter's master, which in-place ops write, or a tensor of the tape, to which
- * backward passes the gradient. The cache of codes belongs to `inner`, so that all wrappers of one
- * tensor share them. */
+ * wrapped tensor: a parameter's master, which in-place ops write, or a tensor of the tape, which
+ * backward passes the gradient on to. The cache of codes is attached to `inner`, so that all
+ * wrappers of one tensor share it. */
 typedef struct dt__fq {
     dt_tensor *inner;
     dt_quant_spec quant;
     bool enabled;
     bool simulated;     /* products multiply dequantized values in fp32 */
     bool int8_backward; /* of a weight: dt_set_backward chose integers for its gradients */
-    int estimator;      /* likewise DT_ESTIMATOR_..., with its strength: dt_set_estimator */
+    int estimator;      /* of a weight: DT_ESTIMATOR_..., with its strength: dt_set_estimator */
     double strength;
-    bool samples;    /* of activations: a row of codes is a sample, all but the first dimension */
+    bool samples;    /* of activations: a row of codes is all dimensions but the first */
     dt__row_map map; /* of a weight */
-    /* The static or learned range, NULL where it is dynamic: f32 and i8, one or one a row; the
-     * wrapper holds a reference on both. zero_point NULL: all 0. */
+    /* The static or learned range: f32 and i8, one element or one per block, with references. scale
+     * NULL: the range is dynamic; zero_point NULL: all 0. */
     dt_tensor *scale, *zero_point;
-    dt_tensor *count; /* i64: 0 until the range of a weight is initialized; NULL: it is */
-    bool keeps; /* backward needs the values, for the gradient of the scale or an estimator: codes
-                 * keep them, or what the gradient is computed from */
+    dt_tensor *count; /* i64: 0 until a weight's range is initialized; NULL: it always is */
+    /* Backward needs the values, for the gradient of the scale or an estimator: codes keep them or
+     * their residuals. */
+    bool keeps;
     struct dt__renewal *renewal; /* while the master is written block by block */
 } dt__fq;
 
@@ -46,12 +47,12 @@ bool dt__is_simulated(const dt_tensor *x);
 
 /* Makes the codes of a dense f32 tensor by the settings of a wrapper. `name` is for messages. */
 dt_status dt__codes_make(const dt_tensor *x, const dt__fq *like, const char *name, dt__codes **out);
-/* The codes of a wrapper, from the cache if its master was not written since; retained. */
+/* Returns codes of a wrapper, from the cache if its master was not written since; retained. */
 dt_status dt__fq_codes(dt_tensor *x, dt__codes **out);
-/* The same as ops need them, after the range of a weight was initialized; NULL while x is
- * disabled. `t` may be NULL. */
+/* Initializes the range of a weight if necessary, then returns codes as dt__fq_codes; NULL while x
+ * is disabled. `t` may be NULL. */
 dt_status dt__fq_made(dt_tape *t, dt_tensor *x, dt__codes **out);
-/* Drops cached codes of x that are not of its present version. */
+/* Frees cached codes of x that are not of its present version. */
 void dt__codes_drop_stale(dt_tensor *x);
 
 /* Renewal of codes in place (codes_renew.c), by the contract of dt__kind.write_begin. Begin returns
@@ -70,12 +71,12 @@ typedef struct dt__renewal {
 bool dt__renew_begin(dt_tensor *x, dt__renewal *r);
 void dt__renew_panel(dt__renewal *r, int64_t panel);
 void dt__renew_end(dt__renewal *r);
-/* The same for the table of the FakeQuantTensor's kind. */
+/* The functions of the kind FakeQuantTensor for these. */
 const dt__panel_layout *dt__fq_write_begin(dt_tensor *x);
 void dt__fq_written(dt_tensor *x, int64_t first, int64_t end);
 void dt__fq_write_end(dt_tensor *x);
 
-/* The shape of a weight, and where its rows are in it. */
+/* The shape of a weight, and the order of its rows. */
 typedef struct dt__weight_shape {
     const dt__row_map *map;
     int rank;
@@ -94,10 +95,11 @@ int dt__matrix_dims(const dt__weight_shape *w, int64_t *out);
  * grouped weight has a scale: rows [experts][out * ...] of one group. Errors: SHAPE. */
 dt_status dt__weight_cut(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                          dt__cut *out);
-/* The layout of its rows in panels and in files. Errors: SHAPE; UNSUPPORTED (no panels hold it). */
+/* The layout of the weight's rows in panels and in files. Errors: SHAPE; UNSUPPORTED (no panels can
+ * hold it). */
 dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__weight_shape *w,
                             dt__panel_layout *out);
-/* *made = x with rows first, as a new contiguous tensor; NULL where x is that already. */
+/* *made = x with rows first, as a new contiguous tensor; NULL where x has this form already. */
 dt_status dt__matrix_of(const dt_tensor *x, const dt__row_map *map, dt_tensor **made);
 /* Packs codes from rows. Where groups are not consecutive columns, the panels get a column order.
  * Errors: ARG (groups that do not have the layout's sizes), NOMEM. */
@@ -105,27 +107,28 @@ dt_status dt__codes_from_rows(dt_ctx *ctx, const dt__panel_layout *layout, bool 
                               const dt_code_rows *rows, dt__codes **out);
 /* The number of op groups with a column order; 0: scale groups are consecutive columns. */
 int64_t dt__codes_op_groups(const dt__codes *codes);
-/* Rows from packed codes, into buffers of the layout's extents; `group_of` where there is an
+/* Unpacks codes into rows, in buffers of the layout's extents; `group_of` where there is a column
  * order. */
 void dt__codes_to_rows(const dt__codes *codes, const dt_code_rows *rows);
 
 /* Turns a plain parameter into an enabled FakeQuantTensor by the settings of `like`, on the same
- * handle, and back. */
+ * handle; unwrap turns it back. */
 dt_status dt__fq_wrap(dt_tensor *w, const dt__fq *like);
 void dt__fq_unwrap(dt_tensor *w);
 /* Turns a parameter into a packed one, on the same handle; frees its storage, gradient and codes.
- * Takes over `packed` (from dt__alloc) and its reference on codes. */
+ * Takes ownership of `packed` (from dt__alloc) and of its reference on codes. */
 void dt__packed_take(dt_tensor *w, dt__packed *packed);
-/* Wraps a tensor of the tape for this pass, with settings and flags of `like`. */
+/* Wraps a tensor of the tape for this pass, with the settings and flags of `like`. */
 dt_tensor *dt__fake_quant_as(dt_tape *t, dt_tensor *x, const dt__fq *like);
 
-/* What the tables of qat/keys_qat.inc refer to. */
+/* Choices and checks that tables of keys refer to. */
 extern const char *const dt__preset_names[], *const dt__forward_names[];
 extern const char *const dt__estimator_names[];
-/* The largest strength of one; 0: it has none. */
+/* The largest strength of an estimator; 0: it has none. */
 double dt__estimator_most(int estimator);
 extern const dt_key dt__qat_rule_keys[];
-/* Keys of the fields of a dt_quant_spec, for files: but `activation`; those of the range apart. */
+/* Keys of the fields of a dt_quant_spec except `activation`, for files; those of a static or
+ * learned range are in a table of their own. */
 extern const dt_key dt__quant_keys[], dt__range_keys[];
 
 bool dt__same_quant(const dt_quant_spec *a, const dt_quant_spec *b);

@@ -21,7 +21,8 @@ static dt_status add(dt_module *m, const char *name, dt_dtype dtype, int64_t n, 
                          (q->quant.scheme != DT_SCHEME_DEVICE || n == 2); /* both ends */
     DT__TRY(dt_tensor_create(m->ctx, dtype, 1, &n, x));
     const dt_status s = dt__module_add_tensor(
-        m, name, *x, learned ? DT_PARAM : DT_BUFFER); /* owns it, also after an error */
+        m, name, *x,
+        learned ? DT_PARAM : DT_BUFFER); /* the module owns the tensor, also after an error */
     if (s != DT_OK) *x = NULL;
     else (*x)->no_decay = true;
     return s;
@@ -35,7 +36,7 @@ static dt_status add_observed(dt_module *m, dt__quantizer *q)
     return add(m, "values", DT_F32, q->quant.samples, &q->values);
 }
 
-/* Scale and zero point of a fixed range. */
+/* Computes scale and zero point of a fixed range. */
 static dt_status give_ends(const dt__quantizer *q)
 {
     const float lo = (float)q->quant.low, hi = (float)q->quant.high;

@@ -8,14 +8,10 @@
 /* The settings of a layer's quantized weight; NULL: it has none. */
 static dt__fq *weight_of(const dt_module *m)
 {
-    if (m->type->quantizable == DT_NOT_QUANTIZED) return NULL;
-    dt__fq *derived = dt__derived_quant(m);
-    if (derived != NULL) return derived;
-    const dt__entry *w = dt__entry_find(m, "weight");
-    return w != NULL && dt_is_fake_quant(w->x) ? w->x->ext : NULL;
+    return m->type->quantizable == DT_NOT_QUANTIZED ? NULL : dt__layer_quant(m);
 }
 
-/* Groups of one channel are not multiplied as integers. */
+/* Depthwise: each group has one input channel, and its gradients stay in floats. */
 static bool is_depthwise(const dt_module *m)
 {
     const dt__conv_state *conv = dt__conv_state_of(m);
@@ -42,15 +38,17 @@ static const dt_module *end_of(dt_module *m, bool last)
 
 static bool has_layer(dt_module *m) { return end_of(m, true) != NULL; }
 
-/* A tied weight is the first layer's and the last one's. */
+/* Leaves a layer's backward in floats. With a tied weight this holds for all layers that share
+ * it. */
 static void leave_float(const dt_module *layer)
 {
     dt__fq *fq = layer == NULL ? NULL : weight_of(layer);
     if (fq != NULL) fq->int8_backward = false;
 }
 
-/* The gradient of a softmax is near 1 for a label and near 1/n for the other classes, of which
- * codes of 7 bits keep little or nothing. */
+/* Leaves the last layer, and the last layer before each output of a graph, in floats. The gradient
+ * of a softmax is near 1 for the label and near 1/n for the other classes: codes of 7 bits would
+ * round these to little or nothing. */
 static void leave_last(dt_module *m)
 {
     leave_float(end_of(m, true));

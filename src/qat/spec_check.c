@@ -1,5 +1,5 @@
 /* Checks of a quantization spec: which settings exclude each other. Functions of the library, files
- * and recipes ask here, so that all of them refuse the same specs in the same words. */
+ * and recipes share them, so that all refuse the same specs with the same messages. */
 #include "qat/schemes/scheme.h"
 
 #include <float.h>
@@ -12,7 +12,7 @@
 static bool fail(dt__quant_fault *f, const char *const keys[DT__FAULT_KEYS], const char *format,
                  ...) DT_PRINTF(3, 4);
 
-/* Fills in the fault; false, for the check that found it. */
+/* Fills in the fault; returns false, which the check returns in turn. */
 static bool fail(dt__quant_fault *f, const char *const keys[DT__FAULT_KEYS], const char *format,
                  ...)
 {
@@ -205,7 +205,7 @@ static bool check_q4_0(const dt_quant_spec *q, dt__quant_fault *f)
     return fail(f, KEYS("scale_dtype", "scheme"), "scheme q4_0 holds its scales as f16, not bf16");
 }
 
-/* Scales that follow from the values of a block or of the tensor: nothing else may choose them. */
+/* Schemes that compute scales from the values of a block or the tensor: no other setting may. */
 static bool check_settled(const dt_quant_spec *q, dt__quant_fault *f)
 {
     const dt__scheme *scheme = dt__scheme_of(q->scheme);

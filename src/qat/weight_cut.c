@@ -14,7 +14,7 @@ int dt__matrix_dims(const dt__weight_shape *w, int64_t *out)
     }
     memcpy(out, w->dims, (size_t)w->rank * sizeof *out);
     if (map->experts == 0 || w->rank < 2) return w->rank;
-    if (!dt__product(2, w->dims, out)) out[0] = -1; /* dt__cut_of refuses it */
+    if (!dt__product(2, w->dims, out)) out[0] = -1; /* makes dt__cut_of refuse it */
     memmove(out + 1, out + 2, (size_t)(w->rank - 2) * sizeof *out);
     return w->rank - 1;
 }
@@ -46,7 +46,8 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__w
     int64_t dims[DT_MAX_RANK];
     DT__TRY(dt__weight_cut(ctx, quant, w, &cut));
     const int rank = dt__matrix_dims(w, dims);
-    const bool repeats = quant->granularity == DT_PER_TENSOR; /* one scale, for rows of columns */
+    /* the tensor's one scale is repeated for all rows */
+    const bool repeats = quant->granularity == DT_PER_TENSOR;
     dt__panel_shape shape = { .rows = cut.rows,
                               .columns = cut.columns,
                               .group = cut.group,
@@ -63,7 +64,7 @@ dt_status dt__weight_layout(dt_ctx *ctx, const dt_quant_spec *quant, const dt__w
         out->real = dt__real_of(quant);
         return DT_OK;
     }
-    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "no panels hold groups of %lld in rows of %lld",
+    return dt_fail(ctx, DT_ERR_UNSUPPORTED, "panels cannot hold groups of %lld in rows of %lld",
                    (long long)cut.group, (long long)cut.columns);
 }
 

@@ -1,6 +1,6 @@
-/* Results of cells over bits of weights and over bytes: a mark for each cell at its mean, a bar of
- * one standard deviation to each side, a line through the cells that differ in nothing but bits.
- * Lines and marks have a shape besides their colour; a list below the plot names them. */
+/* Plots of results over weight bits and over bytes: a mark at the mean of each cell, a bar of one
+ * standard deviation to each side, and a line through cells that differ only in bits. Lines and
+ * marks differ in shape as well as colour; a list below the plot names them. */
 #include "report/run_cells.h"
 #include "report/page_chart.h"
 
@@ -22,16 +22,16 @@ static const char bits_key[] = "qat.weight.bits";
 
 typedef struct plot {
     const dt__cells *c;
-    bool bits;                   /* over bits, else over bytes */
-    int64_t series[MOST_SERIES]; /* the first cell of each */
-    int64_t n;                   /* series */
-    double x0, x1, y0, y1, step; /* y in shown units */
-    bool log;                    /* x */
+    bool bits;                   /* x is bits; else bytes */
+    int64_t series[MOST_SERIES]; /* the first cell of each series */
+    int64_t n;                   /* number of series */
+    double x0, x1, y0, y1, step; /* the axes; y in the metric's unit */
+    bool log;                    /* the x axis is logarithmic */
 } plot;
 
 /* ---- series --------------------------------------------------------------------------------- */
 
-/* Whether two cells differ in bits alone. */
+/* Whether two cells differ in nothing but bits. */
 static bool same_series(const dt__cells *c, int64_t a, int64_t b)
 {
     for (int64_t k = 0; k < c->n_keys; k++) {
@@ -99,7 +99,7 @@ static bool find_range(plot *p)
     p->y0 = floor(p->y0 / p->step) * p->step;
     p->y1 = ceil(p->y1 / p->step) * p->step;
     const bool share = strcmp(p->c->metric.unit, "%") == 0;
-    if (share && p->y1 > 100) p->y1 = 100; /* a bar may pass the ends, no axis does */
+    if (share && p->y1 > 100) p->y1 = 100; /* a bar may extend beyond 100 %, the axis does not */
     if (share && p->y0 < 0) p->y0 = 0;
     return true;
 }
@@ -136,7 +136,7 @@ static void put_tick(dt__chars *t, const plot *p, double x)
     else dt__page(t, "%b</text>", dt__whole(x));
 }
 
-/* Every number of bits that there is; of bytes both ends and the middle. */
+/* Writes a tick for each number of bits that occurs; for bytes at both ends and the middle. */
 static void put_ticks(dt__chars *t, const plot *p)
 {
     double done = -1;
@@ -159,7 +159,7 @@ static void put_ticks(dt__chars *t, const plot *p)
 
 /* ---- marks ---------------------------------------------------------------------------------- */
 
-/* Circle, square, triangle, diamond, cross: of a radius of 4. */
+/* Writes a circle, square, triangle, diamond or cross of radius 4. */
 static void put_mark(dt__chars *t, int64_t series, double x, double y)
 {
     static const char *const shapes[SHAPES] = { "m-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0",
@@ -170,7 +170,7 @@ static void put_mark(dt__chars *t, int64_t series, double x, double y)
              series % DT__COLOURS, x, y, shapes[shape]);
 }
 
-/* Many cells have one number of bits or bytes: series are moved apart. */
+/* The x of a cell. Many cells have the same bits or bytes, so series are shifted. */
 static double place_cell(const plot *p, int64_t i, int64_t series)
 {
     const double apart = fmin(5, 24 / (double)p->n);

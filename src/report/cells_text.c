@@ -6,15 +6,15 @@
 #include <string.h>
 
 #define GAP 2
-#define LEAST 6 /* columns that a value of a key is cut to */
+#define LEAST 6 /* least width of a key's value */
 
-/* Columns behind the name and the keys. */
+/* Columns after the name and the keys. */
 enum { RUNS, FLOAT, PTQ, FINAL, BYTES, FIXED };
 
 typedef struct table {
     dt__chars *t;
     const dt__cells *c;
-    int64_t columns; /* name, keys, and the fixed ones */
+    int64_t columns; /* name, keys, and the fixed columns */
     int form;
     bool *shown;
     int *width;
@@ -55,7 +55,7 @@ static void put_fixed(const table *a, dt__chars *t, const dt__cell *cell, int co
     }
 }
 
-/* Cell `row`, from 0 (-1: the heading), of a column. */
+/* Writes cell `row` (from 0; -1: the heading) of a column. */
 static void put_text(const table *a, dt__chars *t, int64_t row, int64_t column)
 {
     const int64_t key = column - 1, fixed = key - a->c->n_keys;
@@ -69,7 +69,7 @@ static void put_text(const table *a, dt__chars *t, int64_t row, int64_t column)
 
 static bool is_value(const table *a, int64_t column) { return column > a->c->n_keys; }
 
-/* A column of floats or of rounded models that no cell has. */
+/* Whether no cell has a value in the column `float` or `ptq`. */
 static bool is_empty(const table *a, int fixed)
 {
     for (int64_t i = 0; i < a->c->n; i++) {
@@ -80,7 +80,7 @@ static bool is_empty(const table *a, int fixed)
 
 /* ---- what the table does not have ----------------------------------------------------------- */
 
-/* A line each, which begins with `begin`. */
+/* Writes each note on a line that starts with `begin`. */
 static void put_notes(dt__chars *t, const dt__cells *c, const char *begin)
 {
     char text[DT__CELLS_NOTE];
@@ -101,8 +101,8 @@ static int columns_of(const char *text)
     return n;
 }
 
-/* A text cut to a width, with spaces around; what a terminal would obey becomes '?'. Of a name the
- * end is left, where names differ; of a value the begin. */
+/* Writes a text cut to a width and padded; control characters become '?'. A name keeps its end,
+ * where names differ, a value its beginning. */
 static void put_padded(dt__chars *t, const char *text, int width, bool is_name)
 {
     char out[DT_TEXT_JSON];
@@ -127,7 +127,8 @@ static int total(const table *a)
     return sum;
 }
 
-/* Hides what says least, then cuts values of keys, the widest first: the results stay whole. */
+/* Fits the table to the width: hides the least important columns, then cuts values of keys, the
+ * widest first. Results are never cut. */
 static void fit(table *a, int columns)
 {
     static const int order[] = { PTQ, FLOAT, BYTES, RUNS };
@@ -144,7 +145,7 @@ static void fit(table *a, int columns)
     }
 }
 
-/* Calls `put` with a cell's text. */
+/* Calls `put` with the text of a cell. */
 static void with_text(const table *a, int64_t row, int64_t column,
                       void (*put)(const table *a, int64_t column, const char *text))
 {
@@ -220,7 +221,7 @@ static void put_markdown(const table *a)
     put_notes(a->t, a->c, "- ");
 }
 
-/* What LaTeX reads as text, without packages. */
+/* Escapes a text for LaTeX, without packages. */
 static void put_latex_text(dt__chars *t, const char *text)
 {
     static const struct {
@@ -255,7 +256,7 @@ static void put_latex_best(const table *a, int64_t column, const char *text)
     dt__put_text(a->t, "}");
 }
 
-/* Lines of booktabs; the best cell is bold. */
+/* Writes a table for booktabs; the best cell is bold. */
 static void put_latex(const table *a)
 {
     dt__put_text(a->t, "% \\usepackage{booktabs}\n\\begin{tabular}{");
@@ -293,7 +294,7 @@ static void put_number(dt__chars *t, double value)
     if (isfinite(value)) dt__put_real(t, value);
 }
 
-/* Numbers as they are in summary.json, without units: nothing is rounded, nothing scaled. */
+/* Writes numbers as in summary.json: without units, neither rounded nor scaled. */
 static void put_csv(const table *a)
 {
     static const char *const models[] = { "float_", "ptq_", "" };

@@ -8,22 +8,22 @@
 #include <string.h>
 
 #define GAP 2
-#define LEAST 8 /* columns of a value; of results of several seeds as many as they need */
+#define LEAST 8 /* least width of a value; results of several seeds are never cut */
 
 typedef struct comparing {
     dt__chars *t;
-    const dt__page_run *runs;  /* of all columns, `seeds` of each */
-    const dt__page_run *first; /* the first of each column, lent by `runs` */
-    int n, seeds;              /* columns, and runs of each */
-    int from, to;              /* columns that fit beside each other */
-    int label, value;          /* columns */
-    double *numbers;           /* room for one of each seed */
+    const dt__page_run *runs;  /* all runs: `seeds` for each column */
+    const dt__page_run *first; /* the first run of each column, lent by `runs` */
+    int n, seeds;              /* number of columns, and of runs in each */
+    int from, to;              /* the columns of the present block */
+    int label, value;          /* widths */
+    double *numbers;           /* [seeds] scratch memory */
 } comparing;
 
 /* ---- cells ---------------------------------------------------------------------------------- */
 
-/* A text cut to the columns, with spaces behind it unless it is the line's last. What a terminal
- * would obey becomes '?'. */
+/* Writes a text cut to a width, padded unless it is the last on its line; control characters become
+ * '?'. */
 static void put_cell(dt__chars *t, const char *text, int columns, bool last)
 {
     char out[DT_TEXT_JSON];
@@ -45,7 +45,7 @@ static void end_line(const comparing *c) { dt__put_text(c->t, "\n"); }
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* Whether two names would be cut to the same text. */
+/* Whether two names would become the same text if their ends were cut. */
 static bool begin_alike(const comparing *c)
 {
     for (int i = 1; i < c->n; i++) {
@@ -57,7 +57,7 @@ static bool begin_alike(const comparing *c)
     return false;
 }
 
-/* Names that begin alike lose their begin. */
+/* Writes the names; if they begin alike, their beginnings are cut instead of their ends. */
 static void put_names(const comparing *c)
 {
     const bool alike = begin_alike(c);
@@ -100,7 +100,7 @@ static int64_t put_keys(const comparing *c)
     return shown;
 }
 
-/* Whether put_key had a dash to write. */
+/* Whether put_key wrote a dash. */
 static bool is_lacking(const comparing *c)
 {
     for (int i = 0; i < c->n; i++) {
@@ -114,7 +114,8 @@ static bool is_lacking(const comparing *c)
     return false;
 }
 
-/* Writes a value of a column as text, to be cut and filled up. `r`: its first run. */
+/* A function that writes a value of a column; the caller cuts and pads it. `r`: the column's first
+ * run. */
 typedef void (*put_value)(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row);
 
 static void put_metric(const comparing *c, dt__chars *t, const dt__page_run *r, const char *row)
@@ -163,7 +164,7 @@ static void put_row(const comparing *c, const char *label, put_value value, cons
     end_line(c);
 }
 
-/* A row of the four models, by the name that it has in all of the runs. */
+/* Writes a row for one of the four models, with its name if that is the same in all runs. */
 static void put_model(const comparing *c, const char *row)
 {
     char label[DT__ROW_NAME], other[DT__ROW_NAME];
@@ -187,7 +188,8 @@ static void put_results(const comparing *c)
     put_row(c, "time", put_seconds, NULL);
 }
 
-/* Columns of the longest result; its spread is what several seeds are for, so it is not cut. */
+/* The width of the longest result of several seeds, which is not cut since its end is the
+ * spread. */
 static int result_columns(const comparing *c)
 {
     static const char *const rows[] = { "float", "ptq", "qat", "converted" };
@@ -207,7 +209,7 @@ static int result_columns(const comparing *c)
     return most;
 }
 
-/* The longest key that is shown, at most half of the line. */
+/* The width of the longest key that is shown, at most half of the line. */
 static int label_columns(const comparing *c, int columns)
 {
     int most = 18;
@@ -221,7 +223,7 @@ static int label_columns(const comparing *c, int columns)
     return most < columns / 2 ? most : columns / 2;
 }
 
-/* Runs of one column must be one recipe. */
+/* Checks that the runs of a column are seeds of one recipe. */
 static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
 {
     for (int64_t k = 0; k < runs[0].n_keys; k++) {
@@ -235,7 +237,7 @@ static dt_status check_seeds(dt_ctx *ctx, const dt__page_run *runs, int n)
     return DT_OK;
 }
 
-/* Columns that fit beside each other, with all rows. */
+/* Writes all rows of the columns that fit side by side. */
 static void put_block(const comparing *c)
 {
     if (c->from > 0) end_line(c);
@@ -305,7 +307,8 @@ static dt_status compare_cells(const dt__run_list *list, const dt__page_run *run
     return s == DT_OK && t->failed ? DT_ERR_NOMEM : s;
 }
 
-/* Beside each other as long as people can read that, else a row for each recipe. */
+/* Whether runs are shown side by side, which is readable for a few of them, or as a row for each
+ * recipe. */
 static bool has_sides(const dt__run_list *list, const dt_compare_options *o)
 {
     if (o->form != DT_COMPARE_AUTO) return o->form == DT_COMPARE_SIDES;

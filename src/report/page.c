@@ -1,5 +1,5 @@
-/* dt_report_write: the page of some runs. One run fills the page; several share a table and the
- * curves, and each has its own parts below. */
+/* dt_report_write: writes the page of some runs. A single run fills the page; several runs share a
+ * table and curves, and each has its own parts below. */
 #include "core/system/atomic_file.h"
 #include "report/run_cells.h"
 
@@ -55,7 +55,7 @@ static void put_several(dt__chars *t, const dt__page_run *runs, int n)
     }
 }
 
-/* One run of each of so many cells is shown whole: as many as there are colours. */
+/* The most cells of which a run is shown in full: as many as there are colours. */
 #define MOST_WHOLE 8
 
 static bool is_better(const dt__cells *c, int64_t a, int64_t b)
@@ -66,7 +66,8 @@ static bool is_better(const dt__cells *c, int64_t a, int64_t b)
     return c->metric.larger_is_better ? x > y : x < y;
 }
 
-/* The first runs of the best cells, best first; of a metric that is not known, of the first. */
+/* The first runs of the best cells, best first; where it is not known which values of the metric
+ * are better, of the first cells. */
 static int64_t choose(const dt__cells *c, const char *dir[MOST_WHOLE])
 {
     int64_t order[MOST_WHOLE], n = 0;
@@ -82,7 +83,7 @@ static int64_t choose(const dt__cells *c, const char *dir[MOST_WHOLE])
     return n;
 }
 
-/* A page about many runs: the table of cells, plots, and the best in full. */
+/* Writes a page about many runs: the table of cells, plots, and the best runs in full. */
 static dt_status put_many(dt__chars *t, const dt__run_list *list, const dt__page_run *runs)
 {
     dt__cells cells;

@@ -1,6 +1,6 @@
-/* Lines over updates: axes with round numbers, labels at the lines' ends, the phase of QAT shaded.
- * Long lines are drawn by at most POINTS points, each the mean of its neighbours. An axis is
- * logarithmic where all values are positive and span a factor of 20 or more. */
+/* Line charts over updates: axes with round numbers, labels at the ends of lines, the phase of QAT
+ * shaded. A long line is drawn with at most POINTS points, each the mean of its neighbours. An axis
+ * is logarithmic where all values are positive and span a factor of 20 or more. */
 #include "report/page_chart.h"
 
 #include <math.h>
@@ -15,11 +15,11 @@
 #define BOTTOM 182.0
 #define POINTS 240
 #define LABEL_GAP 13.0
-#define MOST_LABEL 13 /* signs that fit beside a chart */
+#define MOST_LABEL 13 /* characters that fit beside a chart */
 #define MOST_TICKS 12
 
 typedef struct axes {
-    double x0, x1, y0, y1; /* of the values, those of y in the units of the axis */
+    double x0, x1, y0, y1; /* ranges of the values; y in the unit of the axis */
     bool log;
 } axes;
 
@@ -90,7 +90,7 @@ static void put_rule(dt__chars *t, double y, double value)
              y + 4, value);
 }
 
-/* Powers of ten, with 2 and 5 where there are few. */
+/* Ticks at powers of ten, and at 2 and 5 times these where there are few. */
 static void put_log_rules(dt__chars *t, const axes *a)
 {
     static const double factors[] = { 1, 2, 5 };
@@ -182,8 +182,8 @@ typedef struct end {
     int line;
 } end;
 
-/* Labels in the order of their lines' ends, pushed apart, and back up where they leave the
- * chart. */
+/* Places labels in the order of the lines' ends: pushes them apart, then back up where they leave
+ * the chart. */
 static void place_labels(const dt__chart *c, const axes *a, end *at)
 {
     for (int i = 0; i < c->n; i++) {
@@ -211,7 +211,7 @@ static void put_labels(dt__chars *t, const dt__chart *c, const axes *a)
     }
 }
 
-/* The numbers in a path, "0.11" of "layers.0.blocks.11.q_proj"; "" where they are long. */
+/* The numbers in a path, "0.11" of "layers.0.blocks.11.q_proj"; "" if they are long. */
 static void numbers_of(const char *path, char out[MOST_LABEL])
 {
     const int most = MOST_LABEL / 2;
@@ -228,7 +228,7 @@ static void numbers_of(const char *path, char out[MOST_LABEL])
     }
 }
 
-/* Of a long path the numbers and the end, which tell layers apart: "0…q_proj". */
+/* Shortens a long path to its numbers and its end, which identify a layer: "0…q_proj". */
 static void put_label(const char *path, char out[DT__CHART_LABEL])
 {
     char numbers[MOST_LABEL] = "";
@@ -239,7 +239,7 @@ static void put_label(const char *path, char out[DT__CHART_LABEL])
         const size_t room = MOST_LABEL - 1 - strlen(numbers);
         const bool fits = *numbers != 0 && last != NULL && strlen(last + 1) <= room;
         tail = fits ? last + 1 : path + (n - room);
-        while (((unsigned char)*tail & 0xc0) == 0x80) tail++; /* within a character */
+        while (((unsigned char)*tail & 0xc0) == 0x80) tail++; /* not within a character */
     }
     snprintf(out, DT__CHART_LABEL, "%s%s%s", numbers, tail > path ? "…" : "", tail);
 }

@@ -1,4 +1,4 @@
-/* Metrics by their names in files (docs/run.md has their formulas). */
+/* How metrics are shown, by their names in files (docs/run.md has their formulas). */
 #include "core/text/row_named.h"
 #include "report/parts.h"
 
@@ -25,7 +25,7 @@ static const dt__page_metric metrics[] = {
     { "loss", "loss", "", 1, 4, false },
 };
 
-/* Of several outputs "OUTPUT.accuracy" is an accuracy. */
+/* With several outputs, "OUTPUT.accuracy" is an accuracy. */
 static const dt__page_metric *find(const char *name)
 {
     const char *dot = strrchr(name, '.'), *measure = dot == NULL ? name : dot + 1;
@@ -42,7 +42,7 @@ dt__page_metric dt__page_metric_of(const char *name)
     return m;
 }
 
-/* Of a language model the perplexity says more than the share of right tokens. */
+/* A language model is shown by its perplexity rather than the share of right tokens. */
 dt__page_metric dt__page_first_metric(const dt__page_run *r)
 {
     const dt__branch *row = dt__field(r->summary.root, "converted");

@@ -1,4 +1,4 @@
-/* Pictures as PNG [W3C, PNG, third edition]: signature, and chunks of length, type, data, crc32.
+/* Pictures as PNG [W3C, PNG, third edition]: a signature, then chunks of length, type, data, crc32.
  * Every row of pixels begins with a byte for its filter, 0. */
 #include "report/page_picture.h"
 
@@ -19,7 +19,7 @@ static void put_u32(dt__chars *t, uint32_t value)
 static void put_chunk(dt__chars *t, const char type[4], const uint8_t *data, size_t n)
 {
     uLong crc = crc32(0, (const Bytef *)type, 4);
-    if (n > 0) crc = crc32(crc, data, (uInt)n); /* NULL begins a sum */
+    if (n > 0) crc = crc32(crc, data, (uInt)n); /* crc32 with NULL would start a new sum */
     put_u32(t, (uint32_t)n);
     dt__put(t, type, 4);
     dt__put(t, (const char *)data, n);
@@ -38,12 +38,12 @@ static void put_head(dt__chars *t, const picture *p)
         head[i] = (uint8_t)(p->width >> (24 - 8 * i));
         head[4 + i] = (uint8_t)(p->height >> (24 - 8 * i));
     }
-    head[8] = 8;                        /* bits of a channel */
+    head[8] = 8;                        /* bits per channel */
     head[9] = p->channels == 3 ? 2 : 0; /* colour, or grey */
     put_chunk(t, "IHDR", head, sizeof head);
 }
 
-/* The pixels with their filters, compressed. */
+/* Compresses the pixels with a filter byte in front of each row. */
 static bool put_pixels(dt__chars *t, const picture *p)
 {
     const size_t row = (size_t)(p->width * p->channels), n = (row + 1) * (size_t)p->height;
@@ -82,7 +82,7 @@ static void put_img(dt__chars *t, const picture *p, const char *text)
     dt__put_text(t, "\">");
 }
 
-/* A side from a file: 0 unless it is a number of pixels. */
+/* Height or width from a file; 0 if it is not a number of pixels. */
 static int64_t side(const dt__branch *v, const char *name)
 {
     const double n = dt__field_number(v, name);

@@ -1,5 +1,6 @@
-/* The values of a resolved recipe, by their paths. It is written by dt_recipe_show, so a line is
- * `key: value  # origin`, deeper by two blanks below a map, or an item `- ...` of a list. */
+/* Reads the values of a resolved recipe by their paths. dt_recipe_show wrote the recipe, so a line
+ * is `key: value  # origin`, indented by two more blanks below a map, or an item `- ...` of a
+ * list. */
 #include "report/page_run.h"
 
 #include <stdio.h>
@@ -9,8 +10,8 @@
 
 typedef struct level {
     size_t indent;
-    size_t length; /* of the path up to here */
-    int items;     /* of a list */
+    size_t length; /* of the path up to this level */
+    int items;     /* number of a list's items so far */
 } level;
 
 typedef struct parsing {
@@ -30,7 +31,7 @@ static void append(parsing *p, size_t at, const char *name, size_t n)
     p->path[at + n] = 0;
 }
 
-/* The end of a value: the blanks before its comment, which is not within quotes. */
+/* The end of a value: the blanks before its comment, outside of quotes. */
 static size_t value_length(const char *value, size_t n)
 {
     bool quoted = false;
@@ -54,7 +55,7 @@ static dt_status add_key(parsing *p, char *value, size_t n)
     return DT_OK;
 }
 
-/* Closes levels that are not above a line of this indentation. */
+/* Closes levels with at least this indentation. */
 static void climb(parsing *p, size_t indent)
 {
     while (p->depth > 0 && p->level[p->depth - 1].indent >= indent) p->depth--;
@@ -70,7 +71,7 @@ static void descend(parsing *p, size_t indent)
     if (p->depth < DEPTH) p->level[p->depth++] = (level){ indent, strlen(p->path), 0 };
 }
 
-/* `- ` begins an item: a level with the item's number as its name. */
+/* `- ` begins an item: opens a level named by the item's number. */
 static void begin_item(parsing *p, size_t indent)
 {
     char number[16];

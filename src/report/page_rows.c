@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What stands behind "float" and "ptq", by the weights that they are about. */
+/* The names of the rows "float" and "ptq", by the weights that they are about. */
 static const struct {
     const char *weights, *whole, *rounded;
 } names[] = {
@@ -18,7 +18,7 @@ static bool is_named(const dt__page_run *r, const char *row, char text[DT__ROW_N
     const bool rounded = strcmp(row, "ptq") == 0;
     const char *weights = dt__field_text(dt__field(r->summary.root, row), "weights");
     const dt__branch *training = dt__field(r->summary.root, "training");
-    const bool is_said = dt__field(training, "start_step") != NULL; /* older runs do not say it */
+    const bool is_said = dt__field(training, "start_step") != NULL; /* missing in older runs */
     char at[24];
     snprintf(at, sizeof at, "%lld", (long long)dt__field_whole(training, "start_step"));
     const char *step = is_said ? at : dt__page_key_of(r, "qat.start_step");

@@ -1,4 +1,4 @@
-/* Reads the folder of a run. Only its recipe must be there. */
+/* Reads the folder of a run. Only its recipe is required. */
 #include "report/page_run.h"
 
 #include "core/system/atomic_file.h"
@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #define PATH 4096
-#define RESULT_FILES 2 /* of the files of a run: summary.json and machine.json */
+#define RESULT_FILES 2 /* the first of the files: summary.json and machine.json */
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The text of a file, ended by NUL; *bytes -1: there is none. */
+/* Reads a file as text that ends with NUL; *bytes is -1 if there is none. */
 static dt_status read_text(dt__page_run *r, const char *name, char **out, ssize_t *bytes)
 {
     char path[PATH], buffer[1 << 14];
@@ -50,7 +50,7 @@ static void note_damage(dt__page_run *r, const char *name)
     snprintf(r->damaged + used, sizeof r->damaged - used, "%s%s", used > 0 ? ", " : "", name);
 }
 
-/* A file that cannot be read as JSON is named on the page, and left out. */
+/* Reads a JSON file. If it is damaged, the page names it and leaves it out. */
 static dt_status read_json(dt__page_run *r, const char *name, dt__tree *out)
 {
     char *text;
@@ -109,7 +109,7 @@ static dt_status add_point(dt__page_run *r, const point *p, const char *name, do
     return DT_OK;
 }
 
-/* Of a layer: weight.snr and its like. */
+/* Adds the figures of a layer, such as weight.snr. */
 static dt_status add_layer(dt__page_run *r, point p, const dt__branch *layer)
 {
     static const char *const sides[] = { "weight", "input" };
@@ -148,7 +148,7 @@ static dt_status add_line(dt__page_run *r, const dt__branch *line)
     return DT_OK;
 }
 
-/* The last line may be incomplete while a run writes it. */
+/* Reads a line of metrics.jsonl. The last one may not be `whole` while a run writes it. */
 static dt_status read_line(dt__page_run *r, const char *line, size_t n, bool whole)
 {
     dt__tree t;
@@ -205,7 +205,7 @@ const char *dt__page_tail(const char *dir, int parts)
     return dir;
 }
 
-/* Whether another folder ends like that of run i. */
+/* Whether another run's folder has the same ending as that of run i. */
 static bool is_shared(const dt__page_run *runs, int64_t n, int64_t i, int parts)
 {
     const char *name = dt__page_tail(runs[i].dir, parts);

@@ -47,7 +47,8 @@ static const dt__series *validation(const dt__page_run *r, const char *metric, d
     return dt__page_series(r, name, NULL, phase);
 }
 
-/* Whether QAT had no update: the result is of a quantized model, all evaluations of a float one. */
+/* Whether QAT had no update: the result is of a quantized model, but all evaluations of a float
+ * one. */
 static bool never_quantized(const dt__page_run *r, const char *metric)
 {
     const bool converted = dt__children(dt__field(r->summary.root, "converted")) != NULL;

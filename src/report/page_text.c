@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Characters that a page would obey, such as marks of direction, become escapes. */
+/* Escapes characters that change how a page is displayed, such as direction marks. */
 static void put_escaped(dt__chars *t, const char *text)
 {
     char out[DT_TEXT_JSON];
@@ -61,7 +61,8 @@ void dt__page_fixed(dt__chars *t, double value, int decimals)
     }
 }
 
-/* C's form of a number, without its locale's comma, with a true minus and e-5 for e-05. */
+/* Writes a number as C does, but independently of the locale, with a true minus and e-5 for
+ * e-05. */
 static void put_digits(dt__chars *t, double value, int digits)
 {
     char text[32];

@@ -1,4 +1,4 @@
-/* JSON as a tree: a recursive descent with the scanner of core/text/json.h. */
+/* JSON as a tree: a recursive descent parser over the scanner of core/text/json.h. */
 #include "report/page_tree.h"
 
 #include "core/block_list.h"
@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#define NODES 512 /* of a block */
+#define NODES 512 /* nodes of a memory block */
 
 typedef struct reading {
     dt__tree *tree;
@@ -29,7 +29,7 @@ static dt__branch *new_node(dt__tree *t)
 
 static dt_status read_value(reading *r, dt__branch **out);
 
-/* The children of a list or map; its bracket comes next. */
+/* Reads the children of a list or map; the scanner is before its bracket. */
 static dt_status read_children(reading *r, dt__branch *v, char open, char close)
 {
     dt__branch **link = &v->first;

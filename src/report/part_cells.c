@@ -1,7 +1,8 @@
-/* Many runs as cells: a row for each recipe, mean and deviation, and what is left out. */
+/* Many runs as cells: a row for each recipe with mean and deviation, then notes on what is left
+ * out. */
 #include "report/run_cells.h"
 
-/* The result is beside the name, where a narrow screen shows it. */
+/* The result is next to the name, so that narrow screens show it. */
 static void put_heads(dt__chars *t, const dt__cells *c)
 {
     dt__page(t, "<thead><tr><th scope=\"col\">run</th><th scope=\"col\">%s</th>", c->metric.title);

@@ -1,5 +1,5 @@
-/* The typed columns of a table: what each becomes, and what a missing field does; and how windows
- * of its rows were made. */
+/* The typed columns of a table: what each becomes, and how missing fields are treated; and how
+ * windows of its rows were made. */
 #include "report/parts.h"
 
 static void put_value(dt__chars *t, const dt__branch *v)
@@ -12,7 +12,7 @@ static void put_value(dt__chars *t, const dt__branch *v)
     }
 }
 
-/* By which columns, at which rate and by what method, up to which gap. */
+/* Writes the columns that identify series, the rate, the interpolation, and the longest gap. */
 static void put_series(dt__chars *t, const dt__page_run *r)
 {
     const dt__branch *v = dt__children(dt__field(r->columns.root, "series"));

@@ -1,5 +1,5 @@
-/* The confusion matrix: a table of counts for few classes, a picture of shares for many; besides,
- * the pairs that are confused most. */
+/* The confusion matrix: a table of counts for few classes, a picture of shares for many; and the
+ * pairs that are confused most. */
 #include "report/parts.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static void put_name(dt__chars *t, const matrix *m, int64_t k)
     else dt__page(t, "%g", dt__number_of(v));
 }
 
-/* 0 of a class without examples, or that was never found: its share is not a number, and a dash. */
+/* The sum of row i; 0 for a class without examples, whose shares are NaN and printed as dashes. */
 static double row_sum(const matrix *m, int64_t i)
 {
     double sum = 0;
@@ -58,7 +58,7 @@ static double column_sum(const matrix *m, int64_t k)
     return sum;
 }
 
-/* Shades from 0 to 9, of the root of the share, so that few mistakes are seen too. */
+/* Shades from 0 to 9, by the root of the share, so that few mistakes are visible. */
 static int64_t shade(double share) { return dt__whole(fmin(9, ceil(sqrt(share) * 9))); }
 
 static void put_cell(dt__chars *t, const matrix *m, int64_t i, int64_t k, double sum)
@@ -95,7 +95,7 @@ static void put_table(dt__chars *t, const matrix *m)
     dt__put_text(t, "</tbody></table></div>\n");
 }
 
-/* A square for each pair that occurs. */
+/* Writes a square for each pair that occurs. */
 static void put_map(dt__chars *t, const matrix *m)
 {
     dt__page(t,

@@ -1,5 +1,4 @@
-/* Curves over updates. Of one run, each line is named for what it shows; of several, for its
- * run. */
+/* Curves over updates. With one run, lines are named by the figure; with several, by the run. */
 #include "report/page_chart.h"
 #include "report/parts.h"
 
@@ -20,7 +19,7 @@ static dt__chart begin(const curves *c, const char *title)
         dt__chart){ .title = title, .unit = "", .scale = 1, .qat = c->n == 1 ? qat : (double)NAN };
 }
 
-/* Float and QAT of each run as one line, its baseline as a dashed one. */
+/* Adds float and QAT of each run as one line, its float baseline as a dashed one. */
 static void add(const curves *c, dt__chart *chart, const char *name, const char *label, bool dots)
 {
     const int first = chart->n;
@@ -60,7 +59,8 @@ static void put_loss(const curves *c)
     dt__put_chart(c->t, &chart);
 }
 
-/* Every validation_... but the loss of a single run, which is with the loss of training. */
+/* Writes a chart for each validation_..., except for a single run the loss, which is shown with the
+ * training loss. */
 static void put_validation(const curves *c)
 {
     static const char *const names[] = { "accuracy",
@@ -96,7 +96,8 @@ static bool is_of_layers(const dt__page_run *r, int64_t i, const char *name)
     return r->series[i].layer != NULL && strcmp(r->series[i].name, name) == 0;
 }
 
-/* Bytes at the end of the layers' paths that all have: ".conv", of those with several parts. */
+/* Length of the ending that the paths of all layers share, such as ".conv", if they have several
+ * parts. */
 static size_t common_end(const dt__page_run *r, const char *name)
 {
     const char *end = NULL;
@@ -111,7 +112,7 @@ static size_t common_end(const dt__page_run *r, const char *name)
 
 #define MOST_LAYERS 12
 
-/* One line a layer, of the figures during QAT. */
+/* Writes charts of the layers' figures during QAT, one line for each layer. */
 static void put_layers(const curves *c, const char *title, const char *name, const char *unit,
                        double scale)
 {

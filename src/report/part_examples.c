@@ -1,5 +1,5 @@
 /* Examples, by the kind of targets: the worst mistakes, images and masks, texts, points, counts of
- * labels, errors of anomalies. */
+ * labels, anomaly errors. */
 #include "report/page_picture.h"
 #include "report/parts.h"
 
@@ -107,7 +107,7 @@ static void put_values(dt__chars *t, const dt__branch *root)
     dt__put_text(t, "</section>\n");
 }
 
-/* A share as percent; nothing is no share of nothing. */
+/* Writes a share as percent; a dash if the whole is 0. */
 static void put_share(dt__chars *t, double part, double whole_of)
 {
     if (whole_of > 0) dt__page(t, "<td>%p</td>", part / whole_of);
@@ -190,7 +190,7 @@ void dt__part_examples(dt__chars *t, const dt__page_run *r)
 
 /* ---- samples while it trained --------------------------------------------------------------- */
 
-#define MOST_SHOWN 12 /* evaluations */
+#define MOST_SHOWN 12 /* evaluations that are shown */
 
 static void put_sampled(dt__chars *t, const dt__branch *samples)
 {

@@ -1,4 +1,4 @@
-/* The first screen: what was trained, how good its integer form is, how much smaller. */
+/* The first screen: what was trained, how accurate its integer form is, how much smaller. */
 #include "core/text/row_named.h"
 #include "report/parts.h"
 
@@ -59,8 +59,8 @@ static void put_points(dt__chars *t, const dt__page_metric *m, double points)
     dt__put_text(t, m->scale > 1 ? " points" : *m->unit != 0 ? " dB" : "");
 }
 
-/* What rounding costs and where training with quantization ends, where it is worth a sentence. The
- * float weights are those of the baseline's end, or of the update at which QAT began. */
+/* Writes a sentence about the loss from rounding and where QAT ends, if it is worth one. The float
+ * weights are those at the end of the baseline, or at the update at which QAT began. */
 static void put_regained(dt__chars *t, const dt__page_run *r, const dt__page_metric *m)
 {
     const double sign = m->larger_is_better ? m->scale : -m->scale, start = dt__page_qat_step(r);
@@ -118,7 +118,7 @@ static bool is_size(const char *name)
     return DT__IS_ONE_OF(name, sizes);
 }
 
-/* Columns are the metrics of the first row that there is. */
+/* The columns of the table: the metrics of the first row that exists. */
 static const dt__branch *columns_of(const dt__page_run *r)
 {
     for (int i = 0; i < DT__COUNT_OF(rows); i++) {

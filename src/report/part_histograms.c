@@ -1,5 +1,5 @@
 /* Histograms of every layer: the master weight and its codes, at the first and the last update of
- * QAT. Bars are the end, the line is the beginning. */
+ * QAT. Bars show the last one, the line the first. */
 #include "report/parts.h"
 
 #include <math.h>
@@ -8,9 +8,9 @@
 #define WIDTH 168.0
 #define HEIGHT 56.0
 #define BARS 64
-#define OPEN 8 /* layers that are shown at once */
+#define OPEN 8 /* layers whose histograms are visible at first */
 
-/* Shares of all elements, of at most BARS bars. */
+/* Fractions of all elements in at most BARS bars. */
 typedef struct bars {
     double share[BARS];
     int n;
@@ -41,7 +41,7 @@ static double largest(const bars *b)
     return most;
 }
 
-/* The bars of the end as one shape. */
+/* Writes the bars of the last update as one shape. */
 static void put_bars(dt__chars *t, const bars *b, double most)
 {
     const double width = WIDTH / b->n, gap = b->n <= 32 ? 1 : 0;

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Decibels with a bar that ends at 60. */
+/* Writes decibels with a bar, which is full at 60. */
 static void put_noise(dt__chars *t, const dt__branch *side)
 {
     const double snr = dt__field_number(side, "snr");

@@ -1,4 +1,4 @@
-/* How to make the run again, and what it left: files, commands, machine, recipe. */
+/* How to repeat the run, and its files: commands, machine, recipe. */
 #include "core/system/system_calls.h"
 #include "report/parts.h"
 
@@ -22,7 +22,7 @@ static int compare(const void *a, const void *b)
     return strcmp(((const entry *)a)->name, ((const entry *)b)->name);
 }
 
-/* -1: the folder cannot be read. */
+/* Lists a folder; returns the number of entries, -1 if it cannot be read. */
 static int list(const char *dir, entry *out)
 {
     int n = 0;
@@ -74,7 +74,7 @@ static int64_t bytes_in(const dt__branch *of, const char *name)
     return isfinite(n) ? dt__whole(n) : 0;
 }
 
-/* A row for each rank. */
+/* Writes a row for each rank. */
 static void put_memory(dt__chars *t, const dt__branch *machine)
 {
     const dt__branch *all = dt__children(dt__field(machine, "memory"));
@@ -115,7 +115,7 @@ static void put_machine(dt__chars *t, const dt__page_run *r)
     dt__put_text(t, "</tbody></table>\n");
 }
 
-/* Words that a shell takes apart are quoted. */
+/* Writes a word for a shell, in quotes if necessary. */
 static void put_word(dt__chars *t, const char *word)
 {
     const bool plain = strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

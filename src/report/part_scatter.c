@@ -1,5 +1,5 @@
-/* The scatter of regression: a point for each example, its target across, the output up; on the
- * diagonal they are equal. One chart for each number of a target. */
+/* The scatter plot of regression: a point for each example, the target on the x axis, the output on
+ * the y axis; they are equal on the diagonal. One chart for each number of a target. */
 #include "report/page_chart.h"
 #include "report/parts.h"
 
@@ -19,7 +19,7 @@ static double at(const dt__branch *point, int k)
 
 typedef struct scatter {
     const dt__branch *points;
-    double output; /* which number of a target */
+    double output; /* index of a number in the target */
     double low, high, step;
 } scatter;
 

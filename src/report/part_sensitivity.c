@@ -1,5 +1,5 @@
-/* What each layer's quantization costs the loss, the most expensive first, and the lines of a
- * recipe that give those layers 8 bits. */
+/* The loss that the quantization of each layer costs, largest first, and the lines of a recipe that
+ * give the most expensive layers 8 bits. */
 #include "report/parts.h"
 
 #include <math.h>
@@ -29,7 +29,7 @@ static const dt__branch **sorted(dt__chars *t, const dt__branch *layers)
     return all;
 }
 
-/* Bytes of codes that 8 bits take more. */
+/* Additional bytes of codes with 8 bits. */
 static double more_bytes(const dt__branch *layer)
 {
     const double bits = dt__field_number(layer, "bits");
@@ -43,7 +43,7 @@ static void put_signed(dt__chars *t, double gain)
     dt__page(t, "%g", gain);
 }
 
-/* Whether 8 bits would take more of a layer. */
+/* Whether any layer has fewer than 8 bits. */
 static bool is_below_8(const dt__branch *layers)
 {
     for (const dt__branch *l = layers->first; l != NULL; l = l->next) {
@@ -68,7 +68,7 @@ static void put_layer(dt__chars *t, const dt__branch *layer, double most, bool b
     dt__put_text(t, "</td></tr>\n");
 }
 
-/* Whether the weight, and not the input, is most of what this layer costs. */
+/* Whether most of a layer's loss comes from the weight, not the input. */
 static bool is_weight(const dt__branch *layer)
 {
     return dt__field_number(layer, "weight_gain") >= gain_of(layer) / 2;

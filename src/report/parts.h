@@ -1,5 +1,5 @@
-/* The parts of a page, in their order. Each writes nothing where a run lacks what it shows, or a
- * sentence that says what is missing. */
+/* The parts of a page, in their order. Where a run lacks the data of a part, the part writes
+ * nothing, or a sentence that says what is missing. */
 #ifndef DT__REPORT_PARTS_H
 #define DT__REPORT_PARTS_H
 
@@ -14,48 +14,48 @@ typedef struct dt__page_metric {
     bool larger_is_better;
 } dt__page_metric;
 
-/* Of any name, which must outlive the result: one that is not known is shown as it is. */
+/* The metric of a name, which must outlive the result; an unknown one is shown by its name. */
 dt__page_metric dt__page_metric_of(const char *name);
 bool dt__page_metric_is_known(const char *name);
-/* The metric by which a run is shown: the first of its results; name "" without any. */
+/* The metric that represents a run: the first of its results; name "" if there is none. */
 dt__page_metric dt__page_first_metric(const dt__page_run *r);
-/* A value with its unit. */
+/* Writes a value with its unit. */
 void dt__put_metric(dt__chars *t, const dt__page_metric *m, double value);
 
 #define DT__ROW_NAME 32
 
-/* What the model of a row is ("float", "ptq", "qat", "converted"), in the words of the program's
+/* The name of a row's model ("float", "ptq", "qat", "converted") in the words of the program's
  * table: "float baseline", "ptq, at step 400", "qat + gptq". */
 void dt__page_row_name(const dt__page_run *r, const char *row, char text[DT__ROW_NAME]);
 
-/* Title, a sentence about the result, the table of the four models, their sizes. */
-/* A number of a row of summary.json; NaN where it is not there. */
+/* Writes title, a sentence about the result, the table of the four models, their sizes. */
+/* A number of a row of summary.json; NaN if it is missing. */
 double dt__page_row_result(const dt__page_run *r, const char *row, const char *name);
 void dt__part_head(dt__chars *t, const dt__page_run *r);
-/* Several runs in one table. */
+/* Writes several runs as one table. */
 void dt__part_overview(dt__chars *t, const dt__page_run *runs, int n);
-/* The keys of their recipes that differ. */
+/* Writes the recipe keys in which the runs differ. */
 void dt__part_differences(dt__chars *t, const dt__page_run *runs, int n);
-/* Curves of all runs, laid over each other. */
+/* Writes the curves of all runs, overlaid. */
 void dt__part_curves(dt__chars *t, const dt__page_run *runs, int n);
-/* Typed columns of a table. */
+/* Writes the typed columns of a table. */
 void dt__part_columns(dt__chars *t, const dt__page_run *r);
 void dt__part_layers(dt__chars *t, const dt__page_run *r);
 void dt__part_histograms(dt__chars *t, const dt__page_run *r);
 void dt__part_sensitivity(dt__chars *t, const dt__page_run *r);
 void dt__part_confusion(dt__chars *t, const dt__page_run *r);
-/* Mistakes, images, texts or points, by the kind of targets. */
+/* Writes mistakes, images, texts or points, by the kind of targets. */
 void dt__part_examples(dt__chars *t, const dt__page_run *r);
-/* Those of the evaluations during training. */
+/* Writes examples from the evaluations during training. */
 void dt__part_samples(dt__chars *t, const dt__page_run *r);
-/* The scatter of regression. */
+/* Writes the scatter plot of regression. */
 void dt__put_scatter(dt__chars *t, const dt__branch *examples);
-/* Recipe, machine, versions, files. */
+/* Writes recipe, machine, versions, files. */
 void dt__part_recipe(dt__chars *t, const dt__page_run *r);
 
-/* Opens a section with a heading; close it with "</section>". */
+/* Opens a section with a heading; "</section>" closes it. */
 void dt__part_begin(dt__chars *t, const char *id, const char *heading);
-/* The same about one output, where `root` names it. */
+/* Opens a section about one output, if `root` names it. */
 void dt__part_of_output(dt__chars *t, const dt__branch *root, const char *id, const char *heading);
 
 #endif

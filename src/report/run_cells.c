@@ -1,4 +1,4 @@
-/* Groups runs by recipe (run_cells.h). A hash of keys and values tells recipes apart first. */
+/* Groups runs by recipe (run_cells.h). A hash of keys and values is compared first. */
 #include "core/text/row_named.h"
 #include "report/run_cells.h"
 
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Keys in which runs of one cell may differ. */
+/* Keys in which the runs of a cell may differ. */
 static bool is_free(const char *path)
 {
     static const char *const paths[] = { "run.dir", "run.seed", "run.threads", "data.split.fold",
@@ -33,7 +33,7 @@ static uint64_t hash_of(const dt__page_run *r)
     return hash;
 }
 
-/* Whether all keys of a are the same in b. */
+/* Whether all keys of a have the same values in b. */
 static bool is_within(const dt__page_run *a, const dt__page_run *b)
 {
     for (int64_t k = 0; k < a->n_keys; k++) {
@@ -53,7 +53,7 @@ static bool same_repeat(const dt__page_run *a, const dt__page_run *b)
     return true;
 }
 
-/* The run's name, without "-seed3" or "-fold0" behind it. Of a long one the end is kept. */
+/* The run's name without "-seed3" or "-fold0" at its end. A long name is cut at its beginning. */
 static void name_cell(dt__cell *cell, const dt__page_run *r, bool with_sweep)
 {
     static const char *const repeats[] = { "-seed", "-fold" };
@@ -68,7 +68,7 @@ static void name_cell(dt__cell *cell, const dt__page_run *r, bool with_sweep)
     snprintf(cell->name, sizeof cell->name, "%.*s", (int)n, name);
 }
 
-/* The cell of each run; -1: a copy of an earlier run. */
+/* Finds the cell of each run; -1: it is a copy of an earlier run. */
 static dt_status group(dt__cells *c, const dt__page_run *runs, int64_t n, int64_t *cell_of)
 {
     for (int64_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
-/* Folders of runs, of arguments that may be sweeps (run_list.h).
+/* Lists the folders of runs in arguments, which may be sweeps (run_list.h).
  *
  *     SWEEP/plan.json     a sweep or a search
- *     SWEEP/NAME/         a run of it: has recipe.yaml
- *     SWEEP/NAME.failed   why a run failed;  NAME.refused: why a recipe cannot be */
+ *     SWEEP/NAME/         one of its runs: has recipe.yaml
+ *     SWEEP/NAME.failed   why a run failed;  NAME.refused: why a recipe is not valid */
 #include "report/run_list.h"
 #include "core/comparisons.h"
 
@@ -39,7 +39,7 @@ static dt_status path_of(dt_ctx *ctx, const char *dir, const char *name, char pa
     return dt_fail(ctx, DT_ERR_IO, "the path of '%s' in a sweep is too long", name);
 }
 
-/* The first line of a file, as text; "" where it cannot be read. */
+/* The first line of a file; "" if it cannot be read. */
 static void read_line(const char *path, char *line, size_t room)
 {
     FILE *file = fopen(path, "rb");
@@ -50,7 +50,7 @@ static void read_line(const char *path, char *line, size_t room)
     dt_text_clean(line);
 }
 
-/* Path and message of NAME.failed or NAME.refused. */
+/* Adds the path and message of NAME.failed or NAME.refused. */
 static dt_status add_left(dt__run_list *l, const char *path, bool failed)
 {
     char text[256];
@@ -58,7 +58,7 @@ static dt_status add_left(dt__run_list *l, const char *path, bool failed)
     DT__TRY(DT__RESERVE(l->ctx, l->left, l->n_left, l->room_left));
     dt__left_out *left = &l->left[l->n_left];
     *left = (dt__left_out){ dt__copy_string(l->ctx, path), dt__copy_string(l->ctx, text), failed };
-    l->n_left++; /* dt__run_list_close releases what was made */
+    l->n_left++; /* dt__run_list_close releases what is allocated so far */
     if (left->dir == NULL || left->text == NULL) return DT_ERR_NOMEM;
     *strrchr(left->dir, '.') = 0;
     return DT_OK;
@@ -84,7 +84,7 @@ static dt_status take_entry(dt__run_list *l, const char *dir, const char *name)
     return add_run(l, path);
 }
 
-/* The sweep's metric and how much its rules exclude. A plan that cannot be read says neither. */
+/* Reads the sweep's metric and how many combinations its rules exclude, if the plan is readable. */
 static dt_status read_plan(dt__run_list *l, const char *path)
 {
     dt__chars t = { .ctx = l->ctx };

@@ -1,11 +1,11 @@
-/* What a page or a comparison is about: folders of runs, and of sweeps, which stand for their
+/* The runs of a page or a comparison: folders of runs, and of sweeps, which are replaced by their
  * runs. */
 #ifndef DT__REPORT_RUN_LIST_H
 #define DT__REPORT_RUN_LIST_H
 
 #include "core/core.h"
 
-/* A recipe of a sweep without results: a run that failed, or values that do not go together. */
+/* A recipe of a sweep without results: a failed run, or values that exclude each other. */
 typedef struct dt__left_out {
     char *dir; /* the folder that its run would have */
     char *text;
@@ -18,13 +18,13 @@ typedef struct dt__run_list {
     int64_t n, room;
     dt__left_out *left;
     int64_t n_left, room_left;
-    int sweeps;     /* how many of the folders were sweeps */
-    char *metric;   /* by which the first sweep compares, where it says so; else NULL */
-    int64_t hidden; /* combinations that rules of sweeps exclude */
+    int sweeps;     /* how many of the folders are sweeps */
+    char *metric;   /* the metric of the first sweep that names one; else NULL */
+    int64_t hidden; /* combinations that the sweeps' rules exclude */
 } dt__run_list;
 
-/* Replaces each folder that holds plan.json by its runs, in the order of their names; `best`, which
- * its best.yaml trains, is none. The caller closes it, also after an error. Errors: IO, NOMEM. */
+/* Replaces each folder that holds plan.json by its runs, sorted by name, except `best`, the run of
+ * its best.yaml. The caller closes the list, also after an error. Errors: IO, NOMEM. */
 dt_status dt__run_list_open(dt_ctx *ctx, const char *const *dirs, int n, dt__run_list *out);
 void dt__run_list_close(dt__run_list *l);
 

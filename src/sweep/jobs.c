@@ -1,7 +1,7 @@
 /* Runs that are done once, and the folder that they share.
  *
  *     DIR/plan.json     what is to be done there, as text: another plan needs another folder
- *     DIR/NAME/         a run; one with summary.json is finished, others go on
+ *     DIR/NAME/         a run; finished if it has summary.json, else it is resumed
  *     DIR/NAME.failed   the message of a run that would fail again */
 #define _DEFAULT_SOURCE /* flock */
 #include "sweep/jobs.h"
@@ -35,7 +35,7 @@ static bool holds(dt_ctx *ctx, const char *dir, const char *name)
     return dt__job_path(ctx, dir, name, path) == DT_OK && access(path, F_OK) == 0;
 }
 
-/* A damaged summary is none: the run is resumed, and writes it again. */
+/* A damaged summary counts as missing: the run is resumed, and writes it again. */
 static bool is_finished(dt_ctx *ctx, const char *dir, bool report)
 {
     dt__page_run r;
@@ -69,8 +69,8 @@ static bool has_failed(dt_ctx *ctx, const char *dir, dt__job *job)
     return true;
 }
 
-/* Keeps the context's error as the run's. What depends on the machine is tried again by the next
- * call, and leaves no file. */
+/* Stores the context's error as that of the run. If the machine caused it, no file is written, and
+ * the next call tries again. */
 static dt_status note_failure(dt_ctx *ctx, const char *dir, dt_status s, dt__job *job)
 {
     char path[DT__JOB_PATH];
@@ -140,8 +140,8 @@ static dt_status refuse(const dt__work *w)
                    w->dir);
 }
 
-/* Opens the folder, which is made if it is not there, and locks it until it is closed. Where a file
- * system has no locks, there is none. */
+/* Opens the folder, creating it if necessary, and locks it until it is closed. Without locks in the
+ * file system it stays unlocked. */
 static dt_status lock(dt__work *w, const char *path)
 {
     DT__TRY(dt__run_make_parents(w->ctx, path));
@@ -154,7 +154,7 @@ static dt_status lock(dt__work *w, const char *path)
                    w->dir);
 }
 
-/* Refuses a plan that does not hold exactly this text. */
+/* Refuses a folder whose plan is not exactly this text. */
 static dt_status check_plan(const dt__work *w, const dt__chars *plan)
 {
     char part[4096];
@@ -182,7 +182,7 @@ dt_status dt__work_put_data(dt_recipe *recipe, dt__chars *plan)
     dt_dataset *part[3] = { NULL };
     uint64_t hash = 0;
     if ((DT__FILES & DT__BIT(dt_recipe_get(recipe)->data.format)) == 0) return DT_OK;
-    const dt_logger log = ctx->log; /* the runs say it */
+    const dt_logger log = ctx->log; /* the runs will print these messages */
     ctx->log = NULL;
     const dt_status s = dt_recipe_open_data(recipe, NULL, &part[0], &part[1], &part[2]);
     ctx->log = log;
@@ -192,7 +192,7 @@ dt_status dt__work_put_data(dt_recipe *recipe, dt__chars *plan)
     }
     if (s != DT_OK) return s == DT_ERR_NOMEM ? s : DT_OK;
     dt__put_text(plan, ", \"data\": ");
-    dt__put_integer(plan, (int64_t)(hash >> 12)); /* readers of JSON keep 53 bits */
+    dt__put_integer(plan, (int64_t)(hash >> 12)); /* JSON numbers have 53 bits */
     return DT_OK;
 }
 

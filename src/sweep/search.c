@@ -1,4 +1,5 @@
-/* dt_search: runs with uniform bits, whose float weights give the costs; the choice; its runs. */
+/* dt_search: trains with uniform bits, measures the costs on float weights of these runs, chooses
+ * bits, and trains with them. */
 #include "sweep/search.h"
 
 #include "train/run/run.h"
@@ -48,8 +49,8 @@ static dt_status do_runs(dt__searching *a, dt__search_form which)
     return DT_OK;
 }
 
-/* The float weights that the first run left: of its baseline, of update qat.start_step, or those
- * that it began with. */
+/* Finds the float weights of the first run: of its baseline, of update qat.start_step, or its
+ * initial ones. */
 static dt_status float_weights(const dt__searching *a, char path[DT__JOB_PATH])
 {
     char name[64], dir[DT__JOB_PATH];
@@ -95,7 +96,8 @@ static dt_status write_best(dt__searching *a, const dt__work *w)
     return status;
 }
 
-/* Of the first seeds, as many as a page holds, uniform and automatic in turn. */
+/* Writes a page about the runs of the first seeds, uniform and automatic in turn, as many as a page
+ * holds. */
 static dt_status write_report(const dt__searching *a)
 {
     char dir[DT_MOST_SIDES][DT__JOB_PATH], name[64], path[DT__JOB_PATH];
@@ -128,7 +130,7 @@ static dt_status check_recipe(const dt__searching *a)
     return what == NULL ? DT_OK : dt_fail(a->s.ctx, DT_ERR_CONFIG, "%s", what);
 }
 
-/* Sizes, and what is compared with: the most bits that fit. */
+/* Computes sizes, and chooses the uniform bits to compare with: the most that fit. */
 static dt_status take_sizes(dt__searching *a)
 {
     dt_search_summary *out = a->summary;
@@ -150,7 +152,7 @@ static dt_status take_sizes(dt__searching *a)
     return dt_fail(a->s.ctx, DT_ERR_CONFIG, "no number of bits is possible for all layers");
 }
 
-/* The layers into the summary. */
+/* Copies the layers into the summary. */
 static dt_status show_layers(dt__searching *a, bool measured)
 {
     dt_search_summary *out = a->summary;

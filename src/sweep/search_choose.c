@@ -1,11 +1,11 @@
 /* The multiple-choice knapsack problem by dynamic programming [Kellerer, Pferschy, Pisinger 2004,
- * "Knapsack problems", 11.5]: best[b] = the least sum of costs of the layers so far in at most b
- * units of bytes; a layer takes
+ * "Knapsack problems", 11.5]: best[b] is the least sum of costs of the layers so far in at most b
+ * units of bytes; adding a layer gives
  *
  *     best'[b] = min over its choices of best[b - units(choice)] + cost(choice)
  *
- * A unit is one byte up to a budget of 2^18 bytes above the rest of the model; then a layer's bytes
- * are rounded up to whole units, so what is chosen always fits. */
+ * A unit is one byte up to a budget of 2^18 bytes for the layers. Above, a layer's bytes are
+ * rounded up to whole units, so that the result always fits. */
 #include "sweep/search.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ static void follow(dt__search *s, const table *t)
     }
 }
 
-/* Where rounding up leaves no room for anything: the smallest of all. */
+/* Takes the smallest choices, if rounding up leaves no room for anything else. */
 static void take_least(dt__search *s)
 {
     for (int64_t i = 0; i < s->n; i++) {

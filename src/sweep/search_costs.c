@@ -1,6 +1,6 @@
-/* cost(layer, choice) = loss of the float model with this layer's weight alone rounded to nearest,
- * minus the loss of the float model. Inputs stay float. Data are those of validation, else those of
- * training, without augmentation. */
+/* cost(layer, choice) = loss of the float model with only this layer's weight rounded to nearest,
+ * minus the loss of the float model. Inputs stay float. The loss is measured on validation data or,
+ * without them, on training data without augmentation. */
 #include "sweep/search.h"
 
 #include "nn/module.h"
@@ -34,7 +34,7 @@ static dt_status loss_of(const measuring *c, dt_module *m, double *loss)
 static dt_status disable(void *user, const char *path, dt_module *m)
 {
     const char *kept = user;
-    const bool weight = strcmp(path, kept) == 0 && dt__weight_to_convert(m) != NULL;
+    const bool weight = strcmp(path, kept) == 0 && dt__layer_quant(m) != NULL;
     dt__layer_enable(m, weight, false);
     return DT_OK;
 }

@@ -1,5 +1,5 @@
-/* The layers of a model whose weights a recipe quantizes, and for each of them the choices of bits
- * and scales with their bytes. */
+/* The layers of a model whose weights a recipe quantizes, and for each the choices of bits and
+ * scales with their bytes. */
 #include "sweep/search.h"
 
 #include "core/tensor.h"
@@ -9,7 +9,7 @@
 
 static const int bits_of[] = { 2, 4, 8 };
 
-/* The size of the groups in choice i of scales, beside that of the recipe; -1: as it is. */
+/* Group size in choice i of scales; -1: that of the recipe. */
 static int64_t group_of(const dt_quant_spec *q, int i)
 {
     const int64_t group = q->group_size;
@@ -46,7 +46,7 @@ dt_status dt__search_prepare(const dt__search *s, dt_module *m, const dt__search
 static dt_status add_layer(void *user, const char *path, dt_module *m)
 {
     dt__search *s = user;
-    const dt__fq *weight = dt__weight_to_convert(m);
+    const dt__fq *weight = dt__layer_quant(m);
     if (weight == NULL) return DT_OK;
     DT__TRY(DT__RESERVE(s->ctx, s->layer, s->n, s->room));
     dt__search_layer *l = &s->layer[s->n];
@@ -58,7 +58,7 @@ static dt_status add_layer(void *user, const char *path, dt_module *m)
     return DT_OK;
 }
 
-/* A new model without weights. */
+/* Creates a model without weights. */
 static dt_status blank_model(const dt__search *s, dt_module **out)
 {
     const bool blank = s->ctx->blank;
@@ -68,7 +68,7 @@ static dt_status blank_model(const dt__search *s, dt_module **out)
     return status;
 }
 
-/* Adds a choice, unless the model cannot be prepared so. */
+/* Adds a choice, unless the model cannot be prepared with it. */
 static dt_status add_choice(const dt__search *s, dt__search_layer *l, int bits, int64_t group)
 {
     dt_module *m;

@@ -1,11 +1,11 @@
-/* The recipes of a search's runs: that of the search with rules for layers, a folder and a seed. */
+/* The recipes of a search's runs: its recipe, plus rules for layers, a folder and a seed. */
 #include "sweep/search.h"
 
 #include "core/text/json.h"
 
 #include <stdio.h>
 
-/* qat.rules.N={match: PATH, weight: {...}} */
+/* Writes qat.rules.N={match: PATH, weight: {...}}. */
 static dt_status write_rule(const dt__searching *a, const dt__search_layer *l, const dt__choice *c,
                             char text[DT__SEARCH_OVERRIDE])
 {
@@ -36,7 +36,6 @@ const dt__choice *dt__search_choice_of(const dt__searching *a, const dt__search_
     return &l->choice[l->uniform[a->summary->uniform_bits]];
 }
 
-/* The recipe of a run in DIR/name. */
 dt_status dt__search_recipe(dt__searching *a, dt__search_form which, int64_t seed, const char *name,
                             dt_recipe **out)
 {
@@ -73,7 +72,6 @@ void dt__search_name(const dt__searching *a, dt__search_form which, int64_t seed
              (long long)(a->s.o->run.seed + seed));
 }
 
-/* Memory for the overrides of a run: those given, a rule for each layer, folder and seed. */
 dt_status dt__search_make_room(dt__searching *a)
 {
     const int given = a->source->n_overrides;

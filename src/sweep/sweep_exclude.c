@@ -1,5 +1,5 @@
-/* `exclude` of a sweep: a list of rules, each a map from keys of the sweep to a value, or a list of
- * values. A combination is left out if it has a rule's values for all of the rule's keys. */
+/* `exclude` of a sweep: a list of rules, each a map from keys of the sweep to a value or a list of
+ * values. A combination is excluded if, for each key of a rule, it has one of the rule's values. */
 #include "sweep/sweep_plan.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ static int key_of(const dt_sweep *s, const char *path)
     return k;
 }
 
-/* Whether two values are the same: equal texts, or equal numbers. */
+/* Whether two values are equal, as texts or as numbers. */
 static bool same(dt_sweep *s, const dt__node *a, const dt__node *b)
 {
     double x, y;
@@ -23,7 +23,7 @@ static bool same(dt_sweep *s, const dt__node *a, const dt__node *b)
     return one != NULL && other != NULL && strcmp(one, other) == 0;
 }
 
-/* Whether `value`, by itself or as one of a list, names this value of a key. */
+/* Whether `value`, or an item of it if it is a list, equals this value of a key. */
 static bool names(dt_sweep *s, const dt__node *value, const dt__node *of_key)
 {
     if (same(s, value, of_key)) return true;
@@ -42,7 +42,7 @@ static bool is_among(dt_sweep *s, const dt__node *value, const dt__swept *k)
     return false;
 }
 
-/* A value that the key does not take would exclude nothing, which nobody would see. */
+/* Refuses a value that the key does not have: it would exclude nothing, silently. */
 static void check_value(dt_sweep *s, dt__node *value)
 {
     const int at = key_of(s, value->key->text);

@@ -1,4 +1,4 @@
-/* Reads the description of a sweep, and the recipe of each of its runs, before any is trained. */
+/* Reads the description of a sweep and the recipes of all its runs, before any is trained. */
 #include "sweep/sweep_plan.h"
 
 #include "train/task/task.h"
@@ -9,7 +9,7 @@
 
 static const char *const method_names[] = { "grid", "random", "halving", NULL };
 
-/* `keys` is read by sweep_values.c, `exclude` by sweep_exclude.c; they are in the table for
+/* sweep_values.c reads `keys` and sweep_exclude.c reads `exclude`; the table names them for
  * messages. */
 typedef struct description {
     dt_sweep_options o;
@@ -61,7 +61,7 @@ static bool is_known(const dt_recipe *file, const char *text)
     return false;
 }
 
-/* Where an error belongs among those that are there: errors are in the order of their lines. */
+/* Where to insert an error: errors are in the order of their lines. */
 static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
 {
     dt__complaint **place = &s->file->complaints;
@@ -74,9 +74,9 @@ static dt__complaint **place_of(dt_sweep *s, const dt__complaint *c)
     return place;
 }
 
-/* Takes on the errors of a recipe, once each. `run` NULL: of the recipe by itself. Those in the
- * recipe's own lines come from values that do not go together, and those of a short rung from
- * lengths that do not: they say which recipe it is. */
+/* Adds the errors of a recipe, each once. `run` NULL: they are errors of the recipe itself. Errors
+ * in the recipe's own lines are caused by values that exclude each other, those of a short rung by
+ * its lengths: they name the run. */
 static void take_errors(dt_sweep *s, const dt__trial_run *run, const dt_recipe *recipe)
 {
     const bool is_short = run != NULL && run->rung < dt__rung_count(s) - 1;
@@ -99,7 +99,7 @@ static void take_errors(dt_sweep *s, const dt__trial_run *run, const dt_recipe *
     }
 }
 
-/* The last seed of a recipe is run.seed + seeds - 1. */
+/* Checks run.seed + seeds - 1, the last seed of a recipe. */
 static void check_seed(dt_sweep *s, const dt__trial *t)
 {
     if (s->o.folds > 0 || t->seed <= INT64_MAX - (s->o.seeds - 1)) return;
@@ -107,8 +107,9 @@ static void check_seed(dt_sweep *s, const dt__trial *t)
                  t->name, (long long)t->seed, (long long)s->o.seeds);
 }
 
-/* The recipe of a trial in a rung. `taken`: its errors are the sweep's; else the first is why the
- * trial is refused. The last rung also gives the lengths that others shorten. */
+/* Reads the recipe of a trial in a rung. `taken`: its errors are errors of the sweep; else the
+ * first one is the reason why the trial is refused. The last rung also gives the lengths to
+ * shorten. */
 static dt_status check_trial(dt_sweep *s, dt__trial *t, int64_t rung, bool taken)
 {
     const dt__trial_run run = { .trial = t, .rung = rung };
@@ -129,8 +130,8 @@ static dt_status check_trial(dt_sweep *s, dt__trial *t, int64_t rung, bool taken
     return status == DT_ERR_CONFIG ? DT_OK : status;
 }
 
-/* Whether each value of a refused trial is in one that is not. If so the values do not go together,
- * and the trial is left out; else a value is wrong by itself, an error. */
+/* Whether each value of a refused trial is also in a valid one. If so, its values exclude each
+ * other, and the trial is left out; else one of its values is wrong, which is an error. */
 static bool is_combination(const dt_sweep *s, const dt__trial *refused)
 {
     for (int k = 0; k < s->n_keys; k++) {
@@ -155,7 +156,7 @@ static dt_status check_trials(dt_sweep *s)
     return DT_OK;
 }
 
-/* The same in a shorter rung, where every error counts. */
+/* Reads the recipes of a shorter rung, where every error counts. */
 static dt_status check_short(dt_sweep *s, int64_t rung)
 {
     for (int64_t i = 0; i < s->n_trials && s->file->n_complaints < DT__RECIPE_ERRORS; i++) {
@@ -164,7 +165,7 @@ static dt_status check_short(dt_sweep *s, int64_t rung)
     return DT_OK;
 }
 
-/* A trial whose recipe can be; there is one unless the sweep has errors. */
+/* The first valid trial; there is one unless the sweep has errors. */
 static const dt__trial *first_trial(const dt_sweep *s)
 {
     const dt__trial *t = s->trial;
@@ -172,7 +173,7 @@ static const dt__trial *first_trial(const dt_sweep *s)
     return t;
 }
 
-/* Two rungs of the same length would compare the same thing twice. */
+/* Refuses rungs of the same length, which would repeat a comparison. */
 static void check_rungs(dt_sweep *s)
 {
     if (s->o.method != DT_SWEEP_HALVING || s->n_trials == 0) return;
@@ -245,8 +246,8 @@ static dt_status check_metric_of(dt_sweep *s, const dt__trial *t, const dt_recip
     return DT_OK;
 }
 
-/* Whether a task has a metric follows from its data, as top5 needs more than five classes, and so
- * does whether they can be cut into folds. Those of the first recipe are opened. */
+/* Checks, with the data of the first recipe, that its task has the metric and the data can be cut
+ * into folds. Both depend on the data: top5 needs more than five classes. */
 static dt_status check_data(dt_sweep *s)
 {
     if ((s->o.metric == NULL && s->o.folds == 0) || s->n_trials == 0) return DT_OK;
@@ -272,7 +273,7 @@ static dt_status check_data(dt_sweep *s)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* Takes a key out of the tree, whose other keys the table describes. */
+/* Removes a key from the tree; the table describes the other keys. */
 static dt__node *take_key(dt_recipe *file, const char *name)
 {
     if (file->root->kind != DT__MAP) return NULL;
@@ -315,7 +316,7 @@ static void read_description(dt_sweep *s, const dt_sweep_source *source)
     if (file->n_complaints == 0) dt__sweep_make_trials(s, keys == NULL ? file->root : keys);
 }
 
-/* Keeps what later reads of the recipe need. */
+/* Copies the recipe's settings that are needed later. */
 static void keep_source(dt_sweep *s, const dt_recipe_source *source)
 {
     const char **override =
@@ -331,8 +332,8 @@ static void keep_source(dt_sweep *s, const dt_recipe_source *source)
     s->recipe.overrides = override;
 }
 
-/* Loads the plugins that the recipe names, since the description may name what they have. Errors of
- * the recipe come later. */
+/* Loads the plugins that the recipe names, since the description may use their names. Errors of the
+ * recipe are reported later. */
 static dt_status load_plugins(dt_sweep *s)
 {
     static const char *const reads[] = { "run", NULL };
@@ -345,7 +346,8 @@ static dt_status load_plugins(dt_sweep *s)
     return status == DT_ERR_NOMEM ? status : DT_OK;
 }
 
-/* Folds of the description, or of the command line, replace those of the recipe. */
+/* Stores run.folds of the recipe, and refuses them unless the description or the command line says
+ * how many folds the sweep trains. */
 static void take_folds(dt_sweep *s, int64_t folds)
 {
     s->base_folds = folds;
@@ -356,8 +358,8 @@ static void take_folds(dt_sweep *s, int64_t folds)
                  s->recipe.path, (long long)folds, (long long)folds);
 }
 
-/* Reads the recipe by itself: its own errors are not the description's, and without any it gives
- * the sweep's folder. */
+/* Reads the recipe without values of the sweep: to report its own errors, and for the sweep's
+ * folder. */
 static dt_status read_base(dt_sweep *s)
 {
     dt_recipe *base;

@@ -1,8 +1,7 @@
-/* The recipe of a run of a sweep: that of the sweep with the values of its trial, run.dir and
+/* The recipe of a run of a sweep: the sweep's recipe with the values of its trial, run.dir and
  * run.seed, and in a short rung of halving with lengths in proportion:
  *     epochs and steps    length / reduce^(rungs - 1 - rung), rounded
- *     lengths within      the same, rounded down, so that what fitted into the training still
- *                         does */
+ *     lengths within      likewise, rounded down, so that they still fit into the training */
 #include "sweep/sweep_plan.h"
 
 #include <stdio.h>
@@ -65,7 +64,7 @@ int64_t dt__rung_length(const dt_sweep *s, int64_t rung, int key, int64_t length
     return length == 0 ? 0 : dt__max_i64(1, length / divisor + (up && divisor > 1));
 }
 
-/* The name of its folder, below the sweep's. */
+/* Writes the name of the run's folder within the sweep's. */
 static const char *trial_run_name(dt_sweep *s, const dt__trial_run *run)
 {
     char rung[24] = "", seed[32] = "";
@@ -80,7 +79,7 @@ static const char *trial_run_name(dt_sweep *s, const dt__trial_run *run)
     return dt__recipe_format(s->file, "%s%s%s", run->trial->name, rung, seed);
 }
 
-/* Room for the values, for run.dir, run.seed or folds, and for lengths. */
+/* Overrides: the values, run.dir, run.seed or folds, and lengths. */
 typedef struct grafting {
     dt_sweep *s;
     dt__graft graft[DT_SWEEP_KEYS + 5 + DT__LENGTHS + DT_MAX_LIST];
@@ -99,7 +98,7 @@ static void add_number(grafting *g, const char *path, int64_t value)
     add(g, path, dt__recipe_format(g->s->file, "%lld", (long long)value));
 }
 
-/* Milestones still ascend. */
+/* Shortens milestones, which must still ascend. */
 static void add_lengths(grafting *g, const dt__trial_run *run)
 {
     const dt__trial *t = run->trial;
@@ -131,7 +130,7 @@ dt_status dt__trial_recipe(dt_sweep *s, const dt__trial_run *run, dt_recipe **ou
     if (s->o.folds > 0) {
         add_number(&g, "data.split.folds", s->o.folds);
         add_number(&g, "data.split.fold", run->seed);
-        if (s->tests) add_number(&g, "data.split.test", 0); /* a fold is tested */
+        if (s->tests) add_number(&g, "data.split.test", 0); /* the fold is the test data */
     } else if (run->seed > 0) {
         add_number(&g, "run.seed", t->seed + run->seed);
     }

@@ -1,4 +1,4 @@
-/* What a sweep gave: rows, the metric, JSON. */
+/* The results of a sweep: rows, the metric, JSON. */
 #include "sweep/sweep_plan.h"
 
 int64_t dt_sweep_row_count(const dt_sweep *s) { return s == NULL ? 0 : s->n_trials; }

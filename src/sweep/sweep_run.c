@@ -1,7 +1,7 @@
 /* Runs a sweep: a grid or random draws, every recipe once; or successive halving [Jamieson and
  * Talwalkar 2016, "Non-stochastic best arm identification and hyperparameter optimization"]: rung k
  * of K trains ceil(runs / reduce^k) recipes for reduce^(K - 1 - k) times fewer epochs than the
- * recipe says, and the best of them enter rung k + 1, where they are trained anew, since the
+ * recipe says. The best of them enter rung k + 1, where they are trained from the start, since the
  * schedule depends on the length. */
 #include "sweep/sweep_plan.h"
 
@@ -23,7 +23,7 @@ static void put_trial(const dt_sweep *s, dt__chars *t, const dt__trial *trial)
     }
 }
 
-/* The recipe without what may change, and every value of every run. */
+/* Writes the plan: the recipe without settings that may change, and the values of all runs. */
 static dt_status write_plan(dt_sweep *s, dt__chars *t)
 {
     dt_recipe_source source = s->recipe;
@@ -42,7 +42,8 @@ static dt_status write_plan(dt_sweep *s, dt__chars *t)
     dt_recipe_free(base);
     const int64_t numbers[] = { s->o.method, s->o.seeds, s->o.rungs, s->o.reduce, s->o.folds };
     dt__put_text(t, ", \"settings\": [");
-    const int n = DT__COUNT_OF(numbers) - (s->o.folds == 0); /* as plans were before folds */
+    /* plans without folds omit them, as before folds existed */
+    const int n = DT__COUNT_OF(numbers) - (s->o.folds == 0);
     for (int i = 0; i < n; i++) {
         if (i > 0) dt__put_text(t, ", ");
         dt__put_integer(t, numbers[i]);
@@ -123,7 +124,7 @@ static dt_status do_trial(dt_sweep *s, dt__trial *t, int64_t rung, dt__job *job)
 
 /* ---- the order of recipes ------------------------------------------------------------------- */
 
-/* What a larger number of is better: whether there is a result of all seeds, then the metric. */
+/* Orders trials, best first: by the last rung, whether all seeds have a result, and the metric. */
 static int compare(const dt__trial *a, const dt__trial *b, bool larger)
 {
     const bool whole_a = a->row.error == NULL, whole_b = b->row.error == NULL;
@@ -157,8 +158,7 @@ static void sort(dt_sweep *s)
 
 /* ---- what remains of it --------------------------------------------------------------------- */
 
-/* All runs, with mean and deviation of each recipe. */
-/* A page about runs; where all of them failed, their errors are in the rows, and there is none. */
+/* Writes a page about the runs, unless all of them failed; their errors are in the rows. */
 static dt_status write_report(dt_sweep *s)
 {
     char path[DT__JOB_PATH];
@@ -169,7 +169,7 @@ static dt_status write_report(dt_sweep *s)
     return dt_report_write(s->ctx, &s->o.dir, 1, &(dt_report_options){ .output = path });
 }
 
-/* Why recipes cannot be, for pages and comparisons. */
+/* Writes why recipes are not valid, for pages and comparisons. */
 static dt_status write_refused(const dt_sweep *s, const dt__work *w)
 {
     for (int64_t i = 0; i < s->n_trials; i++) {
@@ -199,7 +199,8 @@ static dt_status write_best(dt_sweep *s, const dt__work *w)
     return status;
 }
 
-/* Without any result of the metric that the description names, it is not the task's. */
+/* Fails if no run has a result of the metric that the description names: the task does not have
+ * it. */
 static dt_status check_metric(const dt_sweep *s)
 {
     for (int64_t i = 0; i < s->n_trials; i++) {
@@ -210,14 +211,14 @@ static dt_status check_metric(const dt_sweep *s)
     return DT_OK;
 }
 
-/* The work of a run of a rung: its updates, as a share of those of the recipe. */
+/* The work of a run in a rung: its updates, as a fraction of those of the recipe. */
 static double work_of(const dt_sweep *s, int64_t rung)
 {
     return pow((double)s->o.reduce, (double)(rung + 1 - dt__rung_count(s)));
 }
 
-/* The work of each trial, where somebody wants to know the time that is left, in shares of the
- * mean. A run that cannot be opened fails when its turn comes. */
+/* Estimates the work of each trial relative to the mean, if progress is reported. A run that cannot
+ * be opened fails when its turn comes. */
 static dt_status plan_trials(dt_sweep *s, const dt_sweep_control *control)
 {
     const bool wanted = control != NULL && control->progress != NULL;
@@ -244,7 +245,7 @@ static dt_status plan_trials(dt_sweep *s, const dt_sweep_control *control)
     return DT_OK;
 }
 
-/* A recipe without a result enters no further rung. */
+/* Runs all rungs. A recipe without a result enters no further rung. */
 static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
 {
     dt__job job = { .control = control, .n = dt_sweep_run_count(s) };
@@ -269,7 +270,7 @@ static dt_status run_rungs(dt_sweep *s, const dt_sweep_control *control)
     return DT_OK;
 }
 
-/* In the order of names, those that are refused last. */
+/* Sorts recipes by name, refused ones last. */
 static void order_trials(dt_sweep *s)
 {
     int64_t n = 0;

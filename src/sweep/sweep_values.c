@@ -1,9 +1,10 @@
 /* The values of a sweep: lists and ranges of its description, the grid of all combinations, and
  * random draws. Draw k of recipe i is block i * DT_SWEEP_KEYS + k of a stream of Philox
- * (core/random.c), so it depends on nothing but the sweep's seed.
+ * (core/random.c), so it depends on the sweep's seed only.
  *
  *     linear: from + u (to - from)      log: from (to / from)^u      u uniform in [0, 1)
- * of integers with to + 1 in place of to, rounded down; others with six digits. */
+ *
+ * Integers are drawn with to + 1 in place of to and rounded down; other numbers have six digits. */
 #include "sweep/sweep_plan.h"
 
 #include <math.h>
@@ -90,7 +91,7 @@ static void read_range(dt_sweep *s, dt__swept *k)
     }
 }
 
-/* Whether values of the key set `path`, "block.name": by itself, or as maps of the block. */
+/* Whether values of the key set `path`, "block.name": directly, or as maps of the block. */
 static bool sets(const dt__swept *k, const char *path)
 {
     const char *name = strchr(path, '.') + 1;
@@ -102,14 +103,14 @@ static bool sets(const dt__swept *k, const char *path)
     return false;
 }
 
-/* Keys that a sweep sets itself, and keys of which one would replace the other. */
+/* Refuses keys that a sweep sets itself, and keys of which one would overwrite the other. */
 static void check_key(dt_sweep *s, const dt__swept *k)
 {
     static const char *const ours[] = { "run.dir", "run.report", "run.folds" };
     static const char *const halved[] = { "train.epochs", "train.steps" };
     for (size_t i = 0; i < DT__COUNT_OF(ours); i++) {
         if (sets(k, ours[i])) {
-            dt__complain(s->file, k->key, "'%s' is the sweep's own", ours[i]);
+            dt__complain(s->file, k->key, "'%s' is set by the sweep itself", ours[i]);
         }
     }
     for (size_t i = 0; i < DT__COUNT_OF(halved); i++) {
@@ -125,7 +126,7 @@ static void check_key(dt_sweep *s, const dt__swept *k)
     }
 }
 
-/* A value that is there twice would train the same recipes twice. */
+/* Refuses a value that occurs twice, which would train the same recipes twice. */
 static void check_apart(dt_sweep *s, const dt__swept *k)
 {
     for (dt__node *a = k->value->first; a != NULL; a = a->next) {
@@ -178,7 +179,7 @@ void dt__sweep_read_keys(dt_sweep *s, dt__node *keys)
 
 /* ---- trials --------------------------------------------------------------------------------- */
 
-/* A value rounded to six significant digits, within the range. */
+/* Rounds a value to six significant digits, within the range. */
 static double rounded(const dt__range *r, double value)
 {
     if (value == 0) return value;
@@ -210,7 +211,7 @@ static const dt__node *draw(dt_sweep *s, int64_t trial, int k)
     return dt__node_item(key->value, (int64_t)(u * (double)key->value->count));
 }
 
-/* Of the grid: the last key changes fastest. */
+/* Sets the values of combination i of the grid: the last key changes fastest. */
 static void take_point(dt_sweep *s, dt__trial *t, int64_t i)
 {
     for (int k = s->n_keys - 1; k >= 0; k--) {
@@ -220,7 +221,7 @@ static void take_point(dt_sweep *s, dt__trial *t, int64_t i)
     }
 }
 
-/* Draws or places the values of a combination. false: out of memory. */
+/* Sets the values of a combination, drawn or of the grid. False: out of memory. */
 static bool take_values(dt_sweep *s, dt__trial *t, int64_t i)
 {
     if (s->o.method == DT_SWEEP_GRID) take_point(s, t, i);
@@ -232,7 +233,7 @@ static bool take_values(dt_sweep *s, dt__trial *t, int64_t i)
     return !s->file->out_of_memory;
 }
 
-/* Combinations of a grid, at most DT_SWEEP_RUNS + 1. */
+/* The number of combinations in a grid, at most DT_SWEEP_RUNS + 1. */
 static int64_t count_points(const dt_sweep *s)
 {
     int64_t n = 1;
@@ -243,7 +244,7 @@ static int64_t count_points(const dt_sweep *s)
     return n;
 }
 
-/* All runs, of all rungs and seeds; an error where they are more than most_runs. */
+/* Counts runs over all rungs and seeds; more than most_runs are an error. */
 static void check_runs(dt_sweep *s, dt__node *keys, int64_t trials)
 {
     const int64_t most = s->o.most_runs;
@@ -258,7 +259,7 @@ static void check_runs(dt_sweep *s, dt__node *keys, int64_t trials)
                  s->o.seeds > 1 ? " of several seeds" : "", (long long)most);
 }
 
-#define MOST_DRAWS 100 /* for each recipe, where rules exclude draws */
+#define MOST_DRAWS 100 /* draws for each recipe, if rules exclude some */
 
 void dt__sweep_make_trials(dt_sweep *s, dt__node *keys)
 {

@@ -1,7 +1,7 @@
-/* What fuzz targets share. A target gives bytes to one of detent's readers, as a stranger's file
- * would, and aborts where a promise is broken: an error without a message, memory that is left, a
- * file that was written and is not read again. libFuzzer runs a target millions of times (main.c),
- * detent-test a few times on inputs that are known (tests/test_fuzz.c). */
+/* What fuzz targets share. A target gives bytes to one of detent's readers, as from an untrusted
+ * file, and aborts where a promise is broken: an error without a message, memory that is not freed,
+ * a written file that cannot be read again. libFuzzer runs a target millions of times (main.c),
+ * detent-test a few times on known inputs (tests/test_fuzz.c). */
 #ifndef FUZZ_H
 #define FUZZ_H
 
@@ -14,8 +14,8 @@ typedef struct fuzz_seeds fuzz_seeds;
 typedef struct fuzz_target {
     const char *name, *text;
     void (*run)(const uint8_t *data, size_t n);
-    /* Writes inputs that reach deep, for the fuzzer to begin with, by detent's own writers where
-     * it has them; called by detent-test. */
+    /* Writes seeds that reach deep code, with detent's own writers where there are some; called by
+     * detent-test. */
     void (*seeds)(const fuzz_seeds *s);
 } fuzz_target;
 
@@ -32,13 +32,13 @@ const fuzz_target *fuzz_target_named(const char *name);
     do {                                                                                           \
         if (!(condition)) fuzz_abort(#condition, __VA_ARGS__);                                     \
     } while (0)
-/* The same of a promise of detent. */
+/* Aborts if a promise of detent does not hold. */
 #define FUZZ_HOLDS(condition, ...)                                                                 \
     do {                                                                                           \
         if (fuzz_at_promise != NULL) fuzz_at_promise();                                            \
         FUZZ_NEEDS(condition, __VA_ARGS__);                                                        \
     } while (0)
-/* A test that lets memory fail ends that here: promises are for calls with memory. */
+/* Ends the test of an input whose memory fails: promises are for calls with enough memory. */
 extern void (*fuzz_at_promise)(void);
 _Noreturn void fuzz_abort(const char *condition, const char *format, ...) DT_PRINTF(2, 3);
 
@@ -52,14 +52,14 @@ void fuzz_end(dt_ctx *ctx);
 /* After an error there must be a message, and no result. */
 void fuzz_refused(const dt_ctx *ctx, bool made);
 
-/* The path of a file in a folder of this process, in memory where there is room; "a/b" makes
- * folder a. The path lives until the eighth call after. */
+/* The path of a file in a folder of this process, in memory where possible; "a/b" creates folder a.
+ * The path is valid until the eighth later call. */
 const char *fuzz_path(const char *name);
 const char *fuzz_file(const char *name, const void *data, size_t n);
 void fuzz_remove(const char *name);
 
-/* "JSON header" 0 "data" as a safetensors file, since no fuzzer finds a length of eight bytes.
- * Data without a 0 are the file as it is. */
+/* "JSON header" 0 "data" as a safetensors file: a fuzzer would hardly find a length of eight bytes.
+ * Data without a 0 are the file itself. */
 const char *fuzz_safetensors(const char *name, const uint8_t *data, size_t n);
 
 /* Cuts a part off the front of data: its length in two bytes, then as many bytes as are there. */
@@ -72,7 +72,7 @@ fuzz_bytes fuzz_part(fuzz_bytes *rest);
 /* One choice of a graph or option: 0 to `below` - 1, from the next byte; 0 where none is left. */
 unsigned fuzz_choice(fuzz_bytes *rest, unsigned below);
 
-/* Three batches of a dataset, which is freed. */
+/* Reads three batches of a dataset, and frees it. */
 void fuzz_batches(dt_dataset *d);
 /* The sum of bytes, so that each of them is read. */
 void fuzz_touch(const void *data, size_t n);

@@ -1,5 +1,5 @@
 /* A table: the first byte says whether its first line names the columns, what is predicted, what
- * the columns hold, and which form the file has. */
+ * the columns hold, and the form of the file. */
 #include "fuzz.h"
 
 /* Rules for all columns, or a form of the file. */

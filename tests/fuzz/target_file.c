@@ -1,5 +1,5 @@
-/* A safetensors file of anybody: opened, every tensor loaded in several dtypes, checked, its
- * quantized weights listed. The same checks are made by target model for files of detent. */
+/* An arbitrary safetensors file: opened, every tensor loaded in several dtypes, checked, its
+ * quantized weights listed. Target model checks files of detent in the same way. */
 #include "fuzz.h"
 
 #include "target_arrays.h"

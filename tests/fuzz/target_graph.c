@@ -1,6 +1,6 @@
 /* A network of family layers: bytes choose layers, their options, and how weights and inputs are
- * quantized. What the recipe refuses has a message. Otherwise, on every set of kernels: prepared =
- * converted = loaded, bit for bit, and what is loaded is saved as the same bytes. */
+ * quantized. A refused recipe has a message. An accepted one has, with every set of kernels, the
+ * same bits when prepared, converted and loaded, and is saved as the same bytes. */
 #include "fuzz.h"
 
 #include <detent/io.h>
@@ -61,7 +61,7 @@ static const char *const layers[] = {
     "{add: s, from: [a, input]}, ^]}",
 };
 
-/* Texts of `qat`, with the same marks; the last one stands for none. */
+/* Texts of `qat`, with these marks; the last one is for none. */
 static const char *const weights[] = {
     "",
     "bits: +7",
@@ -317,7 +317,8 @@ static void run(const uint8_t *data, size_t n)
     fuzz_end(g.ctx);
 }
 
-/* Bytes that reach: a set, an input, a number of layers, then layers with their options. */
+/* Seeds that build networks: a set, an input, a number of layers, then layers with their
+ * options. */
 static void seeds(const fuzz_seeds *s)
 {
     static const struct {

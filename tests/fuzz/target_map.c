@@ -1,4 +1,4 @@
-/* A map of weights: patterns that are read are rules that hold. */
+/* A map of weights: patterns that are accepted are valid rules. */
 #include "fuzz.h"
 
 #include <detent/experimental/train.h>

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A look refuses what import refuses. */
+/* dt_graph_inspect refuses the same files as import. */
 static void look(dt_ctx *ctx, const char *path, bool imported)
 {
     dt_graph_info info;

@@ -1,5 +1,5 @@
-/* A PNG file, whose checksums are put right so that what lies behind them is reached; the first
- * byte says how many channels are wanted, and whether the image is resized. */
+/* A PNG file, whose checksums are corrected so that the code behind them is reached; the first byte
+ * says how many channels are wanted, and whether the image is resized. */
 #include "fuzz.h"
 
 #include "data/images/image_file.h"

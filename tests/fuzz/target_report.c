@@ -1,5 +1,5 @@
-/* A report of a run whose files are anything: recipe.yaml, metrics.jsonl, and one of the others,
- * which the first byte chooses. No bytes of them become markup. */
+/* A report of a run with arbitrary files: recipe.yaml, metrics.jsonl, and one other, which the
+ * first byte chooses. None of their bytes become markup. */
 #include "fuzz.h"
 
 #include <detent/experimental/report.h>

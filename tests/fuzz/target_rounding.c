@@ -1,5 +1,5 @@
-/* `detent quantize` of a file without a model: recipe, weights, inputs of its layers. What is
- * written is a good file. */
+/* `detent quantize` of a file without a model: recipe, weights, inputs of its layers. The output is
+ * a valid file. */
 #include "fuzz.h"
 
 #include <detent/experimental/train.h>

@@ -5,7 +5,7 @@
 
 #include <detent/experimental/io.h>
 
-/* A look refuses what import refuses. */
+/* dt_graph_inspect refuses the same files as import. */
 static void look(dt_ctx *ctx, const char *path, bool imported)
 {
     dt_graph_info info;

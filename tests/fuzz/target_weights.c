@@ -1,4 +1,5 @@
-/* Weights of other programs and a map, imported into a network: it changes only without error. */
+/* Weights of other programs and a map, imported into a network, which changes only if there is no
+ * error. */
 #include "fuzz.h"
 
 #include "saved.h"

@@ -1,3 +1,3 @@
-/* A shared object without a plugin. */
+/* A shared object that is not a plugin. */
 extern const int nothing;
 const int nothing = 1;

@@ -1,4 +1,4 @@
-/* A plugin of headers that do not exist. */
+/* A plugin built with unknown headers. */
 #include <detent/experimental/plugin.h>
 
 static dt_status start(dt_ctx *ctx)

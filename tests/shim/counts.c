@@ -1,5 +1,5 @@
 /* Part of the program in a build that counts lines (preset gcov). A process writes its counts when
- * it ends; where a test limits the size of files, they are not what the test is about. */
+ * it ends; a limit on the size of files, which tests set, must not apply to them. */
 #include <sys/resource.h>
 
 __attribute__((destructor)) static void lift_limit(void)

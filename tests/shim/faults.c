@@ -1,6 +1,6 @@
-/* A library for LD_PRELOAD: the n-th call of a kind fails, of all that a program and its libraries
- * call from main on. Files of the system (/proc, /sys, /dev, /etc, /usr, /lib) and the descriptors
- * 0 to 2 are left alone. In the environment:
+/* A library for LD_PRELOAD: the n-th call of a kind fails, among all calls of a program and its
+ * libraries from main on. System files (/proc, /sys, /dev, /etc, /usr, /lib) and descriptors 0 to 2
+ * are exempt. Environment:
  *
  *   FAULT_KIND   open read write fsync rename close mmap mkdir ftruncate memory
  *   FAULT_AT     the call of that kind that fails, from 1 on
@@ -9,7 +9,7 @@
  *   FAULT_COUNTS a file: how many calls of each kind there were, "KIND COUNT" a line
  *   FAULT_LOG    a file: every call that changes a file, for tests/disk_model.h
  *
- * The real functions are found by dlsym; malloc's stand in glibc under the names __libc_*. */
+ * The real functions are found by dlsym; glibc has those of malloc as __libc_*. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>
@@ -246,7 +246,7 @@ DIR *opendir(const char *path)
     return is_watched(path) && fails(OPEN) ? NULL : real(path);
 }
 
-/* Streams of the C library open and read inside of it. */
+/* Streams of the C library open and read files without calling open and read. */
 FILE *fopen(const char *path, const char *mode)
 {
     REAL(FILE *, fopen, const char *, const char *);

@@ -1,7 +1,7 @@
-/* A library for LD_PRELOAD: message number MESSAGE_AT (from 1 on, of those of more than 16 bytes in
- * one piece) that this rank sends by MPI has 8 bytes fewer, as that of a rank would be which is at
- * another place than the others. The module of MPI finds this MPI_Isend before MPI's own. Handles
- * of MPI are int or pointers; passed on as they come, they need no header of either. */
+/* A library for LD_PRELOAD: message number MESSAGE_AT (from 1 on, counting those of more than 16
+ * bytes in one piece) that this rank sends by MPI has 8 bytes fewer, as if the rank were out of
+ * step. The module of MPI finds this MPI_Isend before MPI's own. Handles of MPI are int or
+ * pointers; they are passed on unchanged, without a header of either. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdatomic.h>

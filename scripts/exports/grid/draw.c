@@ -1,6 +1,6 @@
-/* Draws recipes. Values are drawn by type and range of a key, small ones; the program itself
- * decides whether they fit together, as it reads each attempt like any recipe. So a new layer, key,
- * preset or family is drawn without a line here. */
+/* Draws recipes. Values are drawn by type and range of a key, mostly small ones; the program itself
+ * decides whether they fit together, since it reads each attempt like any recipe. So a new layer,
+ * key, preset or family is included without a change here. */
 #include "draw.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@
 #define ATTEMPTS 80 /* of one layer */
 #define SETTINGS 8  /* of the quantization */
 #define LAYERS 3
-#define NETWORKS 40   /* attempts of whole networks of layers */
-#define FAMILIES 3000 /* likewise of other families, whose keys are drawn at once */
+#define NETWORKS 40   /* attempts for a network of layers */
+#define FAMILIES 3000 /* for other families, whose keys are all drawn at once */
 
 /* splitmix64 (Steele, Lea, Flood, 2014) */
 static uint64_t next(grid_random *r)
@@ -58,7 +58,7 @@ static void put(writer *w, const char *format, ...)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A whole number of the key's range: mostly small, sometimes larger. */
+/* An integer in the key's range: mostly small, sometimes larger. */
 static int64_t whole(grid_random *r, const dt_key *k)
 {
     const bool bounded = k->least != 0 || k->most != 0;
@@ -246,7 +246,7 @@ static void put_input(writer *w, grid_random *r)
     snprintf(shape, sizeof shape, "%s", w->text + before);
     w->used = before;
     put(w, "{a: %s, b: ", shape);
-    if (grid_chance(r, 0.7)) put(w, "%s", shape); /* of one shape, so that they can be joined */
+    if (grid_chance(r, 0.7)) put(w, "%s", shape); /* the same shape, so that they can be joined */
     else put_shape(w, r, grid_pick(r, 1, 3));
     put(w, "}");
 }
@@ -272,7 +272,7 @@ static const dt_item_kind *any_kind(grid_random *r)
     return dt_layer_kind_at((int)grid_pick(r, 0, n - 1));
 }
 
-/* Whether the program reads what is there so far, with an end; `text` of GRID_TEXT bytes. */
+/* Whether the program accepts the text so far, with an end; `text` of GRID_TEXT bytes. */
 static bool is_recipe(dt_ctx *ctx, const writer *list, char *text, const char *end)
 {
     dt_recipe *recipe = NULL;

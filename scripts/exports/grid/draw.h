@@ -37,7 +37,7 @@ void grid_base_sizes(const grid_base *b, grid_random *r, grid_size out[GRID_SIZE
 
 /* What a network must contain. */
 typedef struct grid_subject {
-    const dt_item_kind *layer; /* a kind of layer that it has; NULL: it is of a family of its own */
+    const dt_item_kind *layer; /* a kind of layer that it has; NULL: the family is not `layers` */
     const dt_family *family;   /* layers, or that family */
     const grid_base *base;     /* of a language model; or NULL */
     const char *key, *value;   /* of block `qat`: "preset" or "target"; NULL: floats */

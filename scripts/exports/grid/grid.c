@@ -24,8 +24,8 @@
 #define LARGEST 100       /* examples of the largest batch */
 #define MOST_VALUES 20000 /* of an example's inputs and of its outputs */
 #define NOISES 3
-#define ATTEMPTS 12       /* of a network until one that is refused is taken */
-#define MOST_ATTEMPTS 300 /* until one can be made */
+#define ATTEMPTS 12       /* attempts for a network until a refused one is accepted */
+#define MOST_ATTEMPTS 300 /* attempts until a network can be created */
 
 static const int64_t batches[] = { 1, 2, 7 };
 
@@ -240,7 +240,7 @@ static dt_status run(net *n, int64_t batch, bool training, float *const *to)
     return s;
 }
 
-/* A model without parameters has nothing to train. */
+/* Whether the model has parameters to train. */
 static bool has_parameters(dt_module *m) { return dt_param_count(m) > 0; }
 
 static dt_status train(net *n, const dt_recipe *recipe)
@@ -519,7 +519,8 @@ static void release(net *n, dt_recipe *recipe)
     dt_recipe_free(recipe);
 }
 
-/* Creates and trains it; false: drawn anew, with the reason as the context's error. */
+/* Creates and trains the network; false: it must be drawn again, with the reason as the context's
+ * error. */
 static bool make(net *n, const dt_recipe *recipe)
 {
     const dt_recipe_options *o = dt_recipe_get(recipe);
@@ -561,7 +562,7 @@ static void save_values(const net *n, int number, const char *folder)
     }
 }
 
-/* Whether a network came of the attempt: one whose outputs are finite; or, with `last`, one that is
+/* Whether an attempt is a result: a network whose outputs are finite or, with `last`, one that is
  * refused. */
 static bool attempt(FILE *f, dt_ctx *ctx, grid_random *r, const grid_subject *of, int number,
                     const char *folder, bool last)

@@ -8,7 +8,7 @@
 
 enum { SEEDS, CSV, LATEX, MARKDOWN }; /* options, as in main.c */
 
-/* The form that an option asks for. */
+/* The output form that an option selects. */
 static int read_form(const cli_args *args, int *form)
 {
     static const int forms[] = {

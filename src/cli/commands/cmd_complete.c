@@ -1,6 +1,7 @@
-/* detent complete -- WORD ...: what the last word of a command line may become, a line each: the
- * candidate, a tab, what it is. No line means a file's name. The scripts in completions/ call it;
- * commands and options come from the table in main.c, keys of recipes from the library's. */
+/* detent complete -- WORD ...: prints what the last word of a command line may become, one per
+ * line: the candidate, a tab, a description. No line means a file's name. The scripts in
+ * completions/ call it; commands and options come from the table in main.c, keys of recipes from
+ * the library. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
 #include "cli/shipped.h"
@@ -14,7 +15,8 @@ static bool begins(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-/* Prints `before` and n bytes of `text` if they begin with `word`, which follows `before`. */
+/* Prints `before` and n bytes of `text` if the text begins with `word`, which is what follows
+ * `before`. */
 static void offer(const char *word, const char *before, const char *text, size_t n,
                   const char *about)
 {
@@ -33,8 +35,8 @@ static void offer_commands(const char *word)
     offer(word, "", "--version", 9, "prints the version");
 }
 
-/* Offers the alternatives of `list`, which any of `between` separate, that are words in lower
- * case, up to an option: of "packed|FILE" the first. */
+/* Offers the lower-case words of `list`, which any character of `between` separates, up to the
+ * first other word: of "packed|FILE" the first. */
 static void offer_literals(const char *word, const char *before, const char *list,
                            const char *between)
 {
@@ -72,13 +74,13 @@ static const cli_option *find_option(const cli_command *c, const char *name, siz
     return NULL;
 }
 
-/* Whether the word behind an option is its value; "[WORD]" may be left out. */
+/* Whether the word behind an option is its value; "[WORD]" is optional. */
 static bool takes_word(const cli_option *o)
 {
     return o != NULL && o->value != NULL && o->value[0] != '[';
 }
 
-/* The values of an option that is to choose from words. */
+/* Offers the values of an option that is a choice of words. */
 static void offer_values(const cli_option *o, const char *word, const char *before)
 {
     if (o->value != NULL && strchr(o->value, '|') != NULL) {
@@ -86,7 +88,7 @@ static void offer_values(const cli_option *o, const char *word, const char *befo
     }
 }
 
-/* The values of a key that is one of several words, or true and false. */
+/* Offers the values of a key that is a choice of words, or true and false. */
 static void offer_key_values(const dt_key *k, const char *word, const char *before)
 {
     for (int i = 0; k->type == DT_KEY_CHOICE && k->choices[i] != NULL; i++) {
@@ -97,7 +99,7 @@ static void offer_key_values(const dt_key *k, const char *word, const char *befo
     }
 }
 
-/* Offers keys of `keys` that `word` (with `before` in front of it) may become, one level deep. */
+/* Offers keys of `keys` that continue `word` (with `before` in front of it), one level deep. */
 static void offer_keys(const dt_key *keys, const char *word, const char *before)
 {
     const size_t n = strcspn(word, ".=");
@@ -117,7 +119,7 @@ static void offer_keys(const dt_key *keys, const char *word, const char *before)
     }
 }
 
-/* Arguments that are no options, before the last word; their number. */
+/* Number of arguments before the last word that are not options. */
 static int count_words(const cli_command *c, const char *const *word, int last)
 {
     int n = 0;
@@ -131,7 +133,7 @@ static int count_words(const cli_command *c, const char *const *word, int last)
 static void offer_words(const cli_command *c, const char *word, int place)
 {
     if (place == 0) offer_literals(word, "", c->usage, " |,");
-    if (place == 0 && begins(c->usage, "NAME")) { /* of a recipe that comes with detent */
+    if (place == 0 && begins(c->usage, "NAME")) { /* the name of a shipped recipe */
         shipped s;
         const int n = shipped_find(&s) ? s.n : 0;
         for (int i = 0; i < n; i++) offer(word, "", s.names[i], strlen(s.names[i]), "");

@@ -10,7 +10,7 @@
 
 enum { JSON, LEAVE_FILES, SUMMARY }; /* options, as in main.c */
 
-/* Reads a recipe of any use. */
+/* Reads a recipe for any use. */
 static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     const dt_recipe_source source = { .path = args->words[1],
@@ -19,7 +19,7 @@ static int read_any(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     return cli_read_source(args, ctx, 2, &source, out);
 }
 
-/* The layers of the recipe's model. */
+/* Prints the layers of the recipe's model. */
 static int summarize(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe, bool json)
 {
     if (dt_recipe_only_quantizes(recipe)) {
@@ -76,8 +76,8 @@ static dt_status check_model(dt_ctx *ctx, dt_recipe *recipe)
     return status;
 }
 
-/* Opens the data, and checks all that a run checks before its first update. Files that are
- * missing or malformed are errors of the recipe that names them; those of the machine are not. */
+/* Opens the data, and makes all checks that a run makes before its first update. Missing or
+ * malformed files are errors of the recipe that names them; failures of the machine are not. */
 static dt_status check_data(dt_ctx *ctx, dt_recipe *recipe)
 {
     char words[1024];
@@ -90,14 +90,14 @@ static dt_status check_data(dt_ctx *ctx, dt_recipe *recipe)
     return dt_recipe_refuse(recipe, "data", "%s", words);
 }
 
-/* Whether the recipe names its data, and they may be read. */
+/* Whether the recipe names its data, and they can be read. */
 static bool opens_data(const cli_args *args, const dt_recipe *recipe)
 {
     const dt_data_options *o = &dt_recipe_get(recipe)->data;
     return args->option[LEAVE_FILES] == NULL && (o->format != DT_DATA_GIVEN || o->source != NULL);
 }
 
-/* Where the data have errors, the model is checked by itself, so that all errors are found. */
+/* If the data have errors, checks the model alone, so that all errors are found. */
 static int check_run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
 {
     const bool opens = opens_data(args, recipe);

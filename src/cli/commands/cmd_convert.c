@@ -47,7 +47,7 @@ static void print_report(const cli_args *args, const char *from, const dt_conver
            (long long)r->elements);
 }
 
-/* Reads a run's recipe, if its rounder is not nearest; else *out is NULL. */
+/* Reads a run's recipe if its rounder is not nearest; else *out is NULL. */
 static int find_rounder(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     struct stat found;

@@ -1,4 +1,4 @@
-/* detent cp: copies a shipped recipe; nothing that exists is overwritten. */
+/* detent cp: copies a shipped recipe; never overwrites a file. */
 #include "cli/cli.h"
 #include "cli/shipped.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST ((size_t)1 << 20) /* a recipe is at most that long */
+#define MOST ((size_t)1 << 20) /* bytes of a recipe */
 
 static int copy_file(const cli_args *args, const char *from_path, const char *to_path)
 {

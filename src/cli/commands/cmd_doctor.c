@@ -1,5 +1,6 @@
-/* detent doctor: the processor, its instruction sets, OpenBLAS's core, threads and memory, and what
- * would make detent faster here. Reads /proc, /sys and the environment; measures nothing. */
+/* detent doctor: reports the processor, its instruction sets, OpenBLAS's core, threads and memory,
+ * and what would make detent faster on this machine. Reads /proc, /sys and the environment;
+ * measures nothing. */
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
@@ -19,14 +20,14 @@ enum { JSON }; /* options, as in main.c */
 
 typedef struct doctor {
     dt_machine machine;
-    char flags[FLAGS]; /* of the processor, each between spaces */
-    char sets[FACT];   /* the instruction sets that detent uses and the processor has */
+    char flags[FLAGS]; /* of the processor, a space before and after each */
+    char sets[FACT];   /* those that detent uses and the processor has */
     double total_gb, free_gb, load;
     int n_advice;
     char advice[MOST_ADVICE][512];
 } doctor;
 
-/* What follows `name` and a colon in a file of /proc; "" if it is not there. */
+/* The text behind `name` and a colon in a file of /proc; "" if there is none. */
 static void read_field(const char *path, const char *name, char *out, size_t size)
 {
     char line[FLAGS];

@@ -11,7 +11,7 @@
 
 enum { JSON, OUTPUTS, CACHE, QUIET }; /* options, as in main.c */
 
-/* Opens only those data. Missing paths are errors of the recipe. */
+/* Opens the data to evaluate on. Missing paths are errors of the recipe. */
 static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
                      const dt_model_info *info, dt_dataset **test)
 {
@@ -25,9 +25,9 @@ static int open_data(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe,
     return CLI_DONE;
 }
 
-#define SHOWN 20 /* classes that a table shows */
+#define SHOWN 20 /* classes in the table, at most */
 
-/* Of targets that are labels of examples; else `each` is NULL. */
+/* Figures by class, where targets are labels of examples; else `each` is NULL. */
 typedef struct class_rows {
     dt_class_scores scores;
     const dt_dataset *d;
@@ -145,7 +145,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                                 .progress = show_progress };
     const char *path = args->option[OUTPUTS];
     if (cache != DT_CACHE_F32 && dt_dataset_target(test) != DT_TARGET_TOKENS) {
-        return cli_fail(args, CLI_USAGE, "--cache is of language models; the data must be tokens");
+        return cli_fail(args, CLI_USAGE, "--cache is for language models; the data must be tokens");
     }
     dt_metrics metrics;
     dt_tensor *outputs = NULL;
@@ -166,7 +166,7 @@ static int evaluate(const cli_args *args, dt_module *m, const dt_recipe *recipe,
                     args->words[0]);
 }
 
-/* Gives the model the numbers it was trained on: mean and deviation of its own file. */
+/* Standardizes the data by the mean and deviation in the model's own file. */
 static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *info,
                        dt_dataset *test)
 {
@@ -183,14 +183,15 @@ static int standardize(const cli_args *args, dt_ctx *ctx, const dt_model_info *i
                     dt_error(ctx));
 }
 
-/* An exported file runs by the interpreters of `export --verify`, or compiled. */
+/* Loads a model; an exported file as a module that runs it by the interpreters of
+ * `export --verify`, or compiled. */
 static dt_status load(dt_ctx *ctx, const char *path, dt_module **m, dt_model_info *info)
 {
     return dt_export_is_file(path) ? dt_export_open(ctx, path, m, info)
                                    : dt_model_load(ctx, path, m, info);
 }
 
-/* A run's figures may be those of a cache. */
+/* Says which --cache gives the figures of the recipe's run, if it trains with a cache. */
 static void say_cache(const cli_args *args, const dt_recipe *recipe)
 {
     const int cache = dt_recipe_get(recipe)->qat_schedule.cache;

@@ -30,7 +30,7 @@ enum { /* options, as in main.c */
        TYPE
 };
 
-/* Which options belong to which format. */
+/* The options of each format. */
 static const struct {
     int option;
     const char *name, *format;
@@ -172,8 +172,9 @@ static bool is_scaled(const dt_model_data *data)
     return false;
 }
 
-/* Files of these formats read what the model reads, and compute nothing of what comes before: a
- * caller that gives raw numbers would get wrong answers without a word. */
+/* Says what a caller must do before the network: files of these formats have the model's inputs,
+ * without the steps before them. A caller that gives raw numbers would silently get wrong
+ * answers. */
 static void print_reading(dt_ctx *ctx, const dt_exporter *e, const dt_model_info *info)
 {
     dt_model_data data;
@@ -199,8 +200,8 @@ static void print_reading(dt_ctx *ctx, const dt_exporter *e, const dt_model_info
     dt_model_data_free(ctx, &data);
 }
 
-/* Where the format promises the model's bits, another result is a failure; NaN always is. *failed:
- * whether the file itself is wrong. */
+/* Reports the verification. Where the format promises the model's bits, any difference is a
+ * failure; NaN always is. *failed: the file itself is wrong. */
 static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module *m,
                   const dt_model_info *info, bool exact, bool *failed)
 {
@@ -233,8 +234,8 @@ static int verify(const cli_args *args, dt_ctx *ctx, const char *path, dt_module
                           "%s: what the file computes is infinite or NaN, and was not kept", path);
 }
 
-/* A file that is verified first has the name PATH.bad, which it keeps if it is wrong: what was at
- * PATH stays then. A failure of the system leaves no file. */
+/* A file is written and verified as PATH.bad, then renamed; it keeps that name if it is wrong, and
+ * an older file at PATH stays. A failure of the system leaves no file. */
 static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad, dt_module *m,
                              const dt_model_info *info, bool exact)
 {
@@ -252,7 +253,7 @@ static int verify_and_rename(const cli_args *args, dt_ctx *ctx, const char *bad,
     return status;
 }
 
-/* What is written in place of the model's own form, as a sentence about `from`; NULL: that form. */
+/* A sentence about the form that is written in place of the model's own; NULL: none. */
 static const char *form_written(const dt_exporter *e, const dt_export_options *o, dt_module *m)
 {
     if ((e->traced || e->integers) && dt_is_prepared(m)) {

@@ -1,5 +1,5 @@
-/* detent import: an ONNX or TFLite model as a model of family layers, or weights alone for the
- * network of a recipe. */
+/* detent import: reads an ONNX or TFLite model as a model of family layers, or weights alone for
+ * the network of a recipe. */
 #include "cli/cli.h"
 #include "cli/import_parts.h"
 #include "cli/print/meter.h"
@@ -52,14 +52,14 @@ static int read_reals(const cli_args *args, int option, const char *name, dt_rea
     return CLI_DONE;
 }
 
-/* The names of classes, and their memory. */
+/* Names of classes; memory holds their text. */
 typedef struct names {
     char *text;
     const char **name;
     int64_t n;
 } names;
 
-/* Cuts the text at a letter. Blanks around names, and empty lines, are left out. */
+/* Cuts the text at a letter into names. Leaves out blanks around names, and empty lines. */
 static bool cut_names(names *c, char at)
 {
     size_t most = 1;
@@ -77,7 +77,7 @@ static bool cut_names(names *c, char at)
     return true;
 }
 
-/* A file with a name a line, or names between commas. */
+/* Reads names from a file, one per line, or from a list between commas. */
 static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
 {
     const char *text = args->option[CLASSES];
@@ -102,7 +102,7 @@ static int read_classes(const cli_args *args, dt_ctx *ctx, names *c)
     return cli_fail(args, CLI_USAGE, "--classes has no name in it");
 }
 
-/* What options point to. */
+/* Memory that the options point to. */
 typedef struct pointed {
     names classes;
     import_shapes shapes;
@@ -154,7 +154,7 @@ static int check(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o, dt
     return c.inputs == NULL ? CLI_DONE : import_check_run(args, ctx, &c, m);
 }
 
-/* The file that will be written is about as large as the one that is read. */
+/* Announces the work of saving: the output is about as large as the input. */
 static void expect_save(const cli_args *args, dt_ctx *ctx)
 {
     struct stat about;
@@ -162,7 +162,7 @@ static void expect_save(const cli_args *args, dt_ctx *ctx)
     if (regular && args->option[OUTPUT] != NULL) dt_expect_save(ctx, (double)about.st_size);
 }
 
-/* Between reading and writing a line may be printed. */
+/* Saves the model. --check has ended the progress line, so it is begun again. */
 static dt_status save(const cli_args *args, dt_module *m, const dt_model_info *info)
 {
     if (args->option[CHECK] != NULL) meter_begin("import", args->option[QUIET] != NULL);
@@ -171,7 +171,7 @@ static dt_status save(const cli_args *args, dt_module *m, const dt_model_info *i
     return s;
 }
 
-/* Writes the model, where that was asked for, and says how large it is. */
+/* Writes the model if that is requested, and prints its size. */
 static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model_info *info)
 {
     const dt_layers_options *layers = info->options;
@@ -183,7 +183,7 @@ static int write(const cli_args *args, dt_ctx *ctx, dt_module *m, const dt_model
     return CLI_DONE;
 }
 
-/* Options that say what an ONNX file does not. */
+/* Refuses, for a .tflite file, the options that say what an ONNX file does not contain. */
 static int check_tflite(const cli_args *args)
 {
     static const int options[] = { MEAN, DEVIATION, CLASSES, LAYOUT, BATCH, FLOAT, SHAPE };
@@ -217,7 +217,7 @@ static int import(const cli_args *args, dt_ctx *ctx, const dt_onnx_options *o)
     return status;
 }
 
-/* A folder is no ONNX file; that of a language model needs no import. */
+/* Refuses a folder: it is no ONNX file, and that of a language model needs no import. */
 static int check_folder(const cli_args *args)
 {
     struct stat about;
@@ -238,7 +238,7 @@ static int check_folder(const cli_args *args)
                     from, from);
 }
 
-/* What is to be written, or compared. */
+/* Checks that the model is to be written, or its results compared. */
 static int check_ends(const cli_args *args)
 {
     const bool checks = args->option[CHECK] != NULL;
@@ -265,7 +265,7 @@ static int check_graph(const cli_args *args)
     return status != CLI_DONE ? status : check_tflite(args);
 }
 
-/* Options of ONNX files say nothing about weights alone. */
+/* Refuses options of ONNX files where weights alone are imported. */
 static int check_weights(const cli_args *args)
 {
     static const struct {

@@ -12,13 +12,13 @@
 
 enum { JSON, LAYERS, GRAPH, DEVICE, CLOCK }; /* options, as in main.c */
 
-#define OWN "detent." /* prefix of tensors that are not the model's */
+#define OWN "detent." /* prefix of tensors that do not belong to the model */
 
 typedef struct row {
     const char *name, *form; /* a scheme, or a dtype */
-    const char *state;       /* of a quantized weight; "" */
+    const char *state;       /* of a quantized weight; "" for others */
     bool g_idx;
-    int64_t experts; /* of a grouped weight; 0 */
+    int64_t experts; /* of a grouped weight; 0 for others */
     int rank;
     const int64_t *dims;
     int64_t count;
@@ -45,14 +45,14 @@ static double bits_of(size_t bytes, int64_t count)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* For a grouped weight stored expert by expert: what follows the ".3" of an expert. */
+/* For a grouped weight stored expert by expert: the part of the name behind the expert's ".3". */
 static const char *skip_expert(const dt_file_weight *w, const char *rest)
 {
     const size_t n = *rest == '.' && w->experts > 0 ? strspn(rest + 1, "0123456789") : 0;
     return n == 0 ? rest : rest + 1 + n;
 }
 
-/* Whether an entry is a listed weight or a part of one. */
+/* Whether a tensor is a listed weight or a part of one. */
 static bool is_listed(const look *l, const char *name)
 {
     static const char *const parts[] = { ".codes", ".scale", ".zero_point", ".g_idx" };
@@ -182,7 +182,7 @@ static dt_status add_bytes(void *text, const char *bytes, size_t n)
     return DT_OK;
 }
 
-/* A token's id and, where a tokenizer is there, its text. */
+/* Prints a token's id and, if there is a tokenizer, its text. */
 static void add_token(cli_text *p, const dt_tokenizer *k, const char *name, int32_t id)
 {
     cli_text token = { .used = 0 };
@@ -192,7 +192,7 @@ static void add_token(cli_text *p, const dt_tokenizer *k, const char *name, int3
     if (token.text[0] != 0) cli_text_add(p, " '%s'", token.text);
 }
 
-/* The tokens that begin, end and pad texts. */
+/* Prints the tokens that begin, end and pad texts. */
 static void print_tokens(dt_ctx *ctx, const dt_file *file)
 {
     const char *text = dt_file_meta(file, "detent.tokens");
@@ -233,7 +233,7 @@ static void print_standard(const dt_model_data *d)
     print_entry("standardized", p.text);
 }
 
-/* The format of prompts or completions, on a line. */
+/* Prints the format of prompts or completions on one line. */
 static void print_format(const char *what, const char *format)
 {
     cli_text p = { .used = 0 };
@@ -252,7 +252,7 @@ static void print_chat(const dt_model_data *d)
     print_format("system", d->system);
 }
 
-/* Typed columns of a table. */
+/* Prints the typed columns of a table. */
 static void print_columns(const dt_columns *c)
 {
     cli_table t = { .form = "llll" };
@@ -275,7 +275,7 @@ static void print_columns(const dt_columns *c)
     cli_table_print(&t);
 }
 
-/* Windows of a table, and how its numbers are written. */
+/* Prints windows of a table, and how its numbers are written. */
 static void print_reading(const dt_model_data *d)
 {
     cli_text series = { .used = 0 }, form = { .used = 0 };
@@ -305,7 +305,7 @@ static void print_reading(const dt_model_data *d)
     print_entry("numbers", form.text);
 }
 
-/* Where answers are cut: logits of which output 1 - output 0, or each bit, must be above. */
+/* Prints decision thresholds: which output 1 - output 0, or each bit's logit, must exceed. */
 static void print_levels(const char *what, int64_t n, const double *level)
 {
     cli_text text = { .used = 0 };
@@ -313,7 +313,7 @@ static void print_levels(const char *what, int64_t n, const double *level)
     if (n > 0) print_entry(what, text.text);
 }
 
-/* What the model reads, and what its outputs mean. */
+/* Prints what the model reads, and what its outputs mean. */
 static void print_data(dt_ctx *ctx, const char *text)
 {
     dt_model_data d;
@@ -364,7 +364,7 @@ static void print_data(dt_ctx *ctx, const char *text)
     dt_model_data_free(ctx, &d);
 }
 
-/* JSON text, with a space behind each comma outside of strings, where it may be wrapped. */
+/* Prints JSON text with a space behind each comma outside of strings, where lines may wrap. */
 static void add_json(cli_text *p, const char *json)
 {
     const size_t first = p->used;
@@ -460,9 +460,9 @@ static void print_json(look *l)
            t->run_bytes);
 }
 
-#define CLOCK_MHZ 64 /* of the microcontrollers with radio that have this core */
+#define CLOCK_MHZ 64 /* usual for microcontrollers with radio that have this core */
 
-/* The clock of the core that --device names; 0: none. */
+/* The clock in MHz of the core that --device names; 0: none. */
 static int read_clock(const cli_args *args, int *mhz)
 {
     const char *core = args->option[DEVICE];
@@ -488,7 +488,7 @@ static dt_status print_part(const cli_args *args, dt_module *m, const dt_model_i
                          : cli_print_layers(m, info->family, info->options, json);
 }
 
-/* The layers of the model in the file, the ops that it runs, or what it takes on a device. */
+/* Prints the layers of the model in the file, the ops that it runs, or its costs on a device. */
 static int print_model(const cli_args *args, dt_ctx *ctx)
 {
     dt_module *m = NULL;
@@ -543,7 +543,6 @@ static int print_file(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* A folder of C files has a page that says what it is. */
 static bool is_c_folder(const char *path) { return !is_graph(path) && dt_export_is_file(path); }
 
 int cli_inspect(const cli_args *args, dt_ctx *ctx)
@@ -559,7 +558,7 @@ int cli_inspect(const cli_args *args, dt_ctx *ctx)
                           args->option[DEVICE] != NULL || args->option[CLOCK] != NULL;
     if (graph && of_model) {
         return cli_fail(args, CLI_USAGE,
-                        "--layers, --graph and --device are of a model of detent; 'detent import' "
+                        "--layers, --graph and --device are for a model of detent; 'detent import' "
                         "makes one");
     }
     return graph      ? print_graph_file(args, ctx)

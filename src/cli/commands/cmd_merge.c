@@ -1,5 +1,5 @@
-/* detent merge: merges a model's adapters into its weights, float or prepared; packed ones are
- * rounded anew. */
+/* detent merge: merges a model's adapters into its weights, float or prepared; packed weights are
+ * rounded again. */
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
@@ -7,7 +7,7 @@
 
 enum { OUTPUT, QUIET }; /* options, as in main.c */
 
-/* Whether a file is the one whose weights the adapters are beside, or a copy, by its hash. */
+/* Whether a file is, by its hash, the base model of the adapters or a copy of it. */
 static bool is_base(dt_ctx *ctx, const dt_model_info *info, const char *path)
 {
     dt_file *file = NULL;

@@ -1,5 +1,5 @@
-/* detent new: writes a recipe with comments for data of one's own. What options do not give, it
- * asks for on a terminal. The data are opened, so that the network fits them. */
+/* detent new: writes a commented recipe for the user's data. Options that are not given become
+ * questions on a terminal. The data are opened to choose a network that fits them. */
 #include "cli/new_data.h"
 
 #include "cli/print/meter.h"
@@ -27,24 +27,24 @@ enum {
 }; /* options, as in main.c */
 
 #define ANSWER 512
-#define CONTEXT 64   /* of texts */
+#define CONTEXT 64   /* tokens of running text */
 #define LONGEST 4096 /* tokens of an example, at most */
 #define PROBE "detent new"
 #define PRESET "int8-dynamic-int%d-weight"
-#define UPDATES 1500 /* of the training that is proposed, about */
+#define UPDATES 1500 /* of the proposed training, about */
 
-/* What was asked for. */
+/* Answers to the questions, or values of options. */
 typedef struct answers {
     char data[ANSWER], task[ANSWER], target[ANSWER], bits[ANSWER], file[ANSWER];
 } answers;
 
-/* Bits in the name of the preset. */
+/* The weight bits in the preset's name. */
 static int preset_bits(const answers *a) { return a->bits[0] == '8' ? 8 : 4; }
 
 /* ---- questions ------------------------------------------------------------------------------ */
 
-/* An option's value, else the answer to a question, else, of an empty answer or without a terminal,
- * `usual`. False: there is none. */
+/* Sets an answer: the option's value, else the answer to the question, else `usual` (after an empty
+ * answer, or without a terminal). False: there is none. */
 static bool ask(const char *given, const char *question, const char *usual, char answer[ANSWER])
 {
     snprintf(answer, ANSWER, "%s", given != NULL ? given : "");
@@ -59,7 +59,7 @@ static bool ask(const char *given, const char *question, const char *usual, char
     return answer[0] != 0;
 }
 
-/* An array of a file of several is FILE:NAME, of which NAME alone is easily written. */
+/* Refuses NAME where the inputs are arrays in an archive: it has to be FILE:NAME. */
 static int check_target(const cli_args *args, const new_data *d, const char *target)
 {
     const char *end = strstr(d->path, ".npz");
@@ -91,11 +91,11 @@ static int read_task(const cli_args *args, const new_data *d, const char *usual,
 
 /* ---- a trained model ------------------------------------------------------------------------ */
 
-/* --init: the model, and what of it decides how texts are read. */
+/* --init: the model, and its settings that decide how texts are read. */
 typedef struct trained {
     dt_module *m; /* NULL: none */
     dt_model_info info, texts;
-    int64_t context; /* of a language model */
+    int64_t context; /* of a language model; else 0 */
 } trained;
 
 static int read_trained(const cli_args *args, dt_ctx *ctx, trained *out)
@@ -179,7 +179,7 @@ static int read_bits(const cli_args *args, answers *a)
     return cli_fail(args, CLI_USAGE, "--bits is '%s', and should be 2, 3, 4 or 8", a->bits);
 }
 
-/* The recipe's file, which must not exist. */
+/* Reads the name of the recipe's file, which must not exist. */
 static int read_file(const cli_args *args, answers *a)
 {
     ask(args->n_words > 0 ? args->words[0] : NULL, "The recipe's file?", "my.yaml", a->file);
@@ -196,7 +196,7 @@ static int read_file(const cli_args *args, answers *a)
 
 /* ---- the recipe ----------------------------------------------------------------------------- */
 
-/* Opens the training data, by a recipe whose model does not matter, without a word. */
+/* Opens the training data by a recipe whose model does not matter; prints nothing. */
 static dt_status open_data(dt_ctx *ctx, const new_data *d, dt_dataset **train)
 {
     cli_text probe = { .used = 0 }, data = { .used = 0 };
@@ -217,7 +217,8 @@ static dt_status open_data(dt_ctx *ctx, const new_data *d, dt_dataset **train)
     return s;
 }
 
-/* The error of data that cannot be opened, without its place in a text that nobody has seen. */
+/* Reports why data cannot be opened, without the position in PROBE, a text that the user has not
+ * seen. */
 static int fail_open(const cli_args *args, const dt_ctx *ctx)
 {
     static const char mark[] = ": error: ";
@@ -235,7 +236,7 @@ static bool is_number(const char *text)
     return end != text && *end == 0;
 }
 
-/* A number such as 3,14. */
+/* Whether text is a number such as 3,14. */
 static bool has_decimal_comma(const char *text)
 {
     char copy[40];
@@ -246,8 +247,8 @@ static bool has_decimal_comma(const char *text)
     return is_number(copy);
 }
 
-/* Targets that cannot be opened as numbers: classes where most of their words are no numbers, else
- * what is wrong with the numbers is the error. */
+/* Looks at targets that cannot be opened as numbers. If most words are no numbers, they are
+ * classes; otherwise the error about the numbers is reported. */
 static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, const char *name,
                          cli_text *why)
 {
@@ -287,15 +288,15 @@ static int look_at_words(const cli_args *args, dt_ctx *ctx, const new_data *d, c
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* What was found out about a table beside its targets. */
+/* What was found in a table. */
 typedef struct table {
     char target[ANSWER];
-    cli_text exclude, header, index; /* a list of YAML; lines of output */
+    cli_text exclude, header, index; /* exclude: a list in YAML; the others: lines of output */
     new_columns columns;
 } table;
 
-/* Columns of a table without a header have numbers: a target by its text in the first row becomes
- * one. */
+/* Replaces targets by the numbers of their columns, where a table has no header: a target is given
+ * by its text in the first row. */
 static int number_targets(const cli_args *args, new_data *d, const dt_strings *names,
                           const int64_t *place, int64_t columns, table *t)
 {
@@ -321,7 +322,7 @@ static int number_targets(const cli_args *args, new_data *d, const dt_strings *n
     return CLI_DONE;
 }
 
-/* Finds out whether a table has a header. What is wrong with the file is said when it is read. */
+/* Finds out whether a table has a header. Errors of the file are reported when it is read. */
 static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
     char copy[ANSWER];
@@ -346,7 +347,7 @@ static int look_at_header(const cli_args *args, dt_ctx *ctx, new_data *d, table 
     return number_targets(args, d, &names, place, columns, t);
 }
 
-/* Writes how --group divides a table. */
+/* Checks --group, and splits the table by it. */
 static int look_at_groups(const cli_args *args, new_data *d, const new_columns *c)
 {
     const char *name = d->group;
@@ -367,7 +368,7 @@ static int look_at_groups(const cli_args *args, new_data *d, const new_columns *
     return CLI_DONE;
 }
 
-/* Finds out what the columns hold. */
+/* Finds out what the columns contain. */
 static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table *t)
 {
     const bool is_table = new_data_is_table(d);
@@ -424,7 +425,7 @@ static int look_at_columns(const cli_args *args, dt_ctx *ctx, new_data *d, table
     return CLI_DONE;
 }
 
-/* Leaves out the columns that number the rows. */
+/* Excludes columns that number the rows. */
 static void leave_out_index(const dt_target_look *look, new_data *d, table *t)
 {
     if (look->index.n == 0 || d->inputs != NULL) return;
@@ -444,7 +445,7 @@ static void leave_out_index(const dt_target_look *look, new_data *d, table *t)
 
 /* ---- the task ------------------------------------------------------------------------------- */
 
-/* Which task the targets of a table or of arrays suggest: *usual, and why. */
+/* Sets *usual to the task that the targets of a table or of arrays suggest, and says why. */
 static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const char **usual,
                            cli_text *why)
 {
@@ -468,7 +469,7 @@ static int look_at_targets(const cli_args *args, dt_ctx *ctx, new_data *d, const
     return s == DT_OK ? CLI_DONE : cli_fail_by(args, ctx);
 }
 
-/* Whether examples are chats, by what a model file would say of them. */
+/* *out: whether examples are chats, from the text about the data that a model file would have. */
 static dt_status find_chats(dt_ctx *ctx, const dt_dataset *train, bool *out)
 {
     text_stream text = { .to = NULL };
@@ -483,10 +484,10 @@ static dt_status find_chats(dt_ctx *ctx, const dt_dataset *train, bool *out)
     return s;
 }
 
-/* The error at data.chat, such as a template that is not known. */
+/* Whether the error is one of data.chat, such as an unknown template. */
 static bool is_of_chats(const dt_ctx *ctx) { return strstr(dt_error(ctx), "data.chat") != NULL; }
 
-/* Whether another context or share to validate may help. */
+/* Whether another context or validation share may avoid the error. */
 static bool depends_on_cut(const dt_ctx *ctx)
 {
     static const char *const words[] = { "data.context", "data.validation", "tokens; expected" };
@@ -495,7 +496,8 @@ static bool depends_on_cut(const dt_ctx *ctx)
     return depends;
 }
 
-/* Opens texts: with the longest example as context, or one that the text fills. */
+/* Opens texts with the longest example as context; running text with the largest context that it
+ * fills. */
 static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
 {
     static const int contexts[] = { LONGEST, CONTEXT, 32, 16, 8, 4 };
@@ -517,7 +519,7 @@ static dt_status open_texts(dt_ctx *ctx, new_data *d, dt_dataset **train)
         if (s != DT_OK || d->context != LONGEST) continue;
         const int64_t longest = dt_dataset_context(*train);
         d->context = longest < CONTEXT ? CONTEXT : longest;
-        if (longest == LONGEST) s = DT_ERR_CONFIG; /* running text, of any length */
+        if (longest == LONGEST) s = DT_ERR_CONFIG; /* running text, cut at the limit */
     }
     return s == DT_OK ? find_chats(ctx, *train, &d->chats) : s;
 }
@@ -530,7 +532,7 @@ static bool is_channels_last(const dt_dataset *train)
     return rank == 3 && dims[2] <= 4 && dims[0] > 4 && dims[1] > 4;
 }
 
-/* Opens the data with what fits them: share, context, layout. */
+/* Opens the data, and chooses validation share, context and layout to fit them. */
 static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t,
                         dt_dataset **train)
 {
@@ -557,15 +559,16 @@ static int open_fitting(const cli_args *args, dt_ctx *ctx, new_data *d, table *t
     return CLI_DONE;
 }
 
-/* Examples that are trained on: all but those of data.validation. */
+/* Number of examples to train on: all but the validation examples. */
 static int64_t count_trained(const new_data *d, const dt_dataset *train)
 {
     const int64_t all = dt_dataset_count(train);
-    const bool held = new_data_is_table(d) && d->group != NULL; /* when they were opened */
+    /* left out already when the data were opened */
+    const bool held = new_data_is_table(d) && d->group != NULL;
     return all - (held ? 0 : (int64_t)(d->validation * (double)all));
 }
 
-/* A size of batches that leaves no single example, of which batch norm has no variance. */
+/* A batch size with which no batch has a single example: batch norm has no variance for it. */
 static int batch_size(const new_data *d, const dt_dataset *train)
 {
     static const int sizes[] = { 64, 48, 60, 56 };
@@ -575,14 +578,14 @@ static int batch_size(const new_data *d, const dt_dataset *train)
     return d->language ? 16 : sizes[i];
 }
 
-/* A model that is trained already moves less. */
+/* A trained model gets a smaller one. */
 static const char *learning_rate(const new_data *d)
 {
     if (d->init != NULL) return d->language ? "1e-4" : "5e-4";
     return d->language ? "1e-3" : "2e-3";
 }
 
-/* Epochs and updates of about UPDATES updates. */
+/* Writes the blocks train, qat and convert, for about UPDATES updates. */
 static void add_training(const new_data *d, const dt_dataset *train, bool quantized,
                          const answers *a, cli_text *out)
 {
@@ -637,7 +640,7 @@ static void add_head(const answers *a, const new_data *d, cli_text *out)
     cli_text_add(out, "\n  seed: 1\n\n");
 }
 
-/* Checks all that `detent train` checks before its first update, and says what it would say. */
+/* Makes all checks of `detent train` before its first update, and prints its warnings. */
 static int check_recipe(const cli_args *args, const answers *a, const cli_text *text)
 {
     dt_ctx *ctx;
@@ -656,7 +659,7 @@ static int check_recipe(const cli_args *args, const answers *a, const cli_text *
 
 /* ---- what is said --------------------------------------------------------------------------- */
 
-/* What the model is asked for. */
+/* What the model predicts. */
 static const char *predicted(const new_data *d)
 {
     if (d->target != NULL) return d->target;
@@ -665,7 +668,7 @@ static const char *predicted(const new_data *d)
     return strcmp(d->task, "anomaly") == 0 ? "the input itself" : "what comes with the data";
 }
 
-/* Ends with what the recipe assumes, whoever decided it. */
+/* Prints all that the recipe assumes, chosen by options or not. */
 static void say_assumed(const cli_args *args, const answers *a, const new_data *d,
                         const dt_dataset *train)
 {
@@ -694,7 +697,7 @@ static void say_assumed(const cli_args *args, const answers *a, const new_data *
     cli_table_free(&t);
 }
 
-/* Says what was decided, and how to choose otherwise. */
+/* Prints what was decided, and the settings that change it. */
 static void say_choices(const answers *a, const new_data *d, table *t, const cli_text *why)
 {
     cli_say("%s: %s, %s", a->file, d->kind, a->task);
@@ -728,8 +731,8 @@ static void say_choices(const answers *a, const new_data *d, table *t, const cli
     }
 }
 
-/* The block `model`. How many categories a table has depends on the rows that are held back, so
- * that it is opened once more. */
+/* Writes the block `model`. The number of categories of a table depends on the rows that are held
+ * back, so the data are opened once more. */
 static int add_model(const cli_args *args, dt_ctx *ctx, const new_data *d, const dt_dataset *train,
                      cli_text *out)
 {
@@ -766,7 +769,7 @@ static int make(const cli_args *args, dt_ctx *ctx, answers *a, new_data *d, tabl
     if (status == CLI_DONE) {
         say_choices(a, d, t, why);
         say_assumed(args, a, d, train);
-        fflush(stdout); /* before the next line, where both go to one file */
+        fflush(stdout); /* keeps the order of lines, where both streams go to one file */
         cli_tell(stderr, "detent train %s", a->file);
     }
     dt_dataset_free(train);
@@ -789,7 +792,7 @@ static int answer_all(const cli_args *args, dt_ctx *ctx, answers *a)
         status = look_at_targets(args, ctx, &d, &usual, &why);
     }
     if (status == CLI_DONE) status = read_task(args, &d, usual, a);
-    if (strcmp(a->task, usual) != 0) why.used = 0; /* chosen otherwise */
+    if (strcmp(a->task, usual) != 0) why.used = 0; /* `why` is about another task */
     if (status == CLI_DONE) status = read_bits(args, a);
     if (status == CLI_DONE) status = read_file(args, a);
     if (status == CLI_DONE) status = make(args, ctx, a, &d, &t, &why);

@@ -1,5 +1,5 @@
-/* detent pages FOLDER: the manual pages detent.1 and detent-COMMAND.1, from the table of commands
- * in main.c. The build calls it. */
+/* detent pages FOLDER: writes the manual pages detent.1 and detent-COMMAND.1, from the table of
+ * commands in main.c. The build calls it. */
 #include "cli/arguments.h"
 #include "cli/cli.h"
 
@@ -32,7 +32,7 @@ static const char *const variables[][2] = {
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Text as roff reads it: no word is a command, and a '-' is one in ASCII. */
+/* Writes text for roff: no line becomes a request, and '-' stays ASCII. */
 static void put(FILE *f, const char *text)
 {
     if (*text == '.' || *text == '\'') fputs("\\&", f);
@@ -43,7 +43,7 @@ static void put(FILE *f, const char *text)
     }
 }
 
-/* The same as a sentence: with a capital letter and a full stop. */
+/* Writes text as a sentence: with a capital letter and a full stop. */
 static void put_sentence(FILE *f, const char *text)
 {
     char first[2] = { (char)toupper((unsigned char)text[0]), 0 };
@@ -137,7 +137,7 @@ static void put_program(FILE *f)
     fputc('\n', f);
 }
 
-/* Writes the page of a command, NULL: of the program. */
+/* Writes the page of a command; NULL: of the program. */
 static int write_page(const cli_args *args, const cli_command *c)
 {
     char path[CLI_PATH];

@@ -1,5 +1,5 @@
-/* detent predict: what a model answers to files: classes, numbers, bits, errors, images, or the
- * next token of a text. Inputs are prepared as the model's file says (detent.data). */
+/* detent predict: prints a model's predictions for files: classes, numbers, bits, errors, images,
+ * or the next token of a text. Inputs are prepared as the model's file says (detent.data). */
 #include "cli/cli.h"
 #include "cli/input_files.h"
 #include "cli/print/meter.h"
@@ -16,11 +16,11 @@
 
 enum { JSON, TOP, COLUMNS, KEEP, PROBABILITIES, FORMAT, OUTPUT, QUIET }; /* options, as in main.c */
 
-#define AT_ONCE 64 /* examples of a pass */
+#define AT_ONCE 64 /* examples per pass */
 
 /* ---- columns of a table --------------------------------------------------------------------- */
 
-/* "a,b,c" as a list of names; *memory is to be freed. */
+/* Splits "a,b,c" into names; the caller frees *memory. */
 static int read_names(const cli_args *args, int option, const char *what, dt_strings *out,
                       char **memory)
 {
@@ -47,8 +47,8 @@ static bool is_csv(const char *output)
     return n > 0 && (strcmp(output, "-") == 0 || (n > 4 && strcmp(output + n - 4, ".csv") == 0));
 }
 
-/* What is read of a table. In front of answers stand columns that the model does not read, or those
- * that are named. */
+/* Reads which columns of a table are inputs, and which are written in front of predictions:
+ * --keep, by default all that are not inputs. */
 static int read_columns(const cli_args *args, dt_csv_options *out, char *memory[2])
 {
     *out = (dt_csv_options){ .header = true };
@@ -58,8 +58,8 @@ static int read_columns(const cli_args *args, dt_csv_options *out, char *memory[
     const bool csv = is_csv(args->option[OUTPUT]);
     if (status == CLI_DONE && !csv && (out->keep.n > 0 || args->option[PROBABILITIES] != NULL)) {
         return cli_fail(args, CLI_USAGE,
-                        "--keep and --probabilities are of a table of answers: give -o FILE.csv, "
-                        "or -o - for standard output");
+                        "--keep and --probabilities require -o FILE.csv, or -o - for standard "
+                        "output");
     }
     if (csv && out->keep.n == 0) out->keep.v[out->keep.n++] = "*";
     return status;
@@ -82,7 +82,7 @@ static int read_top(const cli_args *args, int *out)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The answers to one batch. */
+/* Prints the predictions for one batch. */
 static dt_status answer(predicted *p, dt_module *m, dt_tape *t, dt_tensor *x, int64_t *done)
 {
     dt_ctx *ctx = dt_module_ctx(m);
@@ -121,7 +121,7 @@ static dt_status answer_all(predicted *p, dt_module *m, dt_dataset *d)
     return s;
 }
 
-/* Says once that pixels are given to a model whose file does not say how it reads them. */
+/* Says once how pixels are given to a model whose file does not say how it reads them. */
 static void say_assumed(const cli_args *args, predicted *p, const dt_dataset *d)
 {
     const dt_model_data *data = p->data;
@@ -193,7 +193,7 @@ typedef struct text_job {
     cli_table table;
 } text_job;
 
-/* The text of a token, as a JSON string or as a word of a table. */
+/* Prints a token as a JSON string or as a word in a table. */
 static dt_status token_text(const text_job *j, int32_t id, cli_text *out)
 {
     text_stream s = { .to = NULL };
@@ -241,7 +241,8 @@ static dt_status show_tokens(text_job *j, const char *path, const dt_tensor *log
     return DT_OK;
 }
 
-/* What follows the text of a file; of long texts the end is read, as much as the context holds. */
+/* Predicts the token after the text of a file. Of a long text only the end that fits the context is
+ * read. */
 static int predict_text(text_job *j, const char *path, bool first)
 {
     const dt_encoding how = { .special = false, .wrap = j->format.given };
@@ -307,8 +308,8 @@ static int predict_texts(const cli_args *args, dt_module *m, const dt_model_info
 
 /* ---- models without detent.data ------------------------------------------------------------- */
 
-/* What is known of a model that was imported, or written in C: a list of layers has the shapes of
- * its inputs. Numbers come in as they are, and go out. */
+/* Describes the data of a model that was imported, or built in C: input shapes of a list of layers;
+ * numbers are neither scaled nor named. */
 static bool describe(const dt_model_info *info, cli_text *out)
 {
     const dt_layers_options *o = info->options;
@@ -342,7 +343,7 @@ static int predict(const cli_args *args, dt_module *m, const dt_model_info *info
     dt_model_data data;
     if (dt_module_type_of(m)->language != NULL) return predict_texts(args, m, info, top);
     if (args->option[FORMAT] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--format is of texts; %s is not a language model",
+        return cli_fail(args, CLI_USAGE, "--format is for texts; %s is not a language model",
                         args->words[0]);
     }
     cli_text known = { .used = 0 };

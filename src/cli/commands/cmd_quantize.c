@@ -30,7 +30,7 @@ static int read_codes(const cli_args *args, int *codes)
         if (strcmp(names[*codes], given) == 0) return CLI_DONE;
     }
     if (given == NULL) return CLI_DONE;
-    return cli_fail(args, CLI_USAGE, "--codes is packed or i8, not '%s'", given);
+    return cli_fail(args, CLI_USAGE, "--codes must be packed or i8, not '%s'", given);
 }
 
 static rounded_view view_of(const cli_args *args)
@@ -74,7 +74,8 @@ static int quantize_tensors(const cli_args *args, dt_ctx *ctx)
     return status;
 }
 
-/* Whether there is a recipe with data: a named one, the model's run's, or data.* overrides. */
+/* Whether there is a recipe with data: a given one, that of the model's run, or overrides of
+ * data.*. */
 static bool has_recipe(const cli_args *args)
 {
     if (cli_lies_in_run(args->words[0])) return true;
@@ -85,7 +86,7 @@ static bool has_recipe(const cli_args *args)
     return false;
 }
 
-/* Whether the range of an activation may be static: observed on data. */
+/* Whether an activation may have a static range, which is observed on data. */
 static bool observes(const dt_qat_options *o)
 {
     dt_quant_spec weight, activation = { .range = DT_RANGE_DYNAMIC };
@@ -99,7 +100,7 @@ static bool observes(const dt_qat_options *o)
     return o->given && any;
 }
 
-/* Reads the recipe. Batches of training are read where static ranges are observed. */
+/* Reads the recipe; where static ranges are observed, also its settings of training batches. */
 static int read_own(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     static const char what[] = "'qat' and its data";
@@ -119,7 +120,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
     if (args->option[CALIBRATION] != NULL || args->option[CODES] != NULL) {
         return cli_fail(args, CLI_USAGE,
                         "%s is a model: it calibrates with its recipe's data, and its codes are "
-                        "packed; %s is of files of tensors",
+                        "packed; %s is for files of tensors",
                         r.model, args->option[CODES] != NULL ? "--codes" : "--calibration");
     }
     int status = read_own(args, ctx, &recipe);
@@ -131,7 +132,7 @@ static int quantize_model(const cli_args *args, dt_ctx *ctx)
 /* ---- model or tensors
  * -------------------------------------------------------------------------- */
 
-/* A file whose metadata describe a model is a model. */
+/* Whether a file is a model: its metadata describe one. */
 static int is_model(const cli_args *args, dt_ctx *ctx, bool *out)
 {
     dt_file *file;

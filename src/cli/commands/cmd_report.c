@@ -1,4 +1,4 @@
-/* detent report: writes a page about runs; with --live again and again while they go on. */
+/* detent report: writes a page about runs; with --live again and again until they end. */
 #include "cli/cli.h"
 
 #include <detent/experimental/report.h>
@@ -14,7 +14,7 @@ enum { OUTPUT, LIVE }; /* options, as in main.c */
 
 #define SECONDS 2
 
-/* The bytes of the runs' metrics, which tell whether a page is old, and whether all runs ended. */
+/* Size of the runs' metrics, which changes when a page is outdated, and whether all runs ended. */
 typedef struct state {
     long long bytes;
     bool ended;
@@ -28,8 +28,9 @@ static long long size_of(const char *dir, const char *name)
     return stat(path, &found) == 0 ? (long long)found.st_size : -1;
 }
 
-/* A process that trains holds a lock of metrics.jsonl, so a run whose process was killed has ended,
- * too. Where the file system has no locks, machine.json is the sign: it is written at the end. */
+/* Whether a run has ended. While it trains, its process holds a lock of metrics.jsonl, so the
+ * answer is right for a killed run, too. Where the file system has no locks, machine.json decides,
+ * which is written at the end. */
 static bool has_ended(const char *dir)
 {
     char path[CLI_PATH + 32];
@@ -54,7 +55,7 @@ static state state_of(const cli_args *args)
 static void pause_a_while(void)
 {
     const struct timespec wait = { .tv_sec = SECONDS };
-    nanosleep(&wait, NULL); /* a signal ends it early */
+    nanosleep(&wait, NULL); /* a signal ends the wait */
 }
 
 static dt_status write_live(const cli_args *args, dt_ctx *ctx, dt_report_options *o)
@@ -75,7 +76,7 @@ static dt_status write_live(const cli_args *args, dt_ctx *ctx, dt_report_options
     }
 }
 
-/* Refuses to replace what is not a page, such as a file of the run. */
+/* Refuses to overwrite a file that is not a page, such as a file of the run. */
 static int check_output(const cli_args *args, const char *path)
 {
     static const char begins[] = "<!doctype html>";
@@ -83,7 +84,7 @@ static int check_output(const cli_args *args, const char *path)
     struct stat about;
     const bool is_there = path != NULL && stat(path, &about) == 0 && S_ISREG(about.st_mode);
     FILE *file = is_there ? fopen(path, "rb") : NULL;
-    if (file == NULL) return CLI_DONE; /* a path where none can be is the writer's error */
+    if (file == NULL) return CLI_DONE; /* the writer reports a path that cannot be written */
     const size_t n = fread(found, 1, sizeof begins - 1, file);
     fclose(file);
     if (n == 0 || strcmp(found, begins) == 0) return CLI_DONE;

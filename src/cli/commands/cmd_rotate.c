@@ -1,4 +1,5 @@
-/* detent rotate: a language model whose activations have fewer outliers (ptq/rotate). */
+/* detent rotate: rotates a language model so that its activations have fewer outliers
+ * (ptq/rotate). */
 #include "cli/cli.h"
 #include "cli/print/text.h"
 
@@ -6,7 +7,7 @@
 
 enum { OUTPUT, LEARN, HADAMARD, QUIET }; /* options, as in main.c */
 
-/* The recipe whose data the matrices are learned from; *out NULL: they are not. */
+/* Reads the recipe whose data the matrices are learned from; *out NULL: they are not learned. */
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
 {
     if (args->option[LEARN] != NULL) {

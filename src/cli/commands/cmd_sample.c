@@ -30,7 +30,7 @@ enum { /* options, as in main.c */
        JSON
 };
 
-#define MAX_PROMPT ((size_t)64 << 20) /* bytes of a file */
+#define MAX_PROMPT ((size_t)64 << 20) /* bytes of a prompt's file */
 
 /* The reason why a text ends. */
 typedef enum ending { GOES_ON, END_TOKEN, STOPPED, ENOUGH, INTERRUPTED } ending;
@@ -45,12 +45,12 @@ typedef struct job {
     dt_ids prompt, made;
     dt_sampling sampling;
     int cache;             /* DT_CACHE_... */
-    int64_t most;          /* tokens to make */
-    int64_t slides;        /* of the window over the text */
-    dt_text_tokens tokens; /* of the model: at which a text ends, and after which it begins */
+    int64_t most;          /* number of tokens to generate */
+    int64_t slides;        /* how often the window has moved over the text */
+    dt_text_tokens tokens; /* the model's tokens that end and begin texts */
     int32_t stop_id;       /* --stop; -1: none */
     text_stream out;
-    double prompt_seconds, seconds; /* for the prompt, and for the tokens after the first */
+    double prompt_seconds, seconds; /* of the prompt, and of the tokens after the first */
     ending ending;
 } job;
 
@@ -106,7 +106,8 @@ static int read_options(job *j)
     const int prompts = (args->option[PROMPT] != NULL) + (args->option[PROMPT_FILE] != NULL) +
                         (args->option[PROMPT_IDS] != NULL);
     if (status == CLI_DONE && args->option[PROMPT_IDS] != NULL && args->option[FORMAT] != NULL) {
-        return cli_fail(args, CLI_USAGE, "--format is of texts; --prompt-ids are read as they are");
+        return cli_fail(args, CLI_USAGE,
+                        "--format is for texts; --prompt-ids are read as they are");
     }
     if (status != CLI_DONE || prompts == 1) return status;
     return cli_fail(args, CLI_USAGE, "%s of --prompt, --prompt-file and --prompt-ids",
@@ -161,7 +162,7 @@ static const char *behind_gap(const char *at)
     return *end >= '0' && *end <= '9' ? end : NULL;
 }
 
-/* "1,2,3", also with spaces. */
+/* Reads "1,2,3", also with spaces. */
 static int read_ids(job *j)
 {
     const char *text = j->args->option[PROMPT_IDS];
@@ -227,7 +228,7 @@ static int read_file(job *j)
     return status;
 }
 
-/* An empty prompt is replaced by the model's first token, or by an end, after which a new text
+/* Replaces an empty prompt by the model's begin token, or by an end token, behind which a new text
  * begins. */
 static int begin_text(job *j)
 {
@@ -264,20 +265,20 @@ static int read_prompt(job *j)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-/* Of a model that says nothing, the tokenizer knows an end by its name. */
+/* Looks up an end token by its name in the tokenizer, where the model does not say which it is. */
 static void find_end(job *j)
 {
     const int32_t end = j->k == NULL ? -1 : dt_tokenizer_end(j->k);
     if (j->tokens.n_end == 0 && end >= 0) j->tokens.end[j->tokens.n_end++] = end;
 }
 
-/* --stop is an id, or a text; if the text is a single token, its id is used. */
+/* Reads --stop, an id or a text. A text that is a single token is replaced by its id. */
 static int read_stop(job *j)
 {
     const char *text = j->args->option[STOP];
     find_end(j);
     j->stop_id = -1;
-    /* without an end, answers of plain chats end with their line */
+    /* without an end token, an answer in a plain chat ends with its line */
     if (text == NULL && j->format.chat == DT_CHAT_PLAIN && j->tokens.n_end == 0) text = "\n";
     if (text == NULL) return CLI_DONE;
     if (*text != 0 && strspn(text, "0123456789") == strlen(text)) {
@@ -314,7 +315,7 @@ static dt_status put(job *j, int32_t id)
     return s;
 }
 
-/* Text for a terminal: what it would obey, apart from ends of lines and tabs, becomes '?'. */
+/* Copies text for a terminal: control characters except tabs and newlines become '?'. */
 static dt_status to_screen(void *user, const char *text, size_t bytes)
 {
     char out[DT_TEXT_JSON];
@@ -328,7 +329,7 @@ static dt_status to_screen(void *user, const char *text, size_t bytes)
     return ferror(stdout) ? DT_ERR_IO : DT_OK;
 }
 
-/* The status after writing to the stream. Of stdout that cannot be written main tells. */
+/* The exit status after writing to the stream. main reports failures of stdout. */
 static int written(const job *j, dt_status s)
 {
     if (s == DT_OK) return CLI_DONE;
@@ -353,8 +354,8 @@ static ending take(job *j, const dt_tensor *logits, int *status)
     return j->made.n >= j->most ? ENOUGH : GOES_ON;
 }
 
-/* Feeds the newest token. Where the context is full, the window slides: the decoder begins again
- * with the last half of the text, so that a pass over many tokens is needed once in a while. */
+/* Feeds the newest token. Where the context is full, the window moves: the decoder restarts with
+ * the last half of the text, so that a pass over many tokens is rare. */
 static dt_status feed(job *j, dt_decoder *d, dt_tensor **logits)
 {
     const int64_t half = j->context > 1 ? j->context / 2 : 1;
@@ -401,7 +402,7 @@ static const char *const endings[] = {
 
 static double rate(int64_t tokens, double in) { return in > 0 ? (double)tokens / in : 0; }
 
-/* The number of tokens decoded one by one: all but the last. */
+/* The number of tokens that were decoded one by one: all but the last. */
 static int64_t fed(const job *j) { return j->made.n > 0 ? j->made.n - 1 : 0; }
 
 static void print_summary(const job *j)
@@ -467,7 +468,7 @@ static int decode(job *j)
     return j->ending == INTERRUPTED ? CLI_INTERRUPTED : CLI_DONE;
 }
 
-/* --format: that of the prompts on which the model was trained. */
+/* Reads --format: whether prompts get the format on which the model was trained. */
 static int take_format(job *j, const dt_model_info *info)
 {
     if (j->args->option[FORMAT] == NULL) {

@@ -1,4 +1,4 @@
-/* detent search RECIPE --budget BYTES: the bits of each layer, chosen and trained. */
+/* detent search RECIPE --budget BYTES: chooses the bits of each layer and trains the result. */
 #include "cli/cli.h"
 #include "cli/many.h"
 #include "cli/print/meter.h"
@@ -9,7 +9,7 @@
 
 enum { BUDGET, SEEDS, DIR, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
-/* A number of bytes: digits alone. */
+/* Reads a number of bytes: digits only. */
 static int read_budget(const cli_args *args, int64_t *out)
 {
     const char *text = args->option[BUDGET];
@@ -115,7 +115,7 @@ static int search(const cli_args *args, dt_ctx *ctx, int64_t budget, int seeds)
     int result = CLI_INTERRUPTED;
     if (status == DT_OK) result = show(args, &s, seeds);
     else if (status != DT_ERR_INTERRUPTED) result = cli_fail_by(args, ctx);
-    else cli_fail(args, CLI_INTERRUPTED, "%s; the same command goes on", dt_error(ctx));
+    else cli_fail(args, CLI_INTERRUPTED, "%s; the same command resumes", dt_error(ctx));
     dt_search_summary_free(&s);
     return result;
 }
@@ -127,7 +127,7 @@ int cli_search(const cli_args *args, dt_ctx *ctx)
     int status = read_budget(args, &budget);
     if (status == CLI_DONE) status = cli_read_count(args, SEEDS, 100, &seeds);
     if (status != CLI_DONE) return status;
-    dt_recipe *recipe = NULL; /* read once by itself, so that all of its errors are shown */
+    dt_recipe *recipe = NULL; /* read once before the search, to print all of its errors */
     status = cli_read_recipe(args, ctx, 0, false, &recipe);
     dt_recipe_free(recipe);
     if (status == CLI_DONE) status = search(args, ctx, budget, seeds);

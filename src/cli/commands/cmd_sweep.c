@@ -9,7 +9,7 @@
 
 enum { SEEDS, FOLDS, DRY_RUN, JSON, QUIET }; /* options, as in main.c */
 
-/* The last part of a key's path, or all of it where two keys end alike. */
+/* The last part of a key's path; the whole path where two keys have the same last part. */
 static const char *heading(const dt_sweep *s, int key)
 {
     const char *path = dt_sweep_key_at(s, key), *dot = strrchr(path, '.');
@@ -23,7 +23,7 @@ static const char *heading(const dt_sweep *s, int key)
 
 #define WIDEST 24 /* columns of a value */
 
-/* A value cut to what a column may take. */
+/* Cuts a value to the width of a column. */
 static void put_value(cli_table *t, const char *value)
 {
     if (screen_columns(value, strlen(value)) <= WIDEST) cli_table_put(t, value);
@@ -40,8 +40,8 @@ static void put_values(cli_table *t, const dt_sweep *s, const dt_sweep_row *row)
 /* Whether selection and reporting use different data splits. */
 static bool is_apart(const dt_sweep_metric *m) { return strcmp(m->chosen_on, m->result_on) != 0; }
 
-/* Columns: run and values; with `m` results on the data that recipes are compared on and, if they
- * are others, on those that they are shown on, bytes and, of halving, the rung. */
+/* Sets up the columns: run and values; with `m` results on the data that recipes are selected by,
+ * and on those that are reported if they differ; bytes; and for halving the rung. */
 static void form_of(const dt_sweep *s, const dt_sweep_metric *m, char form[DT_SWEEP_KEYS + 8])
 {
     const bool halving = dt_sweep_get(s)->method == DT_SWEEP_HALVING;
@@ -52,12 +52,13 @@ static void form_of(const dt_sweep *s, const dt_sweep_metric *m, char form[DT_SW
     strcpy(to, m == NULL ? "" : halving ? "roo" : "ro");
 }
 
-/* Recipes that no run has: those whose values do not go together, and how many rules left out. */
+/* Prints the recipes without a run: those whose values exclude each other, and how many rules
+ * excluded. */
 static void print_left_out(const dt_sweep *s)
 {
     for (int64_t i = 0; i < dt_sweep_row_count(s); i++) {
         const dt_sweep_row *row = dt_sweep_row_at(s, i);
-        if (row->refused != NULL) cli_say("%s cannot be: %s", row->name, row->refused);
+        if (row->refused != NULL) cli_say("%s is not a valid recipe: %s", row->name, row->refused);
     }
     const long long excluded = dt_sweep_excluded(s);
     if (excluded > 0) {
@@ -98,7 +99,7 @@ static void print_head(cli_table *t, const dt_sweep *s, const dt_sweep_metric *m
     if (dt_sweep_get(s)->method == DT_SWEEP_HALVING) cli_table_put(t, "rung");
 }
 
-/* Returns how many recipes have a run that failed. */
+/* Returns how many recipes have a failed run. */
 static int64_t print_rows(const dt_sweep *s, const dt_sweep_metric *m)
 {
     const bool halving = dt_sweep_get(s)->method == DT_SWEEP_HALVING;
@@ -160,7 +161,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_sweep *s)
     const dt_status status = dt_sweep_run(s, &control);
     meter_keep();
     if (status == DT_ERR_INTERRUPTED) {
-        return cli_fail(args, CLI_INTERRUPTED, "%s; the same command goes on", dt_error(ctx));
+        return cli_fail(args, CLI_INTERRUPTED, "%s; the same command resumes", dt_error(ctx));
     }
     if (status != DT_OK) return cli_fail_by(args, ctx);
     int written = CLI_DONE;
@@ -181,7 +182,7 @@ int cli_sweep(const cli_args *args, dt_ctx *ctx)
     if (status == CLI_DONE && folds == 1) {
         return cli_fail(args, CLI_USAGE, "--folds is 1, and should be 2 to 100");
     }
-    /* folds alone need no description */
+    /* with --folds the description is optional */
     const bool described = args->n_words > 1 && strchr(args->words[1], '=') == NULL;
     if (status == CLI_DONE && !described && folds == 0) {
         return cli_fail(args, CLI_USAGE, "expected FILE, which names keys and values, or --folds");

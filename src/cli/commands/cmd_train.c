@@ -54,8 +54,7 @@ static int check_dir(const cli_args *args, const char *dir)
         const char *word = args->words[i];
         if (strncmp(word, key, sizeof key - 1) != 0) continue;
         if (strcmp(word + sizeof key - 1, dir) == 0) continue;
-        return cli_fail(args, CLI_USAGE, "%s: the run that goes on is in '%s', and stays there",
-                        word, dir);
+        return cli_fail(args, CLI_USAGE, "%s: the resumed run stays in '%s'", word, dir);
     }
     return CLI_DONE;
 }
@@ -73,7 +72,7 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     if (!there && cli_exit_errno(errno) == CLI_FAILED) {
         return cli_fail(args, CLI_FAILED, "%s: %s", path, strerror(errno));
     }
-    if (!there) { /* the library begins a run that was killed before it had one */
+    if (!there) { /* a run that was killed before it had a recipe starts from the beginning */
         if (!cli_is_folder(args->words[0])) return cli_read_recipe(args, ctx, 0, false, out);
         return cli_fail(args, CLI_BAD_FILE, "'%s' has no run to resume: there is no %s", dir, path);
     }
@@ -92,21 +91,20 @@ static int read_resumed(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
     return status;
 }
 
-/* A folder in place of a recipe: a run, or data. */
+/* Reports a folder in place of a recipe: that of a run, or of data. */
 static int refuse_folder(const cli_args *args)
 {
     const char *folder = args->words[0];
     char path[CLI_PATH];
     snprintf(path, sizeof path, "%s/recipe.yaml", folder);
     if (access(path, F_OK) == 0) {
-        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume goes on with the run in it",
+        return cli_fail(args, CLI_USAGE, "'%s' is a folder; --resume continues the run in it",
                         folder);
     }
-    return cli_fail(
-        args, CLI_USAGE,
-        "'%s' is a folder, and not of a run; expected a recipe, which detent new --data "
-        "%s writes for data of one's own",
-        folder, folder);
+    return cli_fail(args, CLI_USAGE,
+                    "'%s' is a folder, and not of a run; expected a recipe: detent new --data "
+                    "%s writes one for your data",
+                    folder, folder);
 }
 
 static int read_recipe(const cli_args *args, dt_ctx *ctx, dt_recipe **out)
@@ -144,7 +142,7 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     cli_catch_signals();
     const dt_status status = dt_run(ctx, recipe, &control, &summary);
     meter_keep();
-    if (summary.rank > 0 && !summary.by_itself) return cli_exit_of(status); /* rank 0 tells */
+    if (summary.rank > 0 && !summary.by_itself) return cli_exit_of(status); /* rank 0 reports */
     if (status != DT_OK) return explain(args, ctx, recipe, summary.begun);
     if (control.dry_run) {
         if (args->option[JSON] == NULL && cli_print_recipe_layers(ctx, recipe, false) != DT_OK) {
@@ -159,13 +157,14 @@ static int run(const cli_args *args, dt_ctx *ctx, dt_recipe *recipe)
     return CLI_DONE;
 }
 
-/* The runs of a sweep of the recipe as it is: options of both commands have the same places. */
+/* Trains the recipe as a sweep with folds, by the command `sweep`, whose options have the same
+ * indices. */
 static int train_folds(const cli_args *args, dt_ctx *ctx, const char *name)
 {
     if (args->option[RESUME] != NULL) {
         return cli_fail(args, CLI_USAGE,
-                        "--resume and %s exclude each other; %s goes on "
-                        "by itself",
+                        "--resume and %s exclude each other; %s continues "
+                        "without it",
                         name, name);
     }
     if (args->n_words > 1 && strchr(args->words[1], '=') == NULL) {
@@ -175,7 +174,7 @@ static int train_folds(const cli_args *args, dt_ctx *ctx, const char *name)
     return cli_sweep(args, ctx);
 }
 
-/* run.folds, as --folds. */
+/* Trains by run.folds, as by --folds. */
 static int train_folds_of(const cli_args *args, dt_ctx *ctx, int64_t folds)
 {
     char text[24];

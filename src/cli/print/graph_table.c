@@ -9,11 +9,11 @@
 
 typedef struct graph {
     const dt_trace *t;
-    dt_trace_plan plan; /* of one example, and one token */
+    dt_trace_plan plan; /* for one example, and one token */
     cli_table text;
 } graph;
 
-/* "[B, T, 64]" */
+/* Writes "[B, T, 64]". */
 static const char *shape_text(const dt_trace_value *v, char text[160])
 {
     size_t used = (size_t)snprintf(text, 160, "[");
@@ -30,7 +30,8 @@ static const char *shape_text(const dt_trace_value *v, char text[160])
     return text;
 }
 
-/* "int8 token x int4 group 32": how operands are multiplied or read; "" of floats alone. */
+/* Writes "int8 token x int4 group 32": how operands are multiplied or read; "" if all are
+ * floats. */
 static void form_text(const dt_trace_call *c, char text[120])
 {
     static const char *const granularity[] = { "tensor", "channel", "group", "token", "sample" };
@@ -51,7 +52,7 @@ static void form_text(const dt_trace_call *c, char text[120])
     }
 }
 
-/* "0, 3": the calls whose results are read; inputs by name. */
+/* Writes "0, 3", the numbers of the calls whose results are read; inputs by name. */
 static void from_text(const graph *g, const dt_trace_call *c, char text[120])
 {
     size_t used = 0;
@@ -114,7 +115,7 @@ static void print_table(graph *g)
     cli_say("memory: where the result begins; B is the batch, T the number of tokens");
 }
 
-/* A name from a file within a label: quotes, backslashes and what no terminal shows are escaped. */
+/* Writes a name from a file as a label: escapes quotes, backslashes and control characters. */
 static void print_label(const char *name)
 {
     char out[DT_TEXT_JSON];

@@ -9,23 +9,23 @@
 
 /* ---- its layers (layer_table.c) -------------------------------------------------------------- */
 
-/* Prints layer, output shape, parameters, multiply-adds, bits a parameter and bytes, or the same as
- * a JSON list. Families whose shapes are not known have no table: prints nothing (JSON: null). */
+/* Prints layer, output shape, parameters, multiply-adds, bits per parameter and bytes as a table or
+ * a JSON list. For families whose shapes are not known prints nothing (JSON: null). */
 dt_status cli_print_layers(dt_module *m, const dt_family *family, const void *options, bool json);
-/* The same for the model of a recipe, prepared as its `qat` says. */
+/* Prints this for the model of a recipe, prepared as its `qat` says. */
 dt_status cli_print_recipe_layers(dt_ctx *ctx, dt_recipe *recipe, bool json);
 
 /* ---- the ops that it runs, from its trace (graph_table.c) ------------------------------------ */
 
-/* Prints a table of calls with shapes, forms, multiply-adds and memory; `dot`: the graph in the
- * language of Graphviz. Errors: those of dt_trace_model. */
+/* Prints a table of calls with shapes, forms, multiply-adds and memory; `dot`: the graph in
+ * Graphviz's language. Errors: those of dt_trace_model. */
 dt_status cli_print_graph(dt_module *m, const dt_model_info *info, bool dot);
 
 /* ---- what it takes on a device (device_table.c) ---------------------------------------------- */
 
-/* Prints flash and RAM of each layer as C, by dt_export_costs, and which layer sets the peak; or
- * the same as JSON. With a clock in MHz, not 0, also instructions of a Cortex-M4, cycles and
- * milliseconds, which are estimates. Errors: those of dt_export_costs. */
+/* Prints flash and RAM of each layer as C, by dt_export_costs, and the layer with the peak, as text
+ * or JSON. If `clock` (MHz) is not 0, also estimates of instructions, cycles and milliseconds on a
+ * Cortex-M4. Errors: those of dt_export_costs. */
 dt_status cli_print_device(dt_module *m, const dt_model_info *info, int clock, bool json);
 
 /* ---- a graph of another program (graph_file.c) ----------------------------------------------- */

@@ -18,8 +18,8 @@ static void add(table *t, const dt_layer_row *row)
     t->bytes += row->bytes;
 }
 
-/* Parameters, multiply-adds, bits of a parameter and bytes; without parameters the last two are
- * left out. */
+/* Prints parameters, multiply-adds, bits per parameter and bytes; the last two only where there are
+ * parameters. */
 static void put_sizes(table *t, int64_t parameters, int64_t multiply_adds, int64_t bytes)
 {
     cli_table_format(&t->text, "%lld", (long long)parameters);

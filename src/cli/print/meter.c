@@ -1,4 +1,4 @@
-/* The moving line (meter.h). A lock keeps what the thread draws apart from what others print. */
+/* The progress line (meter.h). A lock serializes drawing by the thread and printing by others. */
 #include "cli/print/meter.h"
 
 #include "cli/cli.h"
@@ -11,32 +11,32 @@
 
 #define FIRST_SECONDS 0.5
 #define EVERY_SECONDS 0.1
-#define FIRST_LINE 5.0 /* seconds until a line, where none can move; then always twice as long */
+#define FIRST_LINE 5.0 /* seconds until the first line, where it cannot be redrawn */
 #define DETAIL 96
 #define LINE 1024
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
 
-/* All under the lock. */
+/* All fields are guarded by the lock. */
 static struct {
-    bool drawn;       /* a line without newline is on the terminal */
+    bool drawn;       /* an unfinished line is on the terminal */
     bool running;     /* the thread draws */
     pthread_t thread; /* valid while it runs */
     const char *what;
     char detail[DETAIL];
     int64_t done, all;
-    double share;      /* of the work that is done */
+    double share;      /* fraction of the work that is done */
     double began;      /* when it began */
-    double left, when; /* seconds left, as was told at that time; when 0: never told */
-    bool guessed;      /* as of dt_work_state */
-    double next;       /* seconds until the next line, where none can move */
-    int turn;          /* of the sign that shows that time goes on */
+    double left, when; /* the latest estimate of the seconds left, and its time; when 0: none yet */
+    bool guessed;      /* as in dt_work_state */
+    double next;       /* time of the next line, where it cannot be redrawn */
+    int turn;          /* state of the moving sign */
 } meter;
 
 bool meter_can_move(void) { return isatty(STDERR_FILENO) != 0; }
 
-/* A line must not reach the last column: there terminals wrap, and \r does not return to its
+/* Leaves the last column free: there terminals wrap, and \r no longer returns to the line's
  * beginning. */
 static void draw(const char *text)
 {
@@ -74,8 +74,7 @@ void meter_remove(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ", 0:12 left". Nothing where that time is over and the work is not, since a step takes longer
- * than those before it. */
+/* Writes ", 0:12 left"; nothing where that time has passed without an end of the work. */
 static void put_left(char text[64])
 {
     char time[32];
@@ -114,7 +113,7 @@ static void draw_work(void)
     draw(moving);
 }
 
-/* Until meter_end. */
+/* The thread: draws until meter_end. */
 static void *redraw(void *unused)
 {
     (void)unused;
@@ -171,7 +170,7 @@ void meter_count(int64_t done, int64_t all, const char *detail)
     pthread_mutex_unlock(&lock);
 }
 
-/* After a twentieth, the rest takes as long as what is done. */
+/* Once a twentieth is done, the time left is estimated in proportion. */
 void meter_at(int64_t done, int64_t all, const char *detail)
 {
     pthread_mutex_lock(&lock);

@@ -1,13 +1,13 @@
-/* The answers of a model for people and programs (predicted.h), one kind for each target:
- *     classes  the likeliest ones: softmax of the outputs; of two the one on its side of the
- *              model's threshold first
+/* Prints predictions (predicted.h), in a form for each target:
+ *     classes  the most likely ones: softmax of the outputs; of two classes first the one that the
+ *              model's threshold decides
  *     values   the numbers
  *     bits     labels whose probability, the logistic function of the output, is above 1/2 or the
  *              model's threshold
  *     anomaly  mean of (y - x)^2 over the example
  *     images   8-bit PNG of the outputs, 0 black and 1 white
- *     masks    PNG whose grey levels are the likeliest classes, and the share of each class
- *     several  of each output what its own target says: classes, values, bits */
+ *     masks    PNG whose grey levels are the most likely classes, and the share of each class
+ *     several  for each output the form of its target: classes, values, bits */
 #include "cli/print/predicted.h"
 
 #include "cli/print/meter.h"
@@ -22,11 +22,11 @@
 
 enum { MOST_VALUES = 12, MOST_ROWS = 50000 }; /* columns and rows of a table */
 
-/* How answers of a target are shown. */
+/* How predictions for a target are printed. */
 typedef struct predicted_kind {
     const char *target; /* of dt_model_data */
     bool images;
-    const char *form; /* of the table; NULL: a column for each number */
+    const char *form; /* columns of the table; NULL: one for each number */
     const char *heads[4];
     dt_status (*add)(dt_ctx *ctx, predicted *p, const predicted_example *e);
 } predicted_kind;
@@ -57,7 +57,7 @@ int predicted_classes(const predicted *p, const float *v, int64_t n, int k,
     return found;
 }
 
-/* Whether bit i of n is there. */
+/* Whether bit i of n is predicted. */
 static bool has_bit(const predicted *p, const float *v, int64_t n, int64_t i)
 {
     return (double)v[i] > (p->data->n_thresholds == n ? p->data->thresholds[i] : 0);
@@ -82,7 +82,7 @@ static int64_t size_of(const dt_tensor *x)
     return dt_dim(x, 0) > 0 ? dt_count(x) / dt_dim(x, 0) : 0;
 }
 
-/* The numbers of the example; NULL after an error. */
+/* The outputs for one example; NULL after an error. */
 static const float *row_of(const dt_tensor *x, int64_t i)
 {
     const float *v = dt_data(x);
@@ -177,7 +177,7 @@ static void json_bits(const predicted *p, const float *v, int64_t n)
     fputs("]", stdout);
 }
 
-/* The labels that are there. */
+/* Prints the labels that are predicted. */
 static void tell_bits(const predicted *p, const float *v, int64_t n, cli_text *out)
 {
     char text[24];
@@ -294,7 +294,7 @@ static bool is_png(const char *path)
     return n > 4 && strcasecmp(path + n - 4, ".png") == 0;
 }
 
-/* The file for an image: the output itself, or NAME.png or NAME-3.png in that folder. */
+/* The path for an image: p->output itself, or NAME.png or NAME-3.png in that folder. */
 static void image_path(const predicted *p, const predicted_example *e, cli_text *path)
 {
     const char *slash = strrchr(p->path, '/'), *name = slash == NULL ? p->path : slash + 1;
@@ -304,7 +304,7 @@ static void image_path(const predicted *p, const predicted_example *e, cli_text 
     else cli_text_add(path, "%s/%.*s-%lld.png", p->output, n, name, (long long)e->number);
 }
 
-/* Writes the image, if one is wanted, and shows its path. */
+/* Writes the image, if there is an output, and prints its path. */
 static dt_status put_image(dt_ctx *ctx, const predicted *p, const predicted_example *e,
                            const dt_png_image *image, cli_text *shown)
 {
@@ -349,7 +349,8 @@ static dt_status add_image(dt_ctx *ctx, predicted *p, const predicted_example *e
     return DT_OK;
 }
 
-/* The likeliest class of each of `places` pixels, as a grey level, and how many each class has. */
+/* Sets each of `places` pixels to the most likely class, as a grey level, and counts the pixels of
+ * each class. */
 static void fill_mask(const float *v, int64_t classes, int64_t places, uint8_t *pixels,
                       int64_t *count)
 {
@@ -425,7 +426,7 @@ static void tell_values(const predicted *p, const float *v, int64_t n, cli_text 
     for (int64_t i = 0; i < n; i++) cli_text_add(out, "%s%.6g", i > 0 ? ", " : "", (double)v[i]);
 }
 
-/* How an output of several is shown. */
+/* How one of several outputs is printed. */
 static const struct {
     const char *target;
     void (*json)(const predicted *p, const float *v, int64_t n);
@@ -445,7 +446,7 @@ static int part_of(const char *target)
     return i;
 }
 
-/* The numbers of all outputs; -1 where one of them is not known. */
+/* The number of values of all outputs; -1 where one is not known. */
 static int64_t numbers_of(const dt_model_data *d)
 {
     int64_t n = 0;
@@ -549,7 +550,7 @@ dt_status predicted_file(dt_ctx *ctx, predicted *p, const char *path, int64_t co
                    p->output);
 }
 
-/* Whether a quantile of a number is above the next one. */
+/* Whether a quantile is above the next one. */
 static bool crosses(const predicted *p, const predicted_example *e)
 {
     const int64_t n = size_of(e->y), levels = p->data->n_quantiles;
@@ -567,7 +568,7 @@ dt_status predicted_add(dt_ctx *ctx, predicted *p, const predicted_example *e)
     if (s == DT_OK) p->crossed += crosses(p, e);
     if (s != DT_OK || p->json || p->csv || p->n % MOST_ROWS != 0) return s;
     meter_remove();
-    cli_table_print(&p->table); /* memory does not grow with the answers */
+    cli_table_print(&p->table); /* printed batch by batch, so memory does not grow */
     put_heads(p);
     return DT_OK;
 }

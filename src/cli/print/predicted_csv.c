@@ -1,9 +1,9 @@
-/* Answers as rows of CSV [RFC 4180]: texts of the input's columns that are kept, then of
+/* Predictions as rows of CSV [RFC 4180]: the texts of kept columns of the input, then for
  *     classes  predicted, probability, and with p->probabilities p_NAME of each class
  *     values   predicted, or predicted_NAME of each number
  *     bits     p_NAME of each label
  *     anomaly  error
- * A file is written under a temporary name, and renamed when all rows are in it. */
+ * A file is written under a temporary name, and renamed when it is complete. */
 #include "cli/print/predicted.h"
 
 #include <errno.h>
@@ -140,7 +140,7 @@ dt_status predicted_csv_begin(dt_ctx *ctx, predicted *p)
     return p->to == NULL ? fail(ctx, p) : DT_OK;
 }
 
-/* The columns that the first file keeps are those of all files, by name. */
+/* All files keep the columns of the first file, found by name. */
 static dt_status place_kept(dt_ctx *ctx, predicted *p)
 {
     const int64_t n = dt_dataset_kept(p->data_at_hand);

@@ -1,6 +1,6 @@
 /* The table of rounded weights: method, error, error relative to nearest, damping used, accumulator
- * bits for worst-case inputs, seconds; then, where there are any, dead columns, zeros kept, and
- * rows that kept nearest. While weights are rounded a moving line counts them. */
+ * bits for worst-case inputs, seconds; then, where there are any, dead columns, kept zeros, and
+ * rows that kept nearest. A progress line counts weights while they are rounded. */
 #include "cli/print/rounded.h"
 
 #include "cli/print/meter.h"
@@ -30,7 +30,7 @@ static void put_head(cli_table *t)
     for (int i = 0; i < 10; i++) cli_table_put(t, heads[i]);
 }
 
-/* What is unusual about a weight. */
+/* Writes what is unusual about a weight. */
 static void put_notes(cli_table *t, const dt_round_report *r)
 {
     const struct {
@@ -86,8 +86,8 @@ static void add_count(cli_text *s, int64_t n, const char *one, const char *many)
     if (n > 0) cli_text_add(s, ", %lld %s", (long long)n, n == 1 ? one : many);
 }
 
-/* Names of weights or tensors behind a few words. They are collected in memory, since there may be
- * many, and then wrapped. */
+/* A message followed by names of weights or tensors. They are collected in memory, since there may
+ * be many, and then wrapped. */
 typedef struct names {
     FILE *to; /* NULL: none so far */
     char *text;
@@ -124,7 +124,7 @@ static bool fell_back(const dt_round_report *r) { return r->fallback; }
 static bool is_unreached(const dt_round_report *r) { return r->unreached; }
 static bool is_untreated(const dt_round_report *r) { return r->untreated; }
 
-/* Prints the weights of which something is true. */
+/* Lists the weights for which a condition is true. */
 static void print_those(const dt_quantize_summary *s, const char *what,
                         bool (*is_so)(const dt_round_report *r))
 {

@@ -1,5 +1,4 @@
-/* The report of rounded weights for people: a row for each, then totals; and what moves while they
- * are rounded. */
+/* The printed report of rounded weights: a row for each, then totals; and the progress line. */
 #ifndef CLI_ROUNDED_H
 #define CLI_ROUNDED_H
 
@@ -11,9 +10,9 @@ typedef struct rounded_view {
     bool json, quiet;
 } rounded_view;
 
-/* After each weight: tells the moving line. `user` is ignored. */
+/* Called after each weight: redraws the progress line. `user` is ignored. */
 void rounded_row(void *user, const dt_quantize_summary *s);
-/* Prints the end of the report. Returns the exit status. */
+/* Prints the totals. Returns the exit status. */
 int rounded_end(const rounded_view *v, const dt_quantize_summary *s);
 
 #endif

@@ -27,8 +27,8 @@ int screen_width(FILE *to)
 
 bool screen_wraps(FILE *to) { return getenv("COLUMNS") != NULL || isatty(fileno(to)) != 0; }
 
-/* Length in bytes of the character at `text`, and its columns; a sequence that sets a style is one
- * without columns. */
+/* Bytes of the character at `text`, and its columns; an escape sequence for a style counts as one
+ * character of 0 columns. */
 static size_t next(const char *text, size_t bytes, int *columns)
 {
     if (bytes > 2 && text[0] == '\033' && text[1] == '[') {

@@ -1,4 +1,4 @@
-/* What text takes on a terminal: width, columns of characters, colours, bars. */
+/* Text on a terminal: width, columns of characters, colours, bars. */
 #ifndef SCREEN_H
 #define SCREEN_H
 
@@ -12,8 +12,8 @@ enum { SCREEN_LEAST = 40, SCREEN_USUAL = 80, SCREEN_MOST = 1000 };
  * behind `to`, else 80; at least 40. */
 int screen_width(FILE *to);
 
-/* Whether sentences for `to` are wrapped: it is a terminal, or COLUMNS is set. Elsewhere, for
- * programs and logs, they are lines. */
+/* Whether sentences for `to` are wrapped: it is a terminal, or COLUMNS is set. For programs and
+ * logs a sentence is one line. */
 bool screen_wraps(FILE *to);
 
 /* Number of columns that `bytes` bytes of UTF-8 text take: two for wide characters, none for
@@ -24,7 +24,7 @@ int screen_columns(const char *text, size_t bytes);
 size_t screen_fitting(const char *text, int columns);
 
 typedef enum screen_style {
-    SCREEN_PLAIN, /* ends the others */
+    SCREEN_PLAIN, /* ends the other styles */
     SCREEN_BOLD,
     SCREEN_DIM,
     SCREEN_RED,
@@ -35,10 +35,10 @@ typedef enum screen_style {
  * set. */
 const char *screen_style_of(FILE *to, screen_style style);
 
-#define SCREEN_BAR 384 /* bytes that hold a bar of 100 columns */
+#define SCREEN_BAR 384 /* bytes of a bar of 100 columns */
 
-/* Writes a bar of `width` columns (1 to 100) of which `share` (0 to 1) is filled: of block
- * characters where the locale is UTF-8, else of # and -. */
+/* Writes a bar of `width` columns (1 to 100), filled up to `share` (0 to 1), with block characters
+ * where the locale is UTF-8, else with # and -. */
 void screen_bar(char text[SCREEN_BAR], int width, double share);
 
 /* Writes seconds as "0:07" or "1:02:03". */

@@ -1,4 +1,4 @@
-/* Text for people (text.h): wrapped words, lists, tables, words of the library's tables. */
+/* Printed text (text.h): wrapped words, lists, tables, names in the library's tables. */
 #include "cli/print/text.h"
 
 #include "cli/print/screen.h"
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #define MOST_COLUMNS 16
-#define LEAST_TEXT 34 /* columns for text beside the head of an entry */
-#define BELOW 6       /* where text begins below its head */
+#define LEAST_TEXT 34 /* least columns for the text of an entry beside its head */
+#define BELOW 6       /* indentation of the text below the head */
 #define CELL 512
 
 int cli_columns(const char *text) { return screen_columns(text, strlen(text)); }
@@ -36,8 +36,8 @@ void cli_wrap(FILE *to, int column, int indent, const char *text)
     fputc('\n', to);
 }
 
-/* Further lines of a message begin with blanks, so that a name with a line break in it cannot pass
- * for a message of the program. */
+/* Indents the further lines of a message, so that a name with a line break cannot look like a
+ * message of the program. */
 #define FURTHER "\n  "
 
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments)
@@ -120,7 +120,7 @@ void cli_entry(FILE *to, const char *head, int column, const char *text)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-/* Makes room for one more cell. */
+/* Makes room for another cell. */
 static bool grow(cli_table *t)
 {
     if (t->n < t->room) return true;
@@ -153,7 +153,7 @@ void cli_table_format(cli_table *t, const char *format, ...)
     cli_table_put(t, text);
 }
 
-/* How a table is printed. */
+/* The layout of a table. */
 typedef struct layout {
     int columns, gap;
     int width[MOST_COLUMNS];
@@ -212,12 +212,12 @@ static int print_broken(const char *text, int column, int indent, int screen)
     }
 }
 
-/* A row of several lines. Spaces are printed once something comes behind them. */
+/* Prints a row over several lines. Spaces are printed only when a cell follows. */
 static void print_stacked(const cli_table *t, const layout *l, int first, int screen)
 {
     enum { INDENT = 2 };
     int column = print_broken(t->cell[first], 0, 0, screen), spaces = 0;
-    bool ended = false; /* the line, once something comes behind it */
+    bool ended = false; /* the next cell begins a new line */
     for (int i = 1; i < l->columns; i++) {
         const char *text = t->cell[first + i];
         const int width = l->width[i], pad = width - cli_columns(text);
@@ -314,9 +314,9 @@ bool cli_find_key(const char *name, char path[CLI_KEY])
 }
 
 #define MOST_KEYS 511
-#define SHORT 4 /* letters of which a mistake leaves too few */
+#define SHORT 4 /* so few letters are similar to too many names */
 
-/* Names of all keys, without what is above them. */
+/* Collects the last parts of all keys' paths. */
 static void add_keys(const dt_key *keys, const char **names, int *n)
 {
     for (const dt_key *k = keys; k->name != NULL && *n < MOST_KEYS; k++) {

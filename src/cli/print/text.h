@@ -1,4 +1,4 @@
-/* Text for people: lines that end at the width of the screen, tables, and words of the library's
+/* Printed text: lines wrapped at the width of the screen, tables, and names in the library's
  * tables. */
 #ifndef TEXT_H
 #define TEXT_H
@@ -10,68 +10,70 @@
 
 #define CLI_KEY 128
 
-/* Number of columns that UTF-8 text takes. */
+/* Number of columns of UTF-8 text. */
 int cli_columns(const char *text);
 
 /* Prints the words of `text` and a newline. The cursor is at `column`; further lines are indented
  * by `indent`. No line is wider than the screen, unless a single word is. */
 void cli_wrap(FILE *to, int column, int indent, const char *text);
 
-/* Prints a sentence and a newline. On a terminal it is wrapped, and of `to` other than stdout
+/* Prints a sentence and a newline. On a terminal it is wrapped and, where `to` is not stdout, its
  * further lines are indented; elsewhere it is one line (screen_wraps). */
 void cli_say(const char *format, ...) DT_PRINTF(1, 2); /* on stdout */
 void cli_tell(FILE *to, const char *format, ...) DT_PRINTF(2, 3);
-/* The same with text in front. */
+/* Prints a sentence behind a given beginning. */
 void cli_tell_by(FILE *to, const char *before, const char *format, va_list arguments);
 
-/* Text that is put together; what does not fit is left out. Begins as { .used = 0 }. */
+/* A text buffer; what does not fit is left out. Initialize as { .used = 0 }. */
 typedef struct cli_text {
     size_t used;
     char text[4096];
 } cli_text;
 
 void cli_text_add(cli_text *t, const char *format, ...) DT_PRINTF(2, 3);
-/* Extents: "[3, 28, 28]". */
+/* Adds extents: "[3, 28, 28]". */
 typedef struct cli_dims {
     char text[192];
 } cli_dims;
 cli_dims cli_dims_of(int rank, const int64_t *dims);
-/* A name from a file, cleaned (dt_text_clean). */
+/* Adds a name from a file, cleaned (dt_text_clean). */
 void cli_text_add_name(cli_text *t, const char *name);
 
-/* Says that there is no memory for a part of the output: the program will end with an error. */
+/* Records that a part of the output is missing for lack of memory: the program will end with an
+ * error. */
 void cli_leave_out(const char *what);
-/* Whether something was left out since cli_begin_output. */
+/* Whether a part is missing since cli_begin_output. */
 bool cli_is_incomplete(void);
 void cli_begin_output(void);
 
-/* Prints an entry of a list: `head`, and from `column` on `text`, wrapped. Where that leaves little
- * room for text, or the head is too long, text begins on a line of its own. */
+/* Prints an entry of a list: `head`, then `text` from `column` on, wrapped. Text begins on a new
+ * line where there is little room, or the head is too long. */
 void cli_entry(FILE *to, const char *head, int column, const char *text);
 
-/* A table. Set `form`, put the cells row by row, the head first, print.
+/* A table. Set `form`, put the cells row by row beginning with the head, print.
  *
- * Columns are as wide as their widest cell. A table that is wider than the screen loses its
- * optional columns, the last first; if that does not suffice, it keeps them all, and every row
- * takes several lines, with the first cell on a line of its own. */
+ * Columns are as wide as their widest cell. A table that is wider than the screen loses optional
+ * columns, the last first; if that does not suffice, it keeps all columns, and every row takes
+ * several lines, with the first cell on a line of its own. */
 typedef struct cli_table {
-    const char *form; /* a letter a column: l left-aligned, r right-aligned, o the same, optional */
+    /* one letter per column: l left-aligned, r right-aligned, o right-aligned and optional */
+    const char *form;
     int n, room;
     char **cell;
-    bool failed; /* memory was not enough */
+    bool failed; /* out of memory */
 } cli_table;
 
 /* Adds a cell, copied; control characters become '?'. */
 void cli_table_put(cli_table *t, const char *text);
 void cli_table_format(cli_table *t, const char *format, ...) DT_PRINTF(2, 3);
-/* Prints all to stdout, and frees the cells. */
+/* Prints the table to stdout, and frees its cells. */
 void cli_table_print(cli_table *t);
 void cli_table_free(cli_table *t);
 
-/* Finds the full path of the first recipe key that ends in `name`, with '-' read as '_'. False:
+/* Finds the full path of the first recipe key that ends in `name`, where '-' stands for '_'. False:
  * none. */
 bool cli_find_key(const char *name, char path[CLI_KEY]);
-/* The same of a name with a mistake in it. */
+/* Finds it for a misspelled name. */
 bool cli_near_key(const char *name, char path[CLI_KEY]);
 
 #endif

@@ -1,5 +1,4 @@
-/* Buffered output of generated text (text_stream.h). Bytes pass unchanged, also if they are not
- * UTF-8. */
+/* Buffered output of generated text (text_stream.h). Bytes pass unchanged, also invalid UTF-8. */
 #include "cli/print/text_stream.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@ dt_status text_stream_add(void *user, const char *text, size_t bytes)
     return DT_OK;
 }
 
-/* Number of bytes at the end that are an incomplete character. */
+/* Number of bytes at the end that belong to an incomplete character. */
 static size_t incomplete(const char *text, size_t n)
 {
     for (size_t back = 1; back <= 3 && back <= n; back++) {

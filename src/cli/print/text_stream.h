@@ -1,4 +1,4 @@
-/* A buffer for generated text: writes bytes to stdout as soon as they can neither be part of the
+/* A buffer for generated text: writes bytes to stdout as soon as they can be neither part of the
  * stop text nor of an incomplete character. */
 #ifndef TEXT_STREAM_H
 #define TEXT_STREAM_H
@@ -10,7 +10,7 @@
 typedef struct text_stream {
     dt_sink to; /* NULL: keeps everything in `text` */
     void *user;
-    const char *stop; /* output ends where it begins; NULL: none */
+    const char *stop; /* output ends before it; NULL: none */
     char *text;       /* bytes not written yet */
     size_t n, room;
     bool stopped; /* `stop` was found */
@@ -18,10 +18,10 @@ typedef struct text_stream {
 
 /* A dt_sink whose user is a text_stream. Errors: NOMEM. */
 dt_status text_stream_add(void *s, const char *text, size_t bytes);
-/* Called between tokens: writes what is complete. Holds back a prefix of the stop text, and an
+/* Writes what is complete; called between tokens. Holds back a prefix of the stop text, and an
  * incomplete UTF-8 character. */
 dt_status text_stream_flush(text_stream *s);
-/* Writes the rest at the end of the text. */
+/* Writes the rest, at the end of the text. */
 dt_status text_stream_end(text_stream *s);
 void text_stream_free(text_stream *s);
 

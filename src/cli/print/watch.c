@@ -1,5 +1,5 @@
-/* Progress on stderr: on a terminal one line that is rewritten, elsewhere a line every five seconds
- * and at the beginning and end of phases; and the table of results on stdout. */
+/* Progress of a run on stderr (on a terminal one line that is redrawn, elsewhere a line every five
+ * seconds and at the beginning and end of phases), and its table of results on stdout. */
 #include "cli/print/watch.h"
 
 #include "cli/cli.h"
@@ -21,7 +21,7 @@ watch watch_begin(bool quiet) { return (watch){ .quiet = quiet, .moving = meter_
 
 enum { FIELD = 64, FIELDS = 11, LINE = 1536, LEAST_BAR = 6, MOST_BAR = 24, GAP = 2 };
 
-/* What the line shows, the most important first: a field that does not fit is left out. */
+/* Fields of the line, the most important first: those that do not fit are left out. */
 typedef struct line {
     char field[FIELDS][FIELD];
     int n;
@@ -37,7 +37,7 @@ static void put(line *l, const char *format, ...)
     va_end(arguments);
 }
 
-/* "accuracy 97.20 %" */
+/* Writes "accuracy 97.20 %". */
 static void put_metric_of(line *l, const dt_metric *m, double value)
 {
     const char *unit = m->unit != NULL ? m->unit : "";
@@ -67,7 +67,7 @@ static void fill(line *l, const watch *w, const dt_progress *p)
     put(l, "%.0f MB", (double)p->memory / 1e6);
 }
 
-/* The fields that fit, and between the first and the others a bar, if there is room for it. */
+/* Writes the fields that fit, with a bar behind the first if there is room. */
 static void compose(const line *l, const dt_progress *p, int room, char text[LINE])
 {
     char rest[768] = "", bar[SCREEN_BAR] = "";
@@ -134,7 +134,7 @@ void watch_step(watch *w, const dt_progress *p)
 
 /* ---- results -------------------------------------------------------------------------------- */
 
-/* 1234567 as 1,234,567. */
+/* Writes 1234567 as 1,234,567. */
 static const char *grouped(int64_t n, char text[32])
 {
     char digits[24];
@@ -152,7 +152,7 @@ static void put_metric(cli_table *t, const dt_metric *metric, double value)
 {
     char text[64];
     const char *unit = metric->unit != NULL ? metric->unit : "";
-    if (isnan(value)) { /* such as recall where nothing is to be found */
+    if (isnan(value)) { /* such as recall without positive examples */
         cli_table_put(t, "-");
         return;
     }
@@ -212,7 +212,7 @@ static void print_proof(const dt_run_summary *s)
 
 #define ROW_NAME 32
 
-/* Names the rows for the weights that they are about. */
+/* Names the rows after the weights that they are about. */
 static void name_rows(const dt_run_summary *s, char name[DT_CONTENDERS][ROW_NAME])
 {
     const int64_t start = s->start_step;
@@ -240,8 +240,8 @@ static void name_rows(const dt_run_summary *s, char name[DT_CONTENDERS][ROW_NAME
              nearest ? "" : s->rounder);
 }
 
-/* The first metric, of several outputs that of the first two, the loss and the bytes are always
- * shown, the others where there is room. */
+/* Whether a column is always shown: the first metric (of several outputs those of the first two),
+ * the loss and the bytes. Others are shown where there is room. */
 static void form_of(const dt_metrics *m, char form[DT_MAX_METRICS + 5])
 {
     const int metrics = m->n;
@@ -257,7 +257,7 @@ static void form_of(const dt_metrics *m, char form[DT_MAX_METRICS + 5])
     form[metrics + 3 + 1] = 0;
 }
 
-/* The last model, as its thresholds decide. */
+/* Prints the metrics of the last model with its decision thresholds. */
 static void put_decided(cli_table *t, const dt_run_summary *s)
 {
     const int last = s->result[DT_RUN_CONVERTED].given ? DT_RUN_CONVERTED : DT_RUN_FLOAT;
@@ -273,7 +273,7 @@ static void put_decided(cli_table *t, const dt_run_summary *s)
     put_result(t, name, &r);
 }
 
-/* Omits rows without result. */
+/* Prints the rows that have a result. */
 static void print_results(const dt_run_summary *s)
 {
     const dt_metrics *m = metrics_of(s);
@@ -293,7 +293,7 @@ static void print_results(const dt_run_summary *s)
     cli_table_print(&t);
 }
 
-/* Which files the rows are about. */
+/* Prints which files the rows are about. */
 static void print_files(const dt_recipe_options *o, const dt_run_summary *s)
 {
     const dt_run_result *r = &s->result[DT_RUN_CONVERTED];
@@ -349,7 +349,7 @@ static void print_parts_json(const dt_step_part *part)
     printf("}");
 }
 
-/* Of an update of a phase: what takes its time, and its speed. */
+/* Prints where the time of a phase's update goes, and its speed. */
 static void print_speed(const dt_run_summary *s, int phase, const char *name)
 {
     const dt_step_part *part = s->step_part[phase];

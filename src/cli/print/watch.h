@@ -6,11 +6,11 @@
 
 typedef struct watch {
     bool quiet, moving; /* moving: stderr is a terminal */
-    double shown;       /* time of the latest display; 0: never */
+    double shown;       /* time of the latest output; 0: none yet */
     const char *phase;  /* of the latest step */
     dt_progress latest;
-    double all_left; /* seconds, of several runs; 0: there is one */
-    bool stale;      /* it is not shown */
+    double all_left; /* seconds left for all of several runs; 0: there is one run */
+    bool stale;      /* the latest progress is not shown yet */
 } watch;
 
 watch watch_begin(bool quiet);

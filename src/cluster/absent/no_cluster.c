@@ -1,4 +1,4 @@
-/* A library without src/cluster: a process is always alone. */
+/* Replaces src/cluster in a library that is built without it: there is always one process. */
 #include "core/ranks.h"
 
 dt_status dt__cluster_open(dt_ctx *ctx, double timeout, dt__cluster **out)

@@ -1,9 +1,9 @@
-/* Expert parallelism: each rank computes the weight gradients of the experts it owns, shard by
- * shard, from the rows that the shard's rank sent, and adds them in the tree of shards
- * (core/ranks.h) as soon as both children of a node are there:
+/* Expert parallelism: each rank computes the weight gradients of its experts, shard by shard, from
+ * the rows that the shard's rank sent, and adds them in the tree of shards (core/ranks.h) as soon
+ * as both children of a node are known:
  *     after shard i of each rank: leaves i, V/P + i, 2 V/P + i, ...
- * Where a shard has a single batch, leaves of a layer are added when its backward is through.
- * So nothing of them is sent, and the sum has the bits of one rank. */
+ * If a shard has a single batch, the leaves of a layer are added when its backward is done. So
+ * these gradients are never sent, and their sum has the bits of one rank. */
 #include "core/tensor.h"
 #include "kernels/kernels.h"
 #include "train/shards/shards.h"
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* The node whose child is [a, b). */
+/* The parent of node [a, b). */
 static void parent_of(int64_t shards, const int64_t child[2], int64_t parent[2])
 {
     int64_t a = 0, b = shards;
@@ -42,7 +42,7 @@ static void add(const dt__shards *s, const dt_tensor *from, dt_tensor *to)
 
 static int64_t bytes_of(const dt__own_experts *e) { return e->x->count * (int64_t)sizeof(float); }
 
-/* Adds a leaf, which it takes over, and all nodes above it that are complete. */
+/* Adds a leaf, of which it takes ownership, and all nodes above it whose children are known. */
 static dt_status add_leaf(dt__shards *s, dt__own_experts *e, int64_t shard, dt_tensor *x)
 {
     dt__own_node n = { shard, shard + 1, x };
@@ -67,7 +67,7 @@ static dt_status add_leaf(dt__shards *s, dt__own_experts *e, int64_t shard, dt_t
     return status;
 }
 
-/* Moves *from, where nobody else writes it; zeros where there is none. */
+/* Moves the gradient *from to *out: copies it if others can write it; zeros if it is NULL. */
 static dt_status take(const dt__shards *s, dt__own_experts *e, dt_tensor **from, dt_tensor **out)
 {
     dt_tensor *const grad = *from;
@@ -81,7 +81,7 @@ static dt_status take(const dt__shards *s, dt__own_experts *e, dt_tensor **from,
     return status;
 }
 
-/* The leaf of a rank's present shard. */
+/* Adds the gradient of a rank's present shard as a leaf. */
 static dt_status take_leaf(dt__shards *s, dt__own_experts *e, int rank, dt_tensor **from)
 {
     dt_tensor *leaf;
@@ -115,7 +115,7 @@ static void own_watch(dt__run *r, const dt__batch_range *p, int64_t i)
     spreading->on_gradient_user = r->ranks.shards;
 }
 
-/* The number of x in the session's list. */
+/* The index of x in the session's list. */
 static int64_t number_of(const dt__spreading *s, const dt_tensor *x)
 {
     int64_t i = 0;
@@ -123,7 +123,7 @@ static int64_t number_of(const dt__spreading *s, const dt_tensor *x)
     return i;
 }
 
-/* Bytes of leaves that are not in the tree yet. */
+/* Bytes of gradients that are not leaves of the tree yet. */
 static int64_t count_waiting(const dt__shards *s, int ranks)
 {
     int64_t bytes = 0;

@@ -1,7 +1,7 @@
-/* A model whose experts are spread: which tensors are cut, and both directions. Of each layer of
- * grouped weights these are the weight, the bias, and the static or learned scales of the weight,
- * each with the rows of its experts. Rank k of P has experts N k/P ... N (k+1)/P - 1 of N. Handles
- * stay the same, so optimizers, wrappers and tapes follow. */
+/* A model whose experts are spread: selects the tensors to cut, cuts them, and joins them again. In
+ * each layer with grouped weights these are the weight, the bias, and the static or learned scales
+ * of the weight; each rank has the rows of its experts. Rank k of P has experts N k/P ... N (k+1)/P
+ * - 1 of N. Handles stay the same, so optimizers, wrappers and tapes follow. */
 #include "cluster/experts/spreading.h"
 
 #include "kernels/convolution/row_map.h"
@@ -41,11 +41,11 @@ static size_t bytes_of(const dt_tensor *x, int64_t rows)
     return (size_t)(x->count / x->dims[0] * rows) * dt_dtype_size(x->dtype);
 }
 
-/* Gives the handle `rows` rows in `storage`, of which it takes a reference. */
+/* Sets the handle to `rows` rows of `storage`, with a reference on it. */
 static void give(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t spread)
 {
     dt_grad_clear(x);
-    dt__detach_all(x); /* codes */
+    dt__detach_all(x); /* drops cached codes */
     x->count = x->count / x->dims[0] * rows;
     x->dims[0] = rows;
     x->offset = 0;
@@ -55,7 +55,7 @@ static void give(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t sprea
     x->storage = storage;
 }
 
-/* Also the master of a FakeQuantTensor, whose storage it shares. */
+/* Cuts a tensor; a FakeQuantTensor together with its master, whose storage it shares. */
 static void give_all(dt_tensor *x, dt__storage *storage, int64_t rows, int32_t spread)
 {
     storage->version = x->storage->version + 1;

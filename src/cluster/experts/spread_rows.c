@@ -1,6 +1,6 @@
-/* What ranks send each other for a call of grouped_linear: each row that is routed to an expert of
- * a rank, as floats or as codes, with the number of the expert there; in backward also the row of
- * dy. A rank keeps nothing of a forward pass for backward: rows are sent again.
+/* The contents of messages for a call of grouped_linear: each row that is routed to an expert of a
+ * rank, as floats or as codes, with the index of the expert there; in backward also the row of dy.
+ * A rank keeps nothing of a forward pass for backward: rows are sent again.
  *     int32 expert [rows], float dy [rows][out], then
  *     float x [rows][in],  or  float scale [rows][groups], int32 zero_u [rows],
  *                              uint8 u [rows][stride], int8 zero [rows][groups] */
@@ -13,7 +13,7 @@
 
 enum { X, WEIGHT, BIAS, OFFSETS, INDEX };
 
-/* Where the parts of a block are; NULL: there is none. */
+/* Addresses of the parts of a block; NULL: it lacks the part. */
 typedef struct parts {
     int32_t *expert, *zero_u;
     float *dy, *x, *scale;
@@ -59,7 +59,7 @@ uint64_t dt__rows_answer_bytes(const dt__rows_head *h, const dt__spread_layer *l
 
 dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes)
 {
-    const uint64_t room = bytes + DT__STEP; /* products may read behind the last row */
+    const uint64_t room = bytes + DT__STEP; /* products may read beyond the last row */
     if (room > r->room) {
         dt__release(ctx, r->data);
         *r = (dt__rows_room){ .data = dt__alloc(ctx, room) };
@@ -72,7 +72,7 @@ dt_status dt__rows_reserve(dt_ctx *ctx, dt__rows_room *r, uint64_t bytes)
 
 /* ---- asking ---------------------------------------------------------------------------------- */
 
-/* The rank that has an expert of a call. */
+/* The rank that owns an expert of a call. */
 static int rows_owner(const dt__spreading *s, const dt__asked *a, int64_t expert)
 {
     const int64_t all = a->c->in[WEIGHT]->spread;
@@ -117,7 +117,7 @@ static dt__rows_head head_of(const dt__spreading *s, const dt__asked *a)
     return h;
 }
 
-/* Row `row` of x to place i of the block. */
+/* Copies row `row` of x to row i of the block. */
 static void put_row(const dt__asked *a, const dt__rows_head *h, const parts *p, int64_t i,
                     int64_t row)
 {
@@ -181,7 +181,7 @@ static dt_status new_tensor(dt_ctx *ctx, dt_dtype dtype, const int64_t dims[2], 
     return DT_OK;
 }
 
-/* Codes whose arrays lie in the message. */
+/* Codes whose arrays are in the message. */
 static dt_status borrow_codes(dt_ctx *ctx, const dt__rows_head *h, const parts *p, dt__codes **out)
 {
     DT__TRY(dt__codes_create(ctx, out));
@@ -218,7 +218,7 @@ typedef struct serving {
     const dt__spread_layer *l;
     parts p;
     dt__owned o;
-    int rank; /* whose rows they are */
+    int rank; /* the rank that sent the rows */
     const dt__asked *own;
     float *answer;
 } serving;
@@ -243,7 +243,7 @@ static void close_rows(serving *v)
     v->s->tape->no_grad = false;
 }
 
-/* Exchanges the gradients of the layer's tensors and those from the rank's rows. */
+/* Swaps the gradients of the layer's tensors with those from the rank's rows. */
 static void swap_slots(const serving *v)
 {
     dt_tensor **slot = v->s->slot + v->rank * v->s->n_tensors;
@@ -260,7 +260,8 @@ static dt_status like(const dt_tensor *x, bool wanted, dt_tensor **out)
     return wanted ? dt__tensor_create_raw(x->ctx, DT_F32, x->rank, x->dims, out) : DT_OK;
 }
 
-/* Gradients of another rank's rows go where they wait for the sum over shards. */
+/* Runs backward for another rank's rows. Its gradients go to slots, where they wait for the sum
+ * over shards. */
 static dt_status backward_of_other(serving *v, const dt_tensor *dy, dt__owned_gradients *g)
 {
     g->pulls = true;
@@ -317,7 +318,8 @@ dt_status dt__rows_serve(dt__spreading *s, int k, const dt__asked *a)
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* Row k of `to`, of n floats, from the answer of the rank that has its expert; 0 without one. */
+/* Copies row k of `to`, n floats, from the answer of the rank that owns its expert; 0 without
+ * one. */
 static void take_row(dt__spreading *s, const dt__asked *a, int64_t k, int64_t n, float *to)
 {
     const int64_t expert = dt__index_at(a->index, k);
@@ -337,7 +339,7 @@ static void take_rows(dt__spreading *s, const dt__asked *a, int64_t n, float *to
     for (int64_t k = 0; k < a->assignments; k++) take_row(s, a, k, n, to);
 }
 
-/* A row of dx is the sum of what its experts contributed, in the order of assignments. */
+/* Sums a row of dx over its experts, in the order of assignments. */
 static dt_status take_sums(dt__spreading *s, const dt__asked *a)
 {
     const int64_t rows = dt__rows(a->x);

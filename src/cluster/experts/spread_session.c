@@ -1,11 +1,12 @@
-/* Rounds of messages while models run whose experts are spread. In a round each rank
- *     1. tells each other rank what it asks for: rows of a call, forward or backward, or nothing
+/* Rounds of messages while models with spread experts run. In a round each rank
+ *     1. sends each other rank a request: rows of a call, forward or backward, or nothing
  *     2. sends the rows that are routed to the other's experts
- *     3. answers the rows of all ranks, one after the other, as if each were alone: so a result has
- *        the bits that it would have where its shard runs
- *     4. sends the answers
- * Ranks may be at different calls, layers and batches, and a rank without a pass asks for nothing:
- * it needs no order but that of rounds. A session is over in the round in which nobody asks. */
+ *     3. computes the results for the rows of all ranks, each rank's by themselves: so a result has
+ *        the bits that it would have on the rank of its shard
+ *     4. sends the results
+ * Ranks may be at different calls, layers and batches, and a rank without a pass requests nothing:
+ * only rounds need to be in order. A session ends with the round in which no rank requests
+ * anything. */
 #include "cluster/experts/spreading.h"
 
 #include "autograd/op.h"
@@ -72,7 +73,7 @@ static dt_status exchange(dt__spreading *s, part_of_round part)
 
 /* ---- a round --------------------------------------------------------------------------------- */
 
-/* Room for what comes and what is answered. */
+/* Allocates the blocks of rows and of results. */
 static dt_status make_room(dt__spreading *s)
 {
     for (int k = 0; k < s->ranks; k++) {
@@ -90,7 +91,7 @@ static dt_status make_room(dt__spreading *s)
     return DT_OK;
 }
 
-/* Whether nobody asks. */
+/* Whether no rank requests anything. */
 static bool is_quiet(const dt__spreading *s)
 {
     int k = 0;
@@ -109,13 +110,13 @@ static dt_status exchange_heads(dt__spreading *s)
             return dt_fail(s->ctx, DT_ERR_STATE, "rank %d has failed: this rank ends", k);
         }
         if (h->layer >= 0 && h->layer < s->n_layers && h->rows >= 0) continue;
-        return dt_fail(s->ctx, DT_ERR_STATE, "rank %d asks for layer %d of %lld with experts", k,
+        return dt_fail(s->ctx, DT_ERR_STATE, "rank %d requests layer %d of %lld with experts", k,
                        (int)h->layer, (long long)s->n_layers);
     }
     return DT_OK;
 }
 
-/* For an error of this rank that the others cannot see. */
+/* Ends the session for an error of this rank that the others cannot see. */
 static void say_the_end(dt__spreading *s)
 {
     memset(s->send, 0, (size_t)s->ranks * sizeof *s->send);
@@ -123,7 +124,7 @@ static void say_the_end(dt__spreading *s)
     exchange_heads(s);
 }
 
-/* The gradients that backward of this rank's own calls has left meanwhile. */
+/* Delivers the gradients that backward of this rank's own calls has added meanwhile. */
 static dt_status take_own(dt__spreading *s)
 {
     for (int64_t i = 0; i < s->n_tensors && s->on_gradient != NULL; i++) {
@@ -176,11 +177,13 @@ static void forget(dt_tensor *x)
     if (x != NULL) memset(dt__values_mut(x), 0, (size_t)x->count * sizeof(float));
 }
 
-/* After an error the ranks are no longer in step: results are 0, and the session ends with it. */
+/* After an error the ranks are no longer in step: results are 0, and the session ends with the
+ * error. */
 static bool ask(dt__spreading *s, const dt__asked *a)
 {
     if (!s->open && s->lost == DT_OK) {
-        s->lost = dt_fail(s->ctx, DT_ERR_STATE, "experts of other ranks outside of a session");
+        s->lost =
+            dt_fail(s->ctx, DT_ERR_STATE, "experts of other ranks are used outside of a session");
     }
     if (s->lost == DT_OK) s->lost = run_round(s, a);
     return s->lost == DT_OK;

@@ -1,6 +1,5 @@
-/* The transport by MPI, compiled once for each MPI that CMake finds. Messages are sent and received
- * by themselves, and not by collectives: a collective that waits cannot say for whom, and keeps a
- * processor busy. */
+/* The transport by MPI, compiled once for each MPI that CMake finds. It uses messages and no
+ * collectives: a collective that waits cannot tell for which rank, and keeps a processor busy. */
 #include "cluster/transport.h"
 
 #include <mpi.h>
@@ -12,7 +11,7 @@ extern const dt__transport dt__mpi_transport;
 
 #define TAG 1
 #define TAG_END 2
-#define PATIENCE 100 /* times 10 ms that the last message may take */
+#define PATIENCE 100 /* the last message may take so many times 10 ms */
 
 static int explain(int error, const char *call, char why[DT__TRANSPORT_WHY])
 {
@@ -46,7 +45,7 @@ static int open_mpi(int *rank, int *ranks, size_t *request_bytes, char why[DT__T
     return 0;
 }
 
-/* How a message lies in memory. Segments are a type of MPI of their own. */
+/* A message as MPI sees it: several segments need a type of their own. */
 typedef struct layout {
     void *data;
     int count;
@@ -82,7 +81,7 @@ static int send_to(const layout *l, int rank, MPI_Request *request)
     return MPI_Isend(l->data, l->count, l->type, rank, TAG, MPI_COMM_WORLD, request);
 }
 
-/* MPI keeps a type that is freed until the message is through. */
+/* MPI keeps a freed type until its message is complete. */
 static int begin(const dt__message *m, int rank, start *go, MPI_Request *request,
                  char why[DT__TRANSPORT_WHY])
 {
@@ -108,8 +107,8 @@ static int post(void *requests, const dt__message *send, const dt__message *rece
     return 0;
 }
 
-/* Messages have one tag, and come in their order. A rank that is at another message than this one
- * is found by the number of bytes. */
+/* All messages have one tag, and arrive in order. A rank that is at another message is detected by
+ * the number of bytes. */
 static int check_bytes(MPI_Status *status, const dt__message *m, char why[DT__TRANSPORT_WHY])
 {
     int n = 0;
@@ -120,7 +119,7 @@ static int check_bytes(MPI_Status *status, const dt__message *m, char why[DT__TR
     return 1;
 }
 
-/* Whether a rank has said that it ends. */
+/* Whether a rank has announced its end. */
 static bool hear_end(int *who, char why[DT__TRANSPORT_WHY])
 {
     int there = 0;

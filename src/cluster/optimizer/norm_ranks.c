@@ -1,15 +1,15 @@
-/* The norm of the gradient where ranks have parts of it: ranges of parameters (shared), or experts
- * (spread). A rank sends the partial sums of squares of the chunks that lie in its part, and the
- * elements of chunks that lie in several parts; so all add up the partial sums of one rank, in the
- * same order. */
+/* The norm of the gradient where each rank has a part of it: ranges of parameters (shared), or
+ * experts (spread). A rank sends the partial sums of squares of the chunks that lie within its
+ * part, and the elements of chunks that span several parts. So all ranks add up the same partial
+ * sums as one rank would, in the same order. */
 #include "cluster/optimizer/ranks_of_optimizer.h"
 
 #include "kernels/kernels.h"
 
 #include <string.h>
 
-/* Chunks first ... past - 1 of a parameter lie in a range [a, b) of its elements; [a, head) and
- * [tail, b) are parts of other chunks. */
+/* A range [a, b) of a parameter: chunks first ... past - 1 lie within it; [a, head) and [tail, b)
+ * belong to chunks that are partly outside. */
 typedef struct chunks {
     int64_t a, b, first, past, head, tail;
 } chunks;
@@ -27,13 +27,13 @@ static chunks chunks_of(const dt_optimizer *o, const dt__slot *s, int rank)
     return c;
 }
 
-/* Whether ranks have parts of the slot's gradient. */
+/* Whether the slot's gradient is divided among ranks. */
 static bool is_divided(const dt_optimizer *o, const dt__slot *s)
 {
     return s->p->grad != NULL && (o->shared || s->experts > 0);
 }
 
-/* What a rank sends: sums, then elements. */
+/* What a rank sends: partial sums, then elements. */
 typedef struct sent {
     double *sum;
     float *element;
@@ -63,7 +63,7 @@ static float *put(float *to, const float *from, int64_t n)
     return to + n;
 }
 
-/* What this rank has. */
+/* Collects what this rank sends. */
 static void fill(const dt_optimizer *o, sent to)
 {
     for (int64_t i = 0; i < o->n; i++) {
@@ -86,10 +86,10 @@ typedef struct joint {
     const dt_optimizer *o;
     float *element; /* [DT__CHUNK] */
     int64_t n, count;
-    double *partial; /* of the parameter */
+    double *partial; /* the parameter's partial sums */
 } joint;
 
-/* Elements first ... past - 1 of the parameter. */
+/* Appends elements first ... past - 1 of the parameter, from *from, to the chunk. */
 static void join(joint *j, int64_t first, int64_t past, const float **from)
 {
     const int64_t n = past - first;
@@ -132,7 +132,7 @@ static void place_all(const dt_optimizer *o, sent *all, joint *j)
     }
 }
 
-/* Memory of the exchange. */
+/* Buffers of the exchange. */
 typedef struct work {
     sent *of;          /* [ranks] */
     dt__segment *part; /* [ranks] */

@@ -1,8 +1,8 @@
-/* Ranks that share an optimizer. Each has a range of every parameter (dt__range_of_rank), of which
- * alone it has the sum of the gradients and the state:
+/* Ranks that share an optimizer. Each rank owns a range of every parameter (dt__range_of_rank), for
+ * which it alone has the summed gradient and the state:
  *     every rank updates its ranges by the same in-place ops, on views
- *     and sends them to all; buckets leave while later parameters are updated
- *     then every rank renews codes and restores constraints, of the same masters
+ *     and sends them to all; buckets are sent while later parameters are updated
+ *     then every rank renews codes and restores constraints, from the same masters
  * Updates are element by element, so the bits are those of one rank. */
 #include "cluster/optimizer/ranks_of_optimizer.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define FIRST ((int64_t)1 << 18) /* elements of the first bucket */
-#define MOST ((int64_t)1 << 20)  /* and of others */
+#define MOST ((int64_t)1 << 20)  /* elements of the others */
 
 /* ---- the exchange of parameters ------------------------------------------------------------- */
 
@@ -27,7 +27,7 @@ static void free_values(dt_optimizer *o)
 
 static int64_t shared_count(const dt__slot *s)
 {
-    if (s->experts > 0) return 0; /* no other rank wants it */
+    if (s->experts > 0) return 0; /* no other rank has these experts */
     return s->p->requires_grad || s->step != NULL ? s->p->count : 0;
 }
 
@@ -40,7 +40,7 @@ static bool is_current(const dt_optimizer *o)
     return i == o->n;
 }
 
-/* Makes buckets of all trained parameters, and notes where their masters are now. */
+/* Makes buckets of all trained parameters, and stores the present addresses of their masters. */
 static dt_status begin_exchange(dt_optimizer *o)
 {
     dt__shared_values *v = &o->values;
@@ -99,7 +99,7 @@ static void update(const dt_optimizer *o, dt__slot *s, dt_tape *t, dt_parameter_
     DT__TENSORS_FREE(u->p, u->g);
 }
 
-/* Of a parameter that other ranks have written, too. */
+/* Renews the codes of a parameter that other ranks have written, too. */
 static void finish(dt_tensor *p)
 {
     dt__write_open(p);
@@ -161,10 +161,10 @@ static dt_status swap_all(dt_optimizer *o, dt_tape *t)
 
 /* ---- what ranks have, for rank 0 ------------------------------------------------------------- */
 
-#define PIECE ((int64_t)1 << 28) /* most elements of one message */
+#define PIECE ((int64_t)1 << 28) /* elements of a message */
 
-/* What rank 0 wants: a state by its number, or tensor -2 - number of the module's that are spread;
- * -1: no more. */
+/* The request of rank 0: a state by its index; -2 - index of a spread tensor of the module; -1: no
+ * more. */
 typedef struct wish {
     int64_t number, part[2];
 } wish;
@@ -174,14 +174,14 @@ enum { NO_MORE = -1, FIRST_TENSOR = -2 };
 typedef struct fetching {
     const dt_optimizer *o;
     const dt__slot *s;
-    const char *own; /* its range */
-    char *to;        /* of rank 0 */
-    size_t size;     /* of an element */
+    const char *own; /* this rank's range */
+    char *to;        /* destination on rank 0 */
+    size_t size;     /* bytes of an element */
     wish wish;
-    int64_t round; /* of messages */
+    int64_t round; /* number of the message */
 } fetching;
 
-/* Elements that rank k sends in this round: n from that one on. */
+/* The elements that rank k sends in this round: *n from the returned one on. */
 static int64_t sent_by(const fetching *f, int k, int64_t *from)
 {
     int64_t range[2];
@@ -240,7 +240,7 @@ static dt_status fetch_state(dt_optimizer *o, const wish *w, void *to)
     return exchange(&f);
 }
 
-/* A tensor that is spread is divided as the slot of a parameter would be. */
+/* A spread tensor is divided like the slot of a parameter. */
 static dt_status fetch_tensor(dt_optimizer *o, const dt_tensor *x, const wish *w, void *to)
 {
     dt__slot s = { .p = (dt_tensor *)(uintptr_t)x, .experts = x->spread };
@@ -266,7 +266,7 @@ static dt_status fetch(dt_optimizer *o, int64_t number, const int64_t part[2], f
     return fetch_state(o, &w, to);
 }
 
-/* The number of x among those that are spread, in the order of visiting. */
+/* The index of x among the spread tensors, in visiting order. */
 static int64_t number_of(const dt_optimizer *o, const dt_tensor *x)
 {
     int64_t number = 0;
@@ -308,14 +308,14 @@ static dt_status serve(dt_optimizer *o, const wish *w)
     const dt_tensor *x = w->number < 0 ? spread_of(o, FIRST_TENSOR - w->number) : NULL;
     if (x != NULL) return fetch_tensor(o, x, w, NULL);
     return dt_fail(o->ctx, DT_ERR_STATE,
-                   "rank 0 asks for tensor %lld, which this rank does not have",
+                   "rank 0 requests tensor %lld, which this rank does not have",
                    (long long)w->number);
 }
 
 static dt_status serve_rank_0(dt_optimizer *o)
 {
     wish w = { 0 };
-    DT__TRY(dt__optimizer_visit(o, nothing, NULL)); /* makes what is missing, as on rank 0 */
+    DT__TRY(dt__optimizer_visit(o, nothing, NULL)); /* creates missing states, as on rank 0 */
     for (;;) {
         DT__TRY(tell(o->cluster, &w));
         if (w.number == NO_MORE) return DT_OK;

@@ -6,7 +6,7 @@
 
 extern const dt__optimizer_hooks dt__ranks_optimizer; /* optimizer_ranks.c */
 
-/* The norm of the gradient of all ranks, by the same partial sums as on one (norm_ranks.c). */
+/* The norm of the gradient over all ranks, from the same partial sums as on one (norm_ranks.c). */
 dt_status dt__norm_of_ranks(dt_optimizer *o, double *norm);
 
 #endif

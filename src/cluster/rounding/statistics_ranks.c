@@ -1,6 +1,6 @@
 /* Statistics that several ranks sum: every rank gets all samples, each sums its tiles of the
- * products, and in the end all get the tiles of all. A tile's sum has the order of samples, so its
- * bits do not depend on which rank computes it. */
+ * products, and in the end all ranks get all tiles. A tile is summed in the order of samples, so
+ * its bits do not depend on the rank that computes it. */
 #include "cluster/cluster.h"
 #include "ptq/statistics.h"
 
@@ -19,7 +19,7 @@ static double *row_of(const joining *g, int64_t i)
     return g->sums + (g->which == DT__OF_C ? i * (i + 1) / 2 : i * g->s->layer.columns);
 }
 
-/* Numbers of row i in a tile that begins at column j: of C those up to the diagonal. */
+/* Count of elements in row i of a tile that begins at column j; in C up to the diagonal. */
 static int64_t width_of(const joining *g, int64_t i, int64_t j)
 {
     const int64_t past = g->which == DT__OF_C ? i + 1 : g->s->layer.columns;
@@ -28,7 +28,7 @@ static int64_t width_of(const joining *g, int64_t i, int64_t j)
 
 typedef enum task { COUNT, PACK, UNPACK } task;
 
-/* Goes through tile (i, j), whose numbers follow those at *used. */
+/* Visits tile (i, j), whose elements are at *used in the message. */
 static void walk_tile(const joining *g, task what, const int64_t at[2], dt__segment *m)
 {
     const int64_t side = g->s->side, n = g->s->layer.columns;
@@ -42,7 +42,7 @@ static void walk_tile(const joining *g, task what, const int64_t at[2], dt__segm
     }
 }
 
-/* Goes through the tiles of all ranks, or of this one. */
+/* Visits the tiles of all ranks, or of this one. */
 static void walk(const joining *g, task what)
 {
     const int64_t across = dt__ceil_div(g->s->layer.columns, g->s->side);

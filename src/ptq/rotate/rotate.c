@@ -1,17 +1,17 @@
-/* dt_rotate: a language model of the same function whose residual stream is rotated [Ashkboos et
- * al. 2024, QuaRot; Liu et al. 2024, SpinQuant].
+/* dt_rotate: rotates the residual stream of a language model without changing its function
+ * [Ashkboos et al. 2024, QuaRot; Liu et al. 2024, SpinQuant].
  *
- * An rms norm without a gain commutes with an orthogonal R, norm(x R) = norm(x) R. So gains go into
- * the layers behind their norms, and R, of the width of the model, into all layers that read or
- * write the stream; a matrix P of each block goes into the heads of values, and out of them into
- * the output layer. W is [out, in]:
+ * An rms norm without a gain commutes with an orthogonal R, norm(x R) = norm(x) R. So gains are
+ * merged into the layers behind their norms, and R, of the width of the model, into all layers that
+ * read or write the stream. A matrix P of each block is merged into the heads of values, and its
+ * inverse into the output layer. W is [out, in]:
  *     embed_tokens                 E R
  *     q, k, gate, up, head         W diag(gain) R
  *     v                            (by head: P^T) W diag(gain) R      bias: by head b P
  *     o                            R^T W (by head: P)                 bias: b R
  *     down                         R^T W (by order: H)                bias: b R
- * H is block.hadamard's matrix, in front of `down` in every pass, since the mlp's function lies
- * between. Products are in double, and each is rounded once. */
+ * H is block.hadamard's matrix, which multiplies the input of `down` in every pass, since the mlp's
+ * activation does not commute with it. Products are in double, and each is rounded once. */
 #include "ptq/rotate/rotate_learn.h"
 #include "ptq/rotate/rotate_rows.h"
 #include "ptq/rotate/rotation.h"
@@ -32,11 +32,12 @@ typedef struct work {
     dt_ctx *ctx;
     const dt_llama_options *o;
     dt_module *m;                 /* the model that is rotated */
-    int64_t head_width, hadamard; /* hadamard: the order of new matrices; 0: there are none */
+    int64_t head_width, hadamard; /* hadamard: order of the new matrices H; 0: none */
     dt__stream stream;
-    double *r, *p;  /* of the residual stream; of the heads of a block */
-    float *gain;    /* of a norm */
-    dt__rows *rows; /* to learn from: of the stream, and of each block; NULL: nothing is learned */
+    double *r, *p; /* rotations of the stream, and of the heads of a block */
+    float *gain;   /* [width] of a norm */
+    /* rows to learn rotations from: of the stream, then of each block; NULL: they are drawn */
+    dt__rows *rows;
 } work;
 
 /* ---- what can be rotated -------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static dt_status check(dt_ctx *ctx, dt_module *m, const dt_llama_options *o,
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* The tensor of this path below m; NULL: there is none. */
+/* The tensor `name` of the module at path `layer` of m; NULL: there is none. */
 static dt_tensor *tensor_at(dt_module *m, const char *layer, const char *name)
 {
     dt_module *holder = dt_module_at(m, layer);
@@ -80,14 +81,14 @@ static dt_tensor *tensor_at(dt_module *m, const char *layer, const char *name)
     return e == NULL ? NULL : e->x;
 }
 
-/* A weight of layers as one matrix; experts lie behind each other. */
+/* A weight as one matrix; the rows of experts follow each other. */
 static dt__part whole(dt_tensor *w)
 {
     const int64_t in = w->dims[w->rank - 1];
     return (dt__part){ dt_data_mut(w), w->count / in, in, in };
 }
 
-/* Columns, or rows, first ... first + n - 1 of it. */
+/* n columns (or rows) of x from `first` on. */
 static dt__part columns_of(dt__part x, int64_t first, int64_t n)
 {
     return (dt__part){ x.x + first, x.rows, n, x.pitch };
@@ -98,7 +99,7 @@ static dt__part rows_of(dt__part x, int64_t first, int64_t n)
     return (dt__part){ x.x + first * x.pitch, n, x.columns, x.pitch };
 }
 
-/* The gain of a norm, which becomes 1: it goes into the layers behind the norm. */
+/* Copies the gain of a norm to w->gain, for the layers behind the norm, and sets it to 1. */
 static dt_status take_gain(work *w, dt_module *m, const char *norm)
 {
     const bool plus_one = dt__llama_block(w->o).norm_plus_one;
@@ -117,7 +118,7 @@ static dt_status rotate_reader(const work *w, dt_module *m, const char *layer, c
     return dt__rotate_columns(w->ctx, &x, gain, w->r);
 }
 
-/* R^T W and b R of a layer that writes it. */
+/* R^T W and b R of a layer that writes the stream. */
 static dt_status rotate_writer(const work *w, dt_module *m, const char *layer)
 {
     dt_tensor *weight = tensor_at(m, layer, "weight"), *bias = tensor_at(m, layer, "bias");
@@ -132,7 +133,7 @@ static dt_status rotate_writer(const work *w, dt_module *m, const char *layer)
     return dt__rotate_columns(w->ctx, &x, NULL, w->r);
 }
 
-/* P behind the values of each head, and in front of the output layer. */
+/* Merges P into the value projection, and its inverse into the output layer, head by head. */
 static dt_status rotate_heads(const work *w, dt_module *block)
 {
     const int64_t width = w->head_width;
@@ -152,7 +153,7 @@ static dt_status rotate_heads(const work *w, dt_module *block)
     return dt__rotate_columns(w->ctx, &x, NULL, w->p);
 }
 
-/* H of the mlp's new buffer in front of its output layer. */
+/* Merges the mlp's new matrix H into the layer behind it. */
 static dt_status rotate_down(const work *w, dt_module *block)
 {
     const dt__part down = whole(tensor_at(block, "mlp.down_proj", "weight"));
@@ -179,7 +180,8 @@ static const char *const readers[][5] = {
 };
 static const char *const writers[] = { "self_attn.o_proj", "mlp.down_proj", "moe.w_down" };
 
-/* The matrix of the stream, or of a block's heads, from the rows with this number. */
+/* Makes the rotation of the stream (which = 0) or of the heads of block which - 1: drawn, then
+ * learned if there are rows. */
 static dt_status make_rotation(work *w, int64_t which, int64_t n, double *r)
 {
     double before, after;
@@ -224,11 +226,13 @@ static dt_status check_finite(dt_ctx *ctx, const dt__entry *e)
     int64_t bad = -1;
     dt__kernels_of(ctx, DT_F32)->first_nonfinite(e->x->count, values, &bad);
     if (bad < 0) return DT_OK;
-    return dt_fail(ctx, DT_ERR_NUMERIC, "rotate: %s: element %lld is %g, which would be everywhere",
+    return dt_fail(ctx, DT_ERR_NUMERIC,
+                   "rotate: %s: element %lld is %g; a rotation would spread it over all elements",
                    e->path, (long long)bad, (double)values[bad]);
 }
 
-/* The values of `from`; a tied head gets its own, and a new Hadamard matrix keeps those it has. */
+/* Copies the values of `from`. A tied head gets its own copy; new Hadamard matrices are not in
+ * `from`. */
 static dt_status copy_values(dt_module *from, const work *w)
 {
     DT__EACH_ENTRY(m, e, w->m) {

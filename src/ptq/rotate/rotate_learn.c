@@ -7,20 +7,20 @@
 #include <string.h>
 
 #define MOST_STEPS 200
-#define FIRST_TURN 0.2  /* of a step: root of the mean square angle of an axis, in radians */
-#define LEAST_TURN 1e-4 /* a smaller step is the end */
-#define LEAST_GAIN 1e-4 /* so is one that lowers the mean by a smaller share */
+#define FIRST_TURN 0.2  /* first step: root mean square of the angles of axes, in radians */
+#define LEAST_TURN 1e-4 /* stops at a smaller step, */
+#define LEAST_GAIN 1e-4 /* or at one that lowers the mean by a smaller fraction */
 
 typedef struct work {
     int64_t rows, n;
     const double *x;
-    double *r, *next;  /* [n][n]: the matrix, and that of the step that is tried */
+    double *r, *next;  /* [n][n]: the matrix, and that after the step that is tried */
     double *a, *b, *u; /* [n][n] */
     double *y;         /* [rows][n] */
-    double *room;      /* of dt__inverse_root */
+    double *room;      /* scratch memory of dt__inverse_root */
 } work;
 
-/* c = alpha op(a) b + c0 of matrices of n columns; c0 is what c holds. */
+/* c += alpha op(a) b of matrices of n columns. */
 static void multiply(int64_t m, int64_t n, int64_t k, bool trans_a, double alpha, const double *a,
                      const double *b, double *c)
 {
@@ -50,7 +50,7 @@ static double mean_of(work *w, const double *r)
     return sum / (double)count;
 }
 
-/* a = B - B^T, from y = x r, which becomes y^3; returns the root of its mean square by row. */
+/* a = B - B^T, from y = x r, which becomes y^3; returns the root of the mean over rows of |a|^2. */
 static double find_direction(work *w)
 {
     const int64_t n = w->n, count = w->rows * n;

@@ -4,11 +4,12 @@
 
 #include "core/core.h"
 
-/* Turns r [n][n], orthogonal, so that the mean of y^4 over the elements of y = x r falls, x [rows]
- * [n]: the fewer outliers y has, the smaller it is [Akhondzadeh et al. 2025, KurTail]. With
+/* Changes the orthogonal r [n][n] so that the mean of y^4 over the elements of y = x r, x
+ * [rows][n], decreases: it is small where y has few outliers [Akhondzadeh et al. 2025, KurTail].
+ * With
  *     B = r^T d/dr      A = B - B^T      step s > 0
- * each step goes to the orthogonal factor of r (I - s A). *before and *after are the means. Errors:
- * NOMEM. */
+ * each step replaces r by the orthogonal factor of r (I - s A). *before and *after are the means.
+ * Errors: NOMEM. */
 dt_status dt__rotation_learn(dt_ctx *ctx, int64_t rows, int64_t n, const double *x, double *r,
                              double *before, double *after);
 

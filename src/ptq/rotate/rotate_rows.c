@@ -14,7 +14,7 @@ typedef struct collecting {
     int64_t batches, blocks;
 } collecting;
 
-/* What a module reads of which rows are kept, and how many modules read the same; NULL: none. */
+/* The rows that the input of module m belongs to, and how many modules read these; NULL: none. */
 static dt__rows *rows_of(const collecting *c, const dt_module *m, int64_t *readers)
 {
     static const char *const norms[] = { "input_layernorm", "post_attention_layernorm", "norm" };
@@ -60,7 +60,7 @@ static void watch(void *user, const dt__module_call *call)
     dt__drop_step(c->t, x, call->in[0]);
 }
 
-/* By the loss of the ids, since then the logits are never there as a whole. */
+/* Runs all batches. dt_token_loss never holds all logits at once. */
 static dt_status run(const collecting *c, dt_module *m, const dt_calibration *data)
 {
     dt_no_grad(c->t, true);

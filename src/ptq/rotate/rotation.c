@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Element (i, j) of the orthonormal DCT-II of order m: of frequency i at place j. */
+/* Element (i, j) of the orthonormal DCT-II of order m: frequency i at position j. */
 static double dct(int64_t m, int64_t i, int64_t j)
 {
     const double pi = acos(-1.0), size = (double)m;
@@ -26,9 +26,9 @@ void dt__rotation_draw(int64_t n, dt__stream *stream, double *r)
     }
 }
 
-#define BLOCK ((int64_t)64) /* rows or columns of one product */
+#define BLOCK ((int64_t)64) /* rows or columns of a product */
 
-/* The work of a block of n times BLOCK elements, each of n multiply-adds. */
+/* Cost of a block for dt__parallel: n times BLOCK elements, n multiply-adds each. */
 static int64_t work_of(int64_t n)
 {
     return dt__max_i64(1, dt__times_i64(BLOCK * n, n) / DT__FLOAT_PRODUCTS);
@@ -38,7 +38,7 @@ typedef struct product {
     const dt__part *x;
     const float *gain;
     const double *r;
-    double *room; /* of each thread two blocks */
+    double *room; /* two blocks for each thread */
 } product;
 
 static void columns_of_block(const product *p, int64_t first, double *from, double *to)

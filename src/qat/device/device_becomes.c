@@ -1,4 +1,4 @@
-/* Which op of floats becomes which of codes in an integer network, and which calls of it cannot. */
+/* Which device op each float op becomes in an integer network, and which calls none can compute. */
 #include "qat/device/device_becomes.h"
 
 #include "nn/convolution/conv_layers.h"
@@ -31,7 +31,7 @@ static const char *bars_adaptive(const dt_call *c)
 static const char *bars_pad(const dt_call *c)
 {
     const dt_pad_options *o = c->options;
-    /* values below 0 where maxima alone read them: device_record.c */
+    /* pads with a value below 0 only where max_pool2d alone reads it: device_record.c */
     return o->mode == DT_PAD_CONSTANT && o->value <= 0 ? NULL : "only zeros can be padded";
 }
 
@@ -54,7 +54,7 @@ static const char *bars_permute(const dt_call *c)
     return first ? NULL : "the batch must stay in front";
 }
 
-/* Options of elu and leaky_relu are a number. */
+/* The options of elu and leaky_relu are one double. */
 static const char *bars_elu(const dt_call *c)
 {
     return *(const double *)c->options == 1 ? NULL : "its alpha must be 1";

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Keeps 0 inside: an optimizer's step may move an end past it. */
+/* Keeps 0 inside of the range: an optimizer's step may move an end past it. */
 static void ends_of(const dt__quantizer *q, float *lo, float *hi)
 {
     const float *ends = dt__values(q->ends);

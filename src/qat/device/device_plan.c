@@ -1,5 +1,5 @@
-/* The plan of an integer network (device_plan.h): which results share a range, and the ranges as
- * children of modules. */
+/* The plan of an integer network (device_plan.h): finds the results that share a range, and makes
+ * the ranges as children of modules. */
 #include "qat/device/device_plan.h"
 
 #include "ops/ops_list.h"
@@ -31,8 +31,8 @@ static bool is_fixed(const dt__device *d, int64_t value)
     return dt__has_fixed_range(d->node[value - DT__PLAN_FIRST].op);
 }
 
-/* Which value's range each result has: its own, that of its operand, or one for all operands of a
- * concatenation. */
+/* Decides whose range each result has: its own, that of its operand, or one shared by all operands
+ * of a concatenation. */
 static dt_status share(dt__device *d)
 {
     for (int64_t i = 0; i < d->n; i++) {
@@ -100,13 +100,13 @@ void dt__device_free(dt_ctx *ctx, void *device)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* Whether the result of node i has a range of its own, and not a fixed one. */
+/* Whether the result of node i has a range of its own that is not fixed. */
 static bool has_range(const dt__device *d, int64_t i)
 {
     return d->node[i].shares == DT__PLAN_FIRST + i && !dt__has_fixed_range(d->node[i].op);
 }
 
-/* Ranges of inputs, constants and results are counted apart. */
+/* The name of a range's kind. Each kind is numbered on its own within a module. */
 static const char *kind_of(const dt__plan_node *node)
 {
     return node->constant != NULL ? "constant" : node->in[0] < DT__PLAN_FIRST ? "input" : "output";
@@ -154,7 +154,7 @@ void dt__device_visit_ranges(const dt__device *d, dt__visit_range *visit, void *
     }
 }
 
-/* Whether node i would have a range of its own, if no concatenation joined it with others. */
+/* Whether node i shares a range only because of a concatenation. */
 static bool is_joined(const dt__device *d, int64_t i)
 {
     const dt__plan_node *node = &d->node[i];
@@ -201,7 +201,7 @@ void dt__device_unrange(dt__device *d)
 
 void dt__device_plan_norms(const dt__device *d)
 {
-    for (int64_t i = 0; i < d->n; i++) { /* integers have no statistics of a batch */
+    for (int64_t i = 0; i < d->n; i++) {
         if (d->node[i].m->folding == DT__FOLDED) d->node[i].m->folding = DT__FOLDED_PLANNED;
     }
 }

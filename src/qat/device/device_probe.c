@@ -1,7 +1,7 @@
-/* Whether the integers of a network fit, asked before training where a recipe gives ranges, and
- * which scales are enlarged for them, told when a model is converted: each node whose operands and
- * result have known ranges runs by itself, on zeros. Its op computes multipliers, biases and the
- * largest sums from scales and weights alone, whatever the input is. */
+/* Checks whether the integers of a network fit: when a model is prepared, if the recipe gives
+ * ranges, and when it is converted, where it also reports the scales that are enlarged. Each node
+ * whose operands and result have known ranges runs by itself, on zeros: its op computes
+ * multipliers, biases and the largest sums from scales and weights alone, whatever the input is. */
 #include "core/refusals.h"
 #include "ops/device/device_products.h"
 #include "ops/ops_list.h"
@@ -18,7 +18,7 @@ typedef struct probe {
     bool tells;
 } probe;
 
-/* The range of a value where it is known; NULL: it is not, or is fixed. */
+/* The quantizer of a value's range; NULL: it is fixed, or has seen no batch. */
 static const dt__quantizer *range_of(const dt__device *d, int64_t value)
 {
     if (value < DT__PLAN_FIRST) return NULL;
@@ -35,7 +35,7 @@ static dt_tensor *zeros(dt_tape *t, const dt__plan_node *like)
     return s == DT_OK && dt__tape_adopt(t, dt__tape_lend(t, x)) == DT_OK ? x : NULL;
 }
 
-/* Whether a node can run; then its operands are zeros. */
+/* Whether a node can run; if so, its operands are set to zeros. */
 static bool begin(probe *p, const dt__plan_node *node, int64_t value)
 {
     const dt__becomes *b = node->op == NULL ? NULL : dt__becomes_of(node->op);
@@ -53,7 +53,8 @@ static bool begin(probe *p, const dt__plan_node *node, int64_t value)
     return true;
 }
 
-/* A result whose integers do not fit its range has a coarser one: not the range that was given. */
+/* Refuses a result with a coarser scale than its range: the op enlarged the scale for its integers
+ * to fit. */
 static void check_range(probe *p, int64_t i, const dt_tensor *y)
 {
     const dt__quantizer *q = range_of(p->d, DT__PLAN_FIRST + i);
@@ -79,7 +80,7 @@ static dt_status try_node(probe *p, int64_t i)
     return s == DT_ERR_NUMERIC ? DT_OK : s;
 }
 
-/* False: it was called before. */
+/* Whether m was not reported before; marks it as reported. */
 static bool is_new(const dt__device *d, const dt_module *m)
 {
     for (int64_t i = 0; i < d->n; i++) {

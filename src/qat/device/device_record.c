@@ -1,6 +1,6 @@
-/* Recording the plan of an integer network (device_plan.h): one pass of the model in evaluation, op
- * by op. What cannot be computed by codes is collected, so that one error names all of it; after a
- * call that is refused the pass goes on, and what reads its result is not blamed for it. */
+/* Recording the plan of an integer network (device_plan.h): one evaluation pass of the model, op by
+ * op. Calls that no device op computes are collected, so that one error names all of them: after a
+ * refused call the pass goes on, and a call that reads its result is not listed for that. */
 #include "autograd/op.h"
 #include "core/refusals.h"
 #include "nn/fold.h"
@@ -16,8 +16,8 @@ typedef struct recorder {
     struct handle {
         dt_tensor *x; /* a reference */
         int64_t value;
-        bool before;  /* a sum whose activation follows */
-        bool refused; /* the call that made it */
+        bool before;  /* an activation was fused behind it: this is the value in front of that */
+        bool refused; /* the call that made it was refused */
     } * handle;
     int64_t n, room;
     dt_status status;
@@ -52,7 +52,7 @@ static dt_status append(recorder *r, const dt__plan_node *like, dt_tensor *x)
     DT__TRY(DT__RESERVE(d->ctx, d->node, d->n, d->room));
     dt__plan_node *node = &d->node[d->n];
     *node = *like;
-    node->last = node->constant != NULL ? INT64_MAX : -1; /* a parameter is not dropped */
+    node->last = node->constant != NULL ? INT64_MAX : -1; /* parameters are never freed */
     node->rank = x->rank;
     memcpy(node->dims, x->dims, sizeof node->dims);
     for (int i = 0; i < node->n_in; i++) {
@@ -83,8 +83,8 @@ static void check_modules(recorder *r)
     }
 }
 
-/* Refuses a call for a reason; NULL: for that of an operand, or of the module, which is told
- * already. Its results are known as refused. */
+/* Refuses a call for a reason; NULL: an operand or the module was refused, with its own message.
+ * The results of the call are marked as refused. */
 static dt_status refuse(recorder *r, const dt_call *c, dt_module *m, const char *why)
 {
     if (why != NULL && barred_around(m) == NULL) {
@@ -100,8 +100,8 @@ static dt_status refuse(recorder *r, const dt_call *c, dt_module *m, const char 
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-/* relu and relu6 are clamps of the layer before them, which nobody else may read. False: they are
- * not, and become tables. */
+/* Whether relu or relu6 can be a clamp in the layer before it: nothing else reads that layer's
+ * result. Otherwise it becomes a table. */
 static bool clamps_before(const recorder *r, const dt_call *c)
 {
     if (c->op != &dt__op_relu && c->op != &dt__op_relu6) return false;
@@ -127,7 +127,8 @@ static bool is_folded_norm(const dt_call *c, const dt_module *m)
     return norm && m->normed != NULL && dt__can_fold(m->normed, true);
 }
 
-/* The operands of a call as those of a node: why they cannot be; NULL: they can. */
+/* Sets the node's operands; returns why that is not possible, or NULL. *refused: the call of an
+ * operand was refused. */
 static const char *take_operands(const recorder *r, const dt_call *c, dt__plan_node *node,
                                  bool *refused)
 {
@@ -142,8 +143,9 @@ static const char *take_operands(const recorder *r, const dt_call *c, dt__plan_n
     return why;
 }
 
-/* The operand of a pair that is an entry of m, whose name becomes that of a node: why it cannot be;
- * NULL: it can. The result has the extents of the other operand. */
+/* Makes the operand of a pair that is an entry of m, number *at of the call, the node's constant;
+ * returns why that is not possible, or NULL. The result must have the extents of the other
+ * operand. */
 static const char *take_constant(const recorder *r, const dt_call *c, const dt_module *m, int *at,
                                  dt__plan_node *node)
 {
@@ -192,7 +194,7 @@ static dt_status add_call(recorder *r, const dt_call *c)
     dt_module *m = (dt_module *)(uintptr_t)(c->tape->open != NULL ? c->tape->open->m : r->d->m);
     int variable = 0;
     for (int i = 0; i < c->n_in; i++) variable += c->in[i] != NULL && find(r, c->in[i]) != NULL;
-    if (variable == 0) return DT_OK; /* of parameters alone: a folded weight */
+    if (variable == 0) return DT_OK; /* reads parameters alone, as the folding of a weight does */
     if (is_folded_norm(c, m)) {
         const struct handle x = *find(r, c->in[0]);
         DT__TRY(know(r, c->y, x.value));
@@ -209,7 +211,7 @@ static void on_call(void *user, const dt_call *c)
     if (r->status == DT_OK) r->status = add_call(r, c);
 }
 
-/* Dropout runs no op in evaluation. */
+/* Records dropout as a module, since it runs no op in evaluation. */
 static void on_forward(void *user, const dt__module_call *call)
 {
     recorder *r = user;
@@ -222,15 +224,15 @@ static void on_forward(void *user, const dt__module_call *call)
 
 /* ---- padding below 0 ------------------------------------------------------------------------- */
 
-/* Whether node i pads with a value below 0, which may lie outside of the range of its operand. */
+/* Whether node i pads with a value below 0, which may lie outside of its operand's range. */
 static bool pads_below(const dt__device *d, int64_t i)
 {
     const dt__plan_node *node = &d->node[i];
     return node->op == &dt__op_pad && ((const dt_pad_options *)node->options)->value < 0;
 }
 
-/* A maximum of codes is right for every value of the padding below 0: below the range it is the
- * lowest code, which is that of no window with a larger one. Nothing else may read such a value. */
+/* Refuses padding below 0 unless max_pool2d alone reads it. A padding value below the range becomes
+ * the lowest code, which a maximum returns only if the window has no larger value. */
 static void check_pads(recorder *r)
 {
     const dt__device *d = r->d;
@@ -267,7 +269,7 @@ static dt_status find_outputs(recorder *r, dt_tensor *const *y, int n)
     return DT_OK;
 }
 
-/* Inputs are nodes, too: of quantization. */
+/* Adds an input as a node that quantizes. */
 static dt_status add_input(recorder *r, const dt_shape *in, int i, dt_tensor **x)
 {
     int64_t dims[DT_MAX_RANK] = { 1 };

@@ -36,7 +36,8 @@ static const dt__plan_node *holder(const pass *p, const dt__plan_node *node)
     return dt__device_holder(p->d, node->shares);
 }
 
-/* When a checkpointed segment runs again, an observed range may have seen a later batch. */
+/* Scale and zero point are saved reads, since a later batch may change an observed range before a
+ * checkpointed segment runs again. */
 static dt_device_range range_of(const pass *p, const dt__plan_node *node)
 {
     const dt__quantizer *q = dt__quantizer_of(holder(p, node)->range);
@@ -44,8 +45,8 @@ static dt_device_range range_of(const pass *p, const dt__plan_node *node)
                               dt__tape_save_read(p->t, q->zero_point), q->ends };
 }
 
-/* The range sees x: a static one always, a learned one to be initialized. Of a concatenation its
- * result is seen in place of the operands. */
+/* Updates a static range from x, or initializes a learned one. For concatenated values only the
+ * result is observed. */
 static void observe(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
     const dt__plan_node *of = holder(p, node);
@@ -65,7 +66,7 @@ static dt_tensor *activated(dt_tape *t, int activation, dt_tensor *x)
     return dt__then(t, x, activation == DT_ACT_RELU ? dt_relu(t, x) : dt_relu6(t, x));
 }
 
-/* A reshape keeps the batch. */
+/* Reshapes examples; the batch size is that of x. */
 static dt_tensor *reshaped(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
     int64_t dims[DT_MAX_RANK];
@@ -108,7 +109,7 @@ static bool is_line_pool(const dt__plan_node *node)
            node->op == &dt__op_global_avg_pool1d || node->op == &dt__op_adaptive_avg_pool1d;
 }
 
-/* A pool of lines [N, C, L] is one of images [N, C, L, 1]. */
+/* Pools signals [N, C, L] as images [N, C, L, 1]. */
 static dt_tensor *pooled_line(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
     int64_t dims[DT_MAX_RANK] = { x->dims[0], x->dims[1], x->dims[2], 1 };
@@ -176,7 +177,7 @@ static dt_tensor *looked_up(const pass *p, const dt__plan_node *node, int functi
     return dt_device_table(p->t, x, &range, &o);
 }
 
-/* The slopes of channels go with dimension 1. */
+/* Reshapes the slopes of prelu so that they broadcast along dimension 1, the channels. */
 static dt_tensor *sloped(const pass *p, const dt_device_range *range, dt_tensor *const *x)
 {
     int64_t dims[DT_MAX_RANK] = { x[1]->count };
@@ -186,7 +187,7 @@ static dt_tensor *sloped(const pass *p, const dt_device_range *range, dt_tensor 
     return dt__then(p->t, slopes, dt_device_prelu(p->t, x[0], slopes, range));
 }
 
-/* Sums, differences, products, means. */
+/* Runs ops whose result has a range of its own: sums, differences, products, means, prelu. */
 static dt_tensor *on_own_range(const pass *p, const dt__plan_node *node, dt_tensor *const *x)
 {
     const dt_device_range range = range_of(p, node);
@@ -234,7 +235,8 @@ static bool is_disabled(const dt_tensor *weight)
     return dt_is_fake_quant(weight) && !((const dt__fq *)weight->ext)->enabled;
 }
 
-/* A layer whose weight alone is disabled, to measure what its codes cost: floats, then codes. */
+/* Runs a layer whose weight alone is disabled (to measure the error of its codes): in floats, then
+ * quantizes the result. */
 static dt_tensor *run_disabled(const pass *p, const dt__plan_node *node, dt_tensor *weight,
                                dt_tensor *bias)
 {
@@ -243,7 +245,7 @@ static dt_tensor *run_disabled(const pass *p, const dt__plan_node *node, dt_tens
     return dt__then(p->t, y, dt_device_quantize(p->t, y, &range));
 }
 
-/* The body of a layer's module, so that its weight, hooks and path are its own. */
+/* Body of the layer's module call, so that its weight, hooks and path apply. */
 static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                          dt_tensor **out, int n_out)
 {
@@ -263,7 +265,8 @@ static void product_body(void *user, dt_tape *t, dt_module *m, dt_tensor *const 
                                    : run_product(of->p, of->node, weight, bias);
 }
 
-/* A model that flattens its input itself takes examples of any shape of so many values. */
+/* Reshapes an input to the recorded shape, if the model flattens it: examples may then have any
+ * shape with the same number of values. */
 static dt_tensor *shaped(const pass *p, const dt__plan_node *node, dt_tensor *x)
 {
     int64_t dims[DT_MAX_RANK], count = 1;
@@ -282,7 +285,7 @@ static dt_tensor *run_input(const pass *p, const dt__plan_node *node)
     return dt_device_quantize(p->t, x, &range);
 }
 
-/* A parameter or buffer of the layer. */
+/* Quantizes a parameter or buffer of the layer. */
 static dt_tensor *run_constant(const pass *p, const dt__plan_node *node)
 {
     dt_tensor *x = dt__entry_find(node->m, node->constant)->x;
@@ -339,7 +342,7 @@ dt_tensor *dt__device_run_node(const dt__device *d, dt_tape *t, dt_tensor **valu
     return run_node(&p, &d->node[i]);
 }
 
-/* Drops the operands that node i reads last, unless another value is the same tensor. */
+/* Frees the operands whose last reader is node i, unless another value is the same tensor. */
 static void drop_read(const pass *p, int64_t i)
 {
     const dt__plan_node *node = &p->d->node[i];
@@ -365,8 +368,8 @@ static void run_nodes(const pass *p)
 
 /* ---- a pass ---------------------------------------------------------------------------------- */
 
-/* A pass in floats, without gradients, whose results the ranges see and whose statistics folded
- * norms take. */
+/* A pass in floats, without gradients: ranges observe its results, and folded norms update their
+ * statistics. */
 static void observe_all(const pass *like, dt_tensor *const *in)
 {
     pass p = *like;
@@ -375,7 +378,7 @@ static void observe_all(const pass *like, dt_tensor *const *in)
     memcpy(p.value, in, (size_t)p.d->n_in * sizeof in[0]);
     if (dt__scope_enter(p.t) != DT_OK) return;
     const bool before = dt_no_grad(p.t, true), first_run = p.t->in_first_run;
-    p.t->in_first_run = false; /* a second run does not observe: nothing that is read is saved */
+    p.t->in_first_run = false; /* a second run does not observe, so no read is saved */
     run_nodes(&p);
     p.t->in_first_run = first_run;
     dt_no_grad(p.t, before);

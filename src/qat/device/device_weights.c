@@ -1,12 +1,12 @@
-/* Which weights an integer network can have (numerics §8): int8 by channel everywhere; int4 where
- * CMSIS-NN has it. */
+/* The weights that an integer network can have (numerics §8): int8 by channel everywhere; int4
+ * where CMSIS-NN supports it. */
 #include "qat/device/device_plan.h"
 
 #include "nn/convolution/conv_layers.h"
 
 #include <stdio.h>
 
-/* Why a layer has no int4 weights by channel; NULL: it can. */
+/* Why a layer cannot have int4 weights by channel; NULL: it can. */
 static const char *bars_int4(const dt_module *m)
 {
     const dt__conv_state *s = dt__conv_state_of(m);

@@ -5,8 +5,8 @@
  *         g = 1 / sqrt(n qmax)
  *     after an optimizer's step    s = max(|s|, eps)
  *
- * Sums are in double: within chunks of a block in order, then over chunks in a tree. Both depend on
- * shapes alone. */
+ * Sums are in double: within chunks of a block in order, then over chunks in a tree. The order
+ * depends on shapes alone. */
 #include "qat/schemes/learned.h"
 
 #include "autograd/spread.h"
@@ -21,7 +21,7 @@
 #define LEAST_WEIGHT 0x1p-126f
 #define LEAST_ACTIVATION 0x1p-23f
 
-/* Code range without an offset: 0 ... 2^bits - 1 of unsigned codes. */
+/* The range of codes counted from their zero: 0 ... 2^bits - 1 if they are unsigned. */
 static int learned_qmin(const dt_quant_spec *q) { return q->is_unsigned ? 0 : dt__qmin(q); }
 static int learned_qmax(const dt_quant_spec *q)
 {
@@ -32,7 +32,7 @@ static int learned_qmax(const dt_quant_spec *q)
 
 static int64_t chunks_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__CHUNK)); }
 
-/* Rows of columns, cut into blocks of n, of which a row's last may be shorter. */
+/* Rows of `columns` elements, cut into blocks of n; the last block of a row may be shorter. */
 typedef struct blocks {
     int64_t n, columns;
 } blocks;
@@ -48,8 +48,8 @@ static int64_t length_of(const blocks *b, int64_t block)
     return groups < 2 ? b->n : dt__min_i64(b->n, b->columns - block % groups * b->n);
 }
 
-/* Chunk i of all blocks, which have as many chunks as the longest: returns its first element;
- * *count is its length. */
+/* The first element of chunk i of all blocks; *count is its length. Every block has as many chunks
+ * as the longest one; further chunks of a shorter block are empty. */
 static int64_t chunk_of(const blocks *b, int64_t i, int64_t *count)
 {
     const int64_t chunks = chunks_of(b->n), first = i % chunks * DT__CHUNK, block = i / chunks;
@@ -58,7 +58,7 @@ static int64_t chunk_of(const blocks *b, int64_t i, int64_t *count)
     return block / groups * b->columns + block % groups * b->n + first;
 }
 
-/* Columns and group of x, whose rows are first; n without groups. */
+/* Cuts x, whose rows are first, by groups or, if the spec has none, into `scales` equal blocks. */
 static dt_status cut_blocks(const dt_tensor *x, const dt_quant_spec *q, int64_t experts,
                             int64_t scales, blocks *out)
 {
@@ -72,7 +72,7 @@ static dt_status cut_blocks(const dt_tensor *x, const dt_quant_spec *q, int64_t 
     return DT_OK;
 }
 
-/* The sum of a block from those of its chunks, which it overwrites. */
+/* The sum of a block from the sums of its chunks, which are overwritten. */
 static double sum_of(int64_t n, double *partial, int64_t block)
 {
     const int64_t chunks = chunks_of(n);
@@ -290,8 +290,8 @@ static void learned_begin_share(const void *args, const dt__share *share)
     }
 }
 
-/* The scales of least error, of schemes with levels: of a step that spreads over all values, too
- * many of few levels would be unused. */
+/* Initial scales of schemes with levels, those of least error: a scale for which all values fit
+ * would leave too many of the few levels unused. */
 static void begin_at_least_error(const blocks *cut, const dt_quant_spec *q, const dt_tensor *x,
                                  dt_tensor *scale)
 {
@@ -364,7 +364,7 @@ dt_status dt__learned_observe(const dt_tensor *x, const dt__row_map *map,
 
 /* ---- after a step --------------------------------------------------------------------------- */
 
-/* NaN stays, and making the next codes fails with NUMERIC. */
+/* NaN is kept, so that making the next codes fails with NUMERIC. */
 static void keep_above(dt_tensor *scale, float least)
 {
     float *s = dt_data_mut(scale);

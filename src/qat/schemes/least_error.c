@@ -1,4 +1,4 @@
-/* Observer `mse`: the range of a block of values, made smaller where that lessens the error.
+/* Observer `mse`: the range of a block of values, shrunk where that reduces the error.
  *
  *     p = 1 - i/100, i = 0 ... 19         scale s and zero point z of (p lo, p hi) by the scheme
  *     q = rne(clamp(x/s + z))             x^ = (q - z) s
@@ -6,8 +6,8 @@
  *
  * With levels (scheme.h): i = 0 ... 99, from the ends of the values, and the squared error.
  *
- * Every p is tried; sums are in double, of PARTS parts of the values each, added in their order, so
- * that they do not depend on threads. [after llm-compressor's memoryless_mse observer] */
+ * Every p is tried. Sums are in double, over PARTS parts of the values, added in order, so that
+ * they do not depend on threads. [after llm-compressor's memoryless_mse observer] */
 #include "qat/schemes/least_error.h"
 
 #include "autograd/spread.h"

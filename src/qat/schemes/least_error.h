@@ -4,8 +4,8 @@
 
 #include "qat/quantizer.h"
 
-/* Shrinks lo <= 0 <= hi, the range of n values, by the observer `mse` of numerics §1. Returns the
- * number of hundredths by which, 0...19, of schemes with levels 0...99. */
+/* Shrinks lo <= 0 <= hi, the range of n values, as observer `mse` of numerics §1 does. Returns by
+ * how many hundredths: 0...19, of schemes with levels 0...99. */
 int dt__least_error(const dt_quant_spec *q, int64_t n, const float *x, float *lo, float *hi);
 
 /* The range of each block of a weight, whose rows are where `map` says. Errors: NUMERIC (a

@@ -1,8 +1,8 @@
 /* Scales of OCP Microscaling formats, and the levels of FP4. */
 #include "qat/schemes/mx.h"
 
-/* Adding `carry` below the exponent of an f32 raises it where the fraction is large enough: so no
- * logarithm is taken, and compilers make vectors of the loops. */
+/* Adding `carry` below the exponent of an f32 carries into the exponent where the fraction is large
+ * enough. That needs no logarithm, and compilers vectorize the loops. */
 void dt__mx_scales(const dt__blocks *b, const dt__mx_rule *rule)
 {
     const dt__mx_rule of = *rule;

@@ -1,4 +1,4 @@
-/* own: a scheme that a program or a plugin has registered. Its function gives the scales, which are
+/* own: a scheme that a program or a plugin registered. Its function computes the scales, which are
  * limited and rounded as those of all schemes; zero = 0. */
 #include "qat/schemes/scheme.h"
 
@@ -12,7 +12,7 @@ const dt_own_scheme *dt_scheme_named(const dt_ctx *ctx, const char *name)
     return dt__registered_named(ctx, DT__SCHEMES_OWN, name);
 }
 
-/* Names of detent's own schemes are taken. */
+/* Whether a scheme of detent, or a registered one, has this name. */
 static bool is_taken(const dt_ctx *ctx, const char *name)
 {
     for (int i = 0; i <= DT_SCHEME_OWN; i++) {
@@ -38,5 +38,6 @@ void dt__find_scheme(const dt_ctx *ctx, dt_quant_spec *q)
     q->is_own = q->scheme == DT_SCHEME_OWN;
     if (!q->is_own) q->own = NULL;
     q->of = dt_scheme_named(ctx, q->own);
-    if (q->of != NULL) q->own = q->of->name; /* which lives as long as the process */
+    /* this copy of the name lives as long as the process */
+    if (q->of != NULL) q->own = q->of->name;
 }

@@ -121,7 +121,7 @@ dt_status dt__cut_of(dt_ctx *ctx, const dt_quant_spec *q, int rank, const int64_
 
 /* ---- scales --------------------------------------------------------------------------------- */
 
-/* The nearest float whose fraction is `bits` shorter, ties to even; for normal numbers and
+/* x rounded to a float whose fraction is `bits` shorter, ties to even; for normal numbers and
  * infinity. */
 static inline float shortened(float x, int bits)
 {
@@ -137,13 +137,13 @@ static dt__scale_limits limits_of(const dt__scheme *scheme, const dt_quant_spec 
 {
     const int dtype = scheme->fp16_blocks ? DT_SCALE_F16 : q->scale_dtype;
     if (dtype == DT_SCALE_F16) return (dt__scale_limits){ dtype, 0x1p-14f, 65504 };
-    const bool rounds = q->activation && scheme->group == 0; /* as torchao's integers */
+    const bool rounds = q->activation && scheme->group == 0; /* as torchao limits scales */
     return (dt__scale_limits){ dtype, rounds ? 0x1p-23f : 0x1p-126f,
                                dtype == DT_SCALE_BF16 ? 0x1.fep127f : FLT_MAX };
 }
 
-/* Every loop is one that compilers vectorize: a group of 32 values costs two divisions. A bf16
- * scale that rounds to infinity is refused later, with the block that it belongs to. */
+/* Compilers vectorize each of these loops; they matter, since a group of 32 values costs two
+ * divisions. A bf16 scale that rounds to infinity is refused later, with its block. */
 static void round_scales(const dt__scale_limits *limits, const dt__blocks *b)
 {
     const bool f16 = limits->dtype == DT_SCALE_F16;

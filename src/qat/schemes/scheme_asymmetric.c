@@ -2,7 +2,8 @@
  *
  *     scale = (hi - lo) / (qmax - qmin)       zero = clamp(qmin - rne(lo / scale), qmin, qmax)
  *
- * by true division, with the scale as it was rounded. Both ends on ties make it clip one value. */
+ * by true division, with the scale after its rounding. Where both ends lie on ties, one is
+ * clipped. */
 #include "qat/schemes/scheme.h"
 
 static void scale(int qmin, int qmax, const dt__blocks *b)
@@ -10,7 +11,7 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     for (int64_t i = 0; i < b->n; i++) b->scale[i] = (b->hi[i] - b->lo[i]) / (float)(qmax - qmin);
 }
 
-/* Adding 1.5 * 2^23 and subtracting it rounds to even, as rintf does, in any vector. */
+/* Adding and subtracting 1.5 * 2^23 rounds to even, as rintf does, and can be vectorized. */
 static void zero(int qmin, int qmax, const dt__blocks *b)
 {
     const float low = (float)qmin, high = (float)qmax;

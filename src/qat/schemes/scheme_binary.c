@@ -16,7 +16,8 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-/* Half of the distance between the codes lies beyond each: -2 is inside, 2 is not. */
+/* The outer thresholds lie half of the distance of the two codes beyond them: -2 is inside, 2 is
+ * not. */
 static const dt__levels levels = { .n = 2,
                                    .code = { -1, 1 },
                                    .edge = { -0x1.000002p1f, -FLT_TRUE_MIN, 0x1.fffffep0f } };

@@ -1,10 +1,9 @@
-/* mxfp4: weights and activations of 4 bits, FP4 E2M1, with a power of two for 32.
+/* mxfp4: weights and activations of 4 bits, FP4 E2M1, with a power of two for each block of 32.
  *
- *     scale = 2^E / 2        E = floor(log2 a) - 2
+ *     scale = 2^E / 2        E = floor(log2 a) - 2        a = max |x| of the block
  *
- * of a = max |x| of a block of 32. Codes are the values of E2M1 times 2; v = x / scale goes to the
- * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
- * Microscaling Formats (MX) Specification 1.0] */
+ * Codes are the values of E2M1 times 2. v = x / scale is rounded to the nearest value, ties to an
+ * even mantissa, and cut to +-6.   [OCP Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
 static const dt__scheme_case cases[] = {

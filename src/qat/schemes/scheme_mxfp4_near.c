@@ -1,12 +1,9 @@
 /* mxfp4_near: as mxfp4, but the scale is rounded up where the largest value would be cut by more
  * than half of a step.
  *
- *     scale = 2^E / 2        E = floor(log2 a) - 2, one more where a >= 1.75 * 2^floor(log2 a)
+ *     scale = 2^E / 2        E = floor(log2 a) - 2, plus 1 if a >= 1.75 * 2^floor(log2 a)
  *
- * of a = max |x| of a block of 32. Codes are the values of E2M1 times 2; v = x / scale goes to the
- * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
- * Microscaling Formats (MX) Specification 1.0; E as the package compressed-tensors rounds it, and
- * torchao's mode EVEN] */
+ * [E as the package compressed-tensors and torchao's mode EVEN round it] */
 #include "qat/schemes/mx.h"
 
 static const dt__scheme_case cases[] = {

@@ -1,10 +1,8 @@
-/* mxfp4_up: as mxfp4, but nothing is cut.
+/* mxfp4_up: as mxfp4, but no value is cut.
  *
  *     scale = 2^E / 2        E = ceil(log2(a / 6))
  *
- * of a = max |x| of a block of 32. Codes are the values of E2M1 times 2; v = x / scale goes to the
- * nearest, of two equally near ones to that with an even mantissa, and is cut to +-6.   [OCP
- * Microscaling Formats (MX) Specification 1.0; E as torchao and NVIDIA round it] */
+ * [E as torchao and NVIDIA round it] */
 #include "qat/schemes/mx.h"
 
 static const dt__scheme_case cases[] = {

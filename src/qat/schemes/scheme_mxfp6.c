@@ -1,10 +1,9 @@
-/* mxfp6: weights and activations of 6 bits, FP6 E2M3, with a power of two for 32.
+/* mxfp6: weights and activations of 6 bits, FP6 E2M3, with a power of two for each block of 32.
  *
- *     scale = 2^E / 8        E = floor(log2 a) - 2
+ *     scale = 2^E / 8        E = floor(log2 a) - 2        a = max |x| of the block
  *
- * of a = max |x| of a block of 32. Codes are the values of E2M3 times 8; v = x / scale goes to the
- * nearest, of two equally near ones to that with an even mantissa, and is cut to +-7.5.   [OCP
- * Microscaling Formats (MX) Specification 1.0] */
+ * Codes are the values of E2M3 times 8. v = x / scale is rounded to the nearest value, ties to an
+ * even mantissa, and cut to +-7.5.   [OCP Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = {

@@ -1,10 +1,11 @@
-/* mxfp6_e3m2: weights and activations of 6 bits, FP6 E3M2, with a power of two for 32.
+/* mxfp6_e3m2: weights and activations of 6 bits, FP6 E3M2, with a power of two for each block of
+ * 32.
  *
- *     scale = 2^E        E = floor(log2 a) - 4
+ *     scale = 2^E        E = floor(log2 a) - 4        a = max |x| of the block
  *
- * of a = max |x| of a block of 32. Codes are bytes, the sign in the highest bit and E3M2's
- * exponent and mantissa in the lowest 5; v = x / scale goes to the nearest value, ties to even
- * mantissas, and is cut to +-28.   [OCP Microscaling Formats (MX) Specification 1.0] */
+ * Codes are bytes: the sign in the highest bit, exponent and mantissa in the lowest 5. v = x /
+ * scale is rounded to the nearest value, ties to an even mantissa, and cut to +-28.   [OCP
+ * Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = { .real = &dt__e3m2 };

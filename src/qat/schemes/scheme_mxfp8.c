@@ -1,10 +1,9 @@
-/* mxfp8: weights and activations of 8 bits, FP8 E4M3, with a power of two for 32.
+/* mxfp8: weights and activations of 8 bits, FP8 E4M3, with a power of two for each block of 32.
  *
- *     scale = 2^E        E = floor(log2 a) - 8
+ *     scale = 2^E        E = floor(log2 a) - 8        a = max |x| of the block
  *
- * of a = max |x| of a block of 32. Codes are bytes of E4M3; v = x / scale goes to the nearest
- * value, ties to even mantissas, and is cut to +-448.   [OCP Microscaling Formats (MX)
- * Specification 1.0] */
+ * Codes are bytes of E4M3. v = x / scale is rounded to the nearest value, ties to an even mantissa,
+ * and cut to +-448.   [OCP Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = { .real = &dt__e4m3 };

@@ -1,10 +1,10 @@
-/* mxfp8_e5m2: weights and activations of 8 bits, FP8 E5M2, with a power of two for 32.
+/* mxfp8_e5m2: weights and activations of 8 bits, FP8 E5M2, with a power of two for each block of
+ * 32.
  *
- *     scale = 2^E        E = floor(log2 a) - 15
+ *     scale = 2^E        E = floor(log2 a) - 15        a = max |x| of the block
  *
- * of a = max |x| of a block of 32. Codes are bytes of E5M2; v = x / scale goes to the nearest
- * value, ties to even mantissas, and is cut to +-57344.   [OCP Microscaling Formats (MX)
- * Specification 1.0] */
+ * Codes are bytes of E5M2. v = x / scale is rounded to the nearest value, ties to an even mantissa,
+ * and cut to +-57344.   [OCP Microscaling Formats (MX) Specification 1.0] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = { .real = &dt__e5m2 };

@@ -1,10 +1,8 @@
-/* mxfp8_near: as mxfp8, but the scale is rounded up where the largest value reaches 448 of it.
+/* mxfp8_near: as mxfp8, but the scale is rounded up where the largest value is at least 448 scales.
  *
- *     scale = 2^E        E = floor(log2 a) - 8, one more where a >= 1.75 * 2^floor(log2 a)
+ *     scale = 2^E        E = floor(log2 a) - 8, plus 1 if a >= 1.75 * 2^floor(log2 a)
  *
- * of a = max |x| of a block of 32. Codes are bytes of E4M3; v = x / scale goes to the nearest
- * value, ties to even mantissas, and is cut to +-448.   [OCP Microscaling Formats (MX)
- * Specification 1.0; E as the package compressed-tensors rounds it] */
+ * [E as the package compressed-tensors rounds it] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = { .real = &dt__e4m3 };

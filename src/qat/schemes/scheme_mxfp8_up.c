@@ -1,10 +1,8 @@
-/* mxfp8_up: as mxfp8, but nothing is cut.
+/* mxfp8_up: as mxfp8, but no value is cut.
  *
  *     scale = 2^E        E = ceil(log2(a / 448))
  *
- * of a = max |x| of a block of 32. Codes are bytes of E4M3; v = x / scale goes to the nearest
- * value, ties to even mantissas.   [OCP Microscaling Formats (MX) Specification 1.0; E as torchao
- * and NVIDIA round it] */
+ * [E as torchao and NVIDIA round it] */
 #include "qat/schemes/mx.h"
 
 static const dt__levels levels = { .real = &dt__e4m3 };

@@ -1,5 +1,5 @@
-/* narrow: codes from -qmax to qmax.      scale = max(-lo, hi) / qmax      zero = 0
- * A block of zeros has scale 1. Weights of integer networks (numerics §8). [TensorFlow Lite] */
+/* narrow: codes from -qmax to qmax.      scale = max(-lo, hi) / qmax      zero = 0 A block of zeros
+ * has scale 1. For weights of integer networks (numerics §8). [TensorFlow Lite] */
 #include "qat/schemes/scheme.h"
 
 static void scale(int qmin, int qmax, const dt__blocks *b)

@@ -1,16 +1,15 @@
-/* nvfp4: weights and activations of 4 bits, FP4 E2M1, with an E4M3 scale for 16 and a scale of the
- * tensor.
+/* nvfp4: weights and activations of 4 bits, FP4 E2M1, with an E4M3 scale for each block of 16 and a
+ * scale of the tensor.
  *
  *     global = min(448 * 6 * (1 / a), 2^116)    a = max |x| of the tensor
  *     e      = E4M3(global * (b / 6))           b = max |x| of a block of 16, of weights at least
  *                                               2^-123
  *     scale  = (e / global) / 2
  *
- * each operation rounded to f32, E4M3 to nearest even and cut to 448, and an e of 0 becomes 1/8.
- * Codes are the values of E2M1 times 2; v = x / scale, by division, goes to the nearest, of two
- * equally near ones to that with an even mantissa, and is cut to +-6. Of activations a is that of
- * the observed range, or global is 1 where the range is dynamic.   [NVIDIA's NVFP4; the formulas
- * are compressed-tensors'] */
+ * Each operation is rounded to f32, E4M3 to nearest even and cut to 448; an e of 0 becomes 1/8.
+ * Codes are the values of E2M1 times 2. v = x / scale, by division, is rounded to the nearest
+ * value, ties to an even mantissa, and cut to +-6. For activations a is that of the observed range;
+ * with a dynamic range global is 1.   [NVIDIA's NVFP4; formulas of compressed-tensors] */
 #include "core/text/small_float.h"
 #include "qat/schemes/mx.h"
 
@@ -29,7 +28,7 @@ static inline float scale_of(float global, float most)
     return (e > 0 ? e : 0.125f) / global / 2;
 }
 
-/* Of a block alone: b / 8, exact. */
+/* The scale of a block alone: b / 8, which is exact. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;
@@ -48,7 +47,7 @@ static void settle(int64_t n, float *scale_)
     for (int64_t i = 0; i < n; i++) scale_[i] = scale_of(global, 8 * scale_[i]);
 }
 
-/* Whether all scales are those of some E4M3 under this scale of the tensor. */
+/* Whether every scale is (e / global) / 2 of some E4M3 number e. */
 static bool fits(float global, int64_t n, const float *scale_)
 {
     bool all = global > 0 && global <= FLT_MAX;
@@ -59,8 +58,7 @@ static bool fits(float global, int64_t n, const float *scale_)
     return all;
 }
 
-/* The largest scale is some E4M3 over the scale of the tensor, which lies within 2 ulps of the
- * quotient. */
+/* Tries each E4M3 number for the largest scale: global lies within 2 ulps of their quotient. */
 float dt__nvfp4_global(int64_t n, const float *scale_)
 {
     float most = 0;

@@ -1,16 +1,15 @@
-/* q4_0: the blocks of GGUF's Q4_0, so that quantizing dequantized values gives the same bytes.
- * [ggml]
+/* q4_0: the blocks of GGUF's Q4_0. Quantizing dequantized values gives the same bytes again. [ggml]
  *
  *     e = the element of largest magnitude, with its sign (the first of equals)
  *     d = e * -0.125       code = min(15, trunc(x * (1/d) + 8.5)) - 8       stored scale = fp16(d)
  *
- * The extremum gets code -8, so d is negative where it is positive. Codes come from d as it was
- * before rounding. Where d is 0 in fp16 the block is zeros, stored with scale -0. */
+ * e has code -8, so d is negative where e is positive. Codes are computed from d before it is
+ * rounded. Where d is 0 in fp16 the block is all zeros, with a stored scale of -0. */
 #include "qat/schemes/scheme.h"
 
 #include "core/text/half.h"
 
-/* Of lo and hi one is e; where both are equally far, the other one is given as 0. */
+/* Either lo or hi is e; where both have its magnitude, the one that is not e is passed as 0. */
 static void scale(int qmin, int qmax, const dt__blocks *b)
 {
     (void)qmin;

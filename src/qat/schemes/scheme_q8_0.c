@@ -3,9 +3,8 @@
  *
  *     a = max(-lo, hi)        code = rne(x * (127 / a))        scale = a / 127
  *
- * Codes are in -127 ... 127. They follow from the float a, not from the scale as it is stored. In a
- * block whose scale is stored as 0, and in one so small that 127 / a is not a float, all codes are
- * 0. */
+ * Codes are in -127 ... 127. They are computed from the float a, not from the stored scale. Where
+ * the stored scale is 0, or 127 / a overflows, all codes are 0. */
 #include "qat/schemes/scheme.h"
 
 #include "core/text/half.h"

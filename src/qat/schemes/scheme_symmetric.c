@@ -1,8 +1,8 @@
-/* symmetric: the range's larger half fills half of the codes.   [torchao, compressed-tensors]
+/* symmetric: the range's larger half spans half of the codes.   [torchao, compressed-tensors]
  *
  *     scale = max(-lo, hi) / ((qmax - qmin) / 2)       zero = 0
  *
- * so /7.5 for 4 bits. The largest value may round to qmax + 1 and is then clipped. */
+ * For 4 bits the divisor is 7.5. The largest value may round to qmax + 1 and is then clipped. */
 #include "qat/schemes/scheme.h"
 
 static void scale(int qmin, int qmax, const dt__blocks *b)

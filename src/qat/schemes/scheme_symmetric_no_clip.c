@@ -1,4 +1,4 @@
-/* symmetric_no_clip: both ends of the range fit their own end of the codes.   [torchao]
+/* symmetric_no_clip: the smallest scale with which no value is clipped.   [torchao]
  *
  *     scale = max(lo / qmin, hi / qmax)       zero = 0 */
 #include "qat/schemes/scheme.h"

@@ -2,7 +2,8 @@
  *
  *     scale = mean |x|        code = rne(clamp(x / scale, -1, 1))
  *
- * of a block: the absmean of BitNet b1.58, whose block is the tensor.   [Ma et al. 2024] */
+ * over a block. This is the absmean of BitNet b1.58, whose block is the tensor.   [Ma et al.
+ * 2024] */
 #include "qat/schemes/scheme.h"
 
 static void scale(int qmin, int qmax, const dt__blocks *b)
@@ -14,7 +15,7 @@ static void scale(int qmin, int qmax, const dt__blocks *b)
     }
 }
 
-/* Ties go to the even code, so -1.5 and 1.5 are outside and -0.5 and 0.5 are 0. */
+/* Ties round to the even code: -0.5 and 0.5 to 0; -1.5 and 1.5 count as clipped. */
 static const dt__levels levels = { .n = 3,
                                    .code = { -1, 0, 1 },
                                    .edge = { -1.5f, -0x1.000002p-1f, 0.5f, 0x1.7ffffep0f } };

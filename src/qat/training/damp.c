@@ -1,12 +1,12 @@
-/* Damping: weights that oscillate between two codes are drawn to the nearer one.
+/* Damping: weights that oscillate between two codes are pulled to the nearer one.
  *
  *     L = lambda sum (clip(w) - w^)^2,     dw = 2 lambda (w - w^) where w is within the levels
  *
  * w^ counts as a constant, and scales get no gradient.   [Nagel et al. 2022, Overcoming
  * Oscillations in Quantization-Aware Training, equation 5]
  *
- * Of a weight that its layer computes (a folded norm, an adapter), w is what is computed, and its
- * parameters get the gradient. */
+ * Where a layer computes the weight (a folded norm, an adapter), w is the computed weight, and the
+ * layer's parameters get the gradient. */
 #include "autograd/tape.h"
 #include "nn/module.h"
 #include "qat/derived_quant.h"

@@ -1,14 +1,15 @@
-/* Gradient estimators of weights: what backward takes for the slope of rounding. With u = (w - w^)
- * / s, s the distance of levels, which is 0 beyond the last one, and the strength d or k:
+/* Gradient estimators of weights: what backward uses as the derivative of rounding. With u = (w -
+ * w^) / s, where s is the distance to the next level and u = 0 beyond the last level, and the
+ * strength d or k:
  *
  *     ste     dw = dy                                              [Bengio et al. 2013]
  *     ewgs    dw = dy (1 + d sign(dy) u)                           [Lee, Kim and Ham 2021, eq. 4]
  *     dsq     dw = dy k/2 (1 - tanh^2(k (1/2 - |u|))) / tanh(k/2)  [Gong et al. 2019, eq. 3]
  *     tanh    dw = dy (1 - tanh^2(w))                              [DoReFa: Zhou et al. 2016]
  *
- * dsq is the slope of a staircase of tanh, of mean 1 over a step: a growing k anneals it from
- * identity to rounding. Of DoReFa's, which quantizes tanh(w), this is the slope alone: codes stay
- * those of w, as files and runtimes have them. */
+ * dsq is the slope of a staircase of tanh, with mean 1 over a step: a growing k anneals it from
+ * identity to rounding. DoReFa quantizes tanh(w); of it only the gradient is used, and codes are
+ * those of w, as in files and runtimes. */
 #include "autograd/tape.h"
 #include "kernels/exp.h"
 #include "nn/module.h"
@@ -102,15 +103,6 @@ double dt_estimator_strength(int estimator)
 
 double dt__estimator_most(int estimator) { return estimators[estimator].most; }
 
-/* The settings of a layer's quantized weight; NULL: it has none. */
-static dt__fq *weight_of(const dt_module *m)
-{
-    dt__fq *derived = dt__derived_quant(m);
-    if (derived != NULL) return derived;
-    const dt__entry *w = dt__entry_find(m, "weight");
-    return w != NULL && dt_is_fake_quant(w->x) ? w->x->ext : NULL;
-}
-
 dt_status dt_set_estimator(dt_module *m, int estimator, double strength)
 {
     DT__NEED(dt_module_ctx(m), m);
@@ -127,7 +119,7 @@ dt_status dt_set_estimator(dt_module *m, int estimator, double strength)
         return dt_fail(m->ctx, DT_ERR_STATE, "set_estimator: the model is not prepared");
     }
     DT__EACH_MODULE(layer, m) {
-        dt__fq *fq = weight_of(layer);
+        dt__fq *fq = dt__layer_quant(layer);
         if (fq == NULL) continue;
         fq->estimator = estimator;
         fq->strength = strength;

@@ -1,23 +1,24 @@
 /* Freezing of weights that oscillate between two codes.   [Nagel et al. 2022, Overcoming
  * Oscillations in Quantization-Aware Training, section 4.2, algorithm 1]
  *
- * After each update, of each weight with code q:
+ * After each update, for each weight with code q:
  *     o     1 where q changed against the direction of its last change, else 0
- *     f     m o + (1 - m) f           how often it oscillates, from 0
+ *     f     m o + (1 - m) f           frequency of oscillation, from 0
  *     mean  m q + (1 - m) mean        from the first q
- *     f > threshold: it is frozen to the level next to the mean, from now on
+ *     f > threshold: it is frozen to the level nearest to the mean, from now on
  *
- * A frozen weight whose code is another one gets the value of its code, by the present scale: the
- * integer is frozen, not the value. One whose code is right is left where it is.
+ * Where a frozen weight has another code after an update, it is set to the value of its frozen code
+ * by the present scale: the integer is frozen, not the value. Where it has the frozen code, it is
+ * left as it is.
  *
- * Ranges are static or learned, or the mean of magnitudes. A scale that follows the largest weight
- * turns the codes of all others with it: they would be frozen at once.
+ * Ranges must be static or learned, or scales the mean of magnitudes. A scale that follows the
+ * largest weight changes the codes of all others with it: they would be frozen at once.
  *
- * Weights of more than 4 bits are none of them: their levels are so near to each other that their
- * codes turn back at most updates.
+ * Weights of more than 4 bits are not frozen: their levels are so close together that their codes
+ * change direction at most updates.
  *
- * Codes of a folded weight W' = W f (nn/fold.h) do not change with f, so W is what gets the value,
- * divided by f. */
+ * Codes of a folded weight W' = W f (nn/fold.h) do not change with f, so the value, divided by f,
+ * is written to W. */
 #include "qat/training/freeze.h"
 
 #include "autograd/tape.h"
@@ -35,12 +36,12 @@
 
 enum { MOST_BITS = 4 };
 enum { FREQUENCY, MEAN, CODE, TURN, SLOTS };
-/* Of a weight in slot TURN: UNSEEN before its first update. */
+/* Values of slot TURN: the direction of the last change. UNSEEN: before the first update. */
 enum { UNSEEN, STILL, ROSE, FELL, FROZEN, TURNS };
 
 static const char *const slot_names[SLOTS] = { "frequency", "mean", "code", "turn" };
 
-/* The state of a weight, each [rows, columns] as its codes. */
+/* The state of a weight: tensors [rows, columns] like its codes. */
 typedef struct item {
     const dt_tensor *w;
     dt_tensor *slot[SLOTS];
@@ -82,12 +83,10 @@ void dt_freezer_free(dt_freezer *f)
 /* The settings of a layer's weight that can be frozen; NULL: it has none. */
 static const dt__fq *quant_of(const dt_module *root, const dt_module *layer)
 {
-    const dt__fq *derived = dt__derived_quant(layer);
-    const dt__entry *w = dt__entry_find(layer, "weight");
-    const dt__fq *own = w == NULL || !dt_is_fake_quant(w->x) ? NULL : w->x->ext;
-    const dt__fq *found = derived != NULL ? derived : own;
+    const dt__fq *found = dt__layer_quant(layer);
     if (found == NULL || found->quant.bits > MOST_BITS) return NULL;
-    return derived != NULL || dt__entry_is_first(root, w) ? found : NULL;
+    if (dt__derived_quant(layer) != NULL) return found;
+    return dt__entry_is_first(root, dt__entry_find(layer, "weight")) ? found : NULL;
 }
 
 static dt_status make_item(item *out, const dt_tensor *w, const dt__fq *fq)
@@ -108,19 +107,19 @@ static dt_status check_layer(const dt_module *layer, const dt__fq *fq)
     const dt__scheme *scheme = dt__scheme_of(fq->quant.scheme);
     if (dt__has_lora(layer)) {
         return dt_fail(layer->ctx, DT_ERR_UNSUPPORTED,
-                       "freeze: %s has an adapter, whose sum with the weight has the codes: none "
-                       "of the two can be frozen alone",
+                       "freeze: %s has an adapter, so the sum of both is quantized, and the "
+                       "weight cannot be frozen alone",
                        layer->path);
     }
     if (scheme->mean || fq->quant.range != DT_RANGE_DYNAMIC) return DT_OK;
     return dt_fail(layer->ctx, DT_ERR_UNSUPPORTED,
-                   "freeze: %s has scheme %s with a dynamic range: one weight, the largest, turns "
-                   "the codes of all others; the range must be static or learned",
+                   "freeze: %s has scheme %s with a dynamic range: its scale "
+                   "follows the largest weight and changes the codes of all others; the range must "
+                   "be static or learned",
                    layer->path, scheme->name);
 }
 
-/* The state of a layer's weight, made where it is new: zeros. *out NULL: there is nothing to
- * freeze. */
+/* Finds or creates (as zeros) the state of a layer's weight; *out NULL: it is not to be frozen. */
 static dt_status item_of(dt_freezer *f, const dt_module *layer, item **out)
 {
     *out = NULL;
@@ -177,10 +176,10 @@ typedef struct watching {
     float momentum, threshold;
     float *frequency, *mean;
     int8_t *code, *turn;
-    _Atomic int64_t frozen, wrong; /* frozen ones, and those of them whose code is another one */
+    _Atomic int64_t frozen, wrong; /* frozen weights; those with another code than the frozen one */
 } watching;
 
-/* The level next to a mean of codes. */
+/* The level nearest to a mean of codes. */
 static int8_t level_at(const dt__gap *g, float mean)
 {
     if (g->levels == NULL) return (int8_t)fminf(fmaxf(rintf(mean), (float)g->qmin), (float)g->qmax);
@@ -192,7 +191,7 @@ static int8_t level_at(const dt__gap *g, float mean)
     return g->levels->code[best];
 }
 
-/* One update of a weight that is not frozen. */
+/* Updates the state of a weight that is not frozen. */
 static void watch_one(const watching *of, int64_t i)
 {
     const int q = of->g->code[i], before = of->code[i];
@@ -226,7 +225,7 @@ static void watch_share(const void *args, const dt__share *share)
     atomic_fetch_add(&of->wrong, wrong);
 }
 
-/* The value of a code of an element, by the scale of its group. */
+/* The value of an element with a given code, by the scale of its group. */
 static float value_of(const dt__gap *g, int64_t row, int64_t column, int code)
 {
     const int64_t block = row * g->groups + column / g->group;
@@ -234,8 +233,8 @@ static float value_of(const dt__gap *g, int64_t row, int64_t column, int code)
     return (float)(code - zero) * g->scale[block];
 }
 
-/* Gives frozen weights with another code the value of theirs. `factor` of a row: what its layer
- * multiplies it by; NULL: nothing. A row that is multiplied by 0 has no codes of its own. */
+/* Sets each frozen weight whose code changed to the value of its frozen code, divided by the fold
+ * factor of `fold` (NULL: none). A row whose factor is 0 has no such value. */
 static void put_back(const watching *of, const dt_module *fold, float *rows)
 {
     const dt__gap *g = of->g;
@@ -287,7 +286,7 @@ static dt_status freeze_weight(const item *of, dt_module *layer, dt__gap *g, wat
 
 /* ---- after an update ------------------------------------------------------------------------- */
 
-/* The layer's weight as it is quantized. */
+/* The layer's weight as a FakeQuantTensor. */
 static dt_tensor *quantized(dt_tape *t, const dt_module *layer)
 {
     dt_tensor *x = dt__entry_find(layer, "weight")->x;

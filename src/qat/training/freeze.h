@@ -4,7 +4,7 @@
 
 #include <detent/experimental/qat.h>
 
-/* Whether n elements of a slot, read from a file, are such as dt_freezer_step writes. */
+/* Whether n elements of a slot, read from a file, are values that dt_freezer_step can write. */
 bool dt__frozen_is_sound(const char *slot, int64_t n, const void *data);
 
 #endif

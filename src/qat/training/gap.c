@@ -4,7 +4,7 @@
 #include "autograd/codes.h"
 #include "autograd/tape.h"
 
-/* g->w: the values that codes keep (of a weight that its layer computes), or those of x. */
+/* Sets g->w: the values that codes keep (where a layer computes the weight), or those of x. */
 static dt_status values(dt__gap *g, const dt_tensor *x, const dt__codes *codes, const char *name)
 {
     const dt__fq *fq = x->ext;

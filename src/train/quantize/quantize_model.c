@@ -241,7 +241,7 @@ static dt_status plan_work(const work *w)
     dt__round_cost cost = { .codes = 0 };
     DT__EACH_MODULE(m, w->m) {
         dt_weight_op op;
-        if (dt__weight_to_convert(m) == NULL || !dt__weight_op_of(m, &op)) continue;
+        if (dt__layer_quant(m) == NULL || !dt__weight_op_of(m, &op)) continue;
         add_cost(w, &op, m, &cost);
     }
     dt__plan_rounding(w->ctx, &cost);

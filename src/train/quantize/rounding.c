@@ -64,7 +64,7 @@ static dt_status check_inputs(const dt_accumulator *a, const dt_module *m)
 
 static dt_status check_layer(const dt__rounding *p, dt_module *m)
 {
-    const dt__fq *fq = dt__weight_to_convert(m);
+    const dt__fq *fq = dt__layer_quant(m);
     dt_weight_op op;
     dt_rounding_options options;
     if (fq == NULL || !dt__weight_op_of(m, &op)) return DT_OK;

@@ -32,7 +32,7 @@ typedef struct sensitivity {
 static dt_status add_layers(sensitivity *s)
 {
     DT__EACH_MODULE(m, s->r->stage.model) {
-        if (dt__weight_to_convert(m) == NULL) continue;
+        if (dt__layer_quant(m) == NULL) continue;
         DT__TRY(DT__RESERVE(s->r->ctx, s->layer, s->n, s->room));
         s->layer[s->n++] = (layer){ .m = m };
     }
@@ -76,7 +76,7 @@ static dt_status measure_layer(const sensitivity *s, layer *l)
 
 static void put_layer(const sensitivity *s, dt__chars *t, const layer *l)
 {
-    const dt__fq *weight = dt__weight_to_convert(l->m);
+    const dt__fq *weight = dt__layer_quant(l->m);
     const dt__input_hook *input = dt__input_hook_of(l->m);
     dt__put_text(t, "{\"path\": ");
     DT__PUT_ALL(t, DT__QUOTED(l->m->path), ", \"bits\": ", weight->quant.bits,
