@@ -1,6 +1,6 @@
-/* A few rows of floats times packed codes on AArch64. A shuffle moves a code to the top of its
- * lane, with zeros below; the conversion to float divides by the power of two that this multiplied
- * by, which is exact. */
+/* A few rows of floats times packed codes on AArch64. A table lookup moves a code to the top byte
+ * of its lane and fills the bytes below with zeros, which multiplies the code by a power of two;
+ * the conversion to float divides by that power, exactly. */
 #if defined DETENT_SIMD && defined __aarch64__
 #include "core/threads.h"
 #include "kernels/arm/neon.h"

@@ -4,7 +4,8 @@
 
 #include <arm_neon.h>
 
-/* A function whose arguments are constants where it is called, and a loop over them. */
+/* DT__INLINE: a function that must be inlined, since some of its arguments are compile-time
+ * constants. DT__UNROLL: a loop over such constants. */
 #define DT__INLINE static inline __attribute__((always_inline))
 #define DT__UNROLL _Pragma("GCC unroll 16")
 
