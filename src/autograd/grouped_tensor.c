@@ -1,5 +1,5 @@
-/* Grouped parameters: one tensor [count, dims...] that holds count experts [dims...]. A flag on the
- * handle says so; every handle with the same storage and shape has it (dt__view).
+/* Grouped parameters: one tensor [count, dims...] that holds count experts [dims...]. The handle
+ * has the flag `grouped`, as has every handle with the same storage and shape (dt__view).
  *
  * An expert is a handle that references the grouped tensor (`whole`) and has no gradient slot of
  * its own. Its gradients are added to a slice of the gradient of `whole`, which begins as zeros.
@@ -84,7 +84,7 @@ dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
     return DT_OK;
 }
 
-/* The index in `whole` of the first element. */
+/* The index in `whole` of an expert's first element. */
 static int64_t first_of(const dt_tensor *portion)
 {
     return portion->offset - portion->whole->offset;

@@ -39,7 +39,7 @@ static uint32_t shift_rne(uint32_t value, int shift)
     return (value + below_half + odd) >> shift;
 }
 
-/* A magnitude below 2^-14, the least normal f16, as an f16 subnormal: a multiple of 2^-24. */
+/* A magnitude below 2^-14, the least normal f16, becomes an f16 subnormal: a multiple of 2^-24. */
 static uint32_t f16_subnormal(uint32_t magnitude)
 {
     const int exponent = (int)(magnitude >> 23);

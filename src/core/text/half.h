@@ -4,8 +4,8 @@
 
 #include <stdint.h>
 
-/* To nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the same
- * sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
+/* Rounds to nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the
+ * same sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
 uint16_t dt__f32_to_f16(float x);
 uint16_t dt__f32_to_bf16(float x);
 

@@ -151,24 +151,18 @@ static void keep_first(void *user, const char *path, const char *text)
     if (f->text[0] == 0) snprintf(f->text, sizeof f->text, "%s: %s", path, text);
 }
 
-static dt_status create_list(dt_ctx *ctx, const dt_layers_options *o, dt_module **out,
-                             layers_result *result)
+dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out)
 {
+    DT__NEED2(ctx, ctx, out);
     first_fault fault = { .text = "" };
     dt__layers_build b = { .ctx = ctx, .fault = keep_first, .user = &fault };
     *out = NULL;
-    if (o == NULL) return dt_fail(ctx, DT_ERR_ARG, "layers: the options are NULL");
-    DT__TRY(build(&b, o, out, result));
+    if (options == NULL) return dt_fail(ctx, DT_ERR_ARG, "layers: the options are NULL");
+    DT__TRY(build(&b, options, out, NULL));
     if (b.faults == 0) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
     return dt_fail(ctx, DT_ERR_ARG, "%s", fault.text);
-}
-
-dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    return create_list(ctx, options, out, NULL);
 }
 
 /* Weights are not drawn, and the random streams stay as they are. */

@@ -127,12 +127,12 @@ static void run_teacher(void *user, dt_tape *t, dt_module *m, dt_tensor *const *
 }
 
 /* The teacher runs in evaluation mode and records nothing. */
-static void run_both(dt_tape *t, work *w, dt_tensor **out, int n_out)
+static void run_both(dt_tape *t, work *w, dt_tensor *out[3])
 {
     if (w->teacher->training) dt_train(w->teacher, false);
     w->no_grad = dt_no_grad(t, true);
     dt__forward_call(
-        t, &(dt__module_call){ w->teacher, &w->ids, 1, out, n_out, { run_teacher, w, true } });
+        t, &(dt__module_call){ w->teacher, &w->ids, 1, out, 3, { run_teacher, w, true } });
     dt_no_grad(t, w->no_grad);
 }
 
@@ -145,7 +145,7 @@ dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *la
     dt_tensor *out[3] = { NULL };
     if (rows != NULL) *rows = (dt_token_rows){ NULL, NULL };
     if (t->status != DT_OK || check(t, m, o.teacher, ids, labels) != DT_OK) return NULL;
-    if (w.teacher != NULL) run_both(t, &w, out, 3);
+    if (w.teacher != NULL) run_both(t, &w, out);
     else dt__forward_call(t, &(dt__module_call){ m, &ids, 1, out, 3, { run_model, &w, true } });
     if (rows != NULL) *rows = (dt_token_rows){ out[1], out[2] };
     return out[0];

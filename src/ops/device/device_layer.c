@@ -184,8 +184,7 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
     for (int64_t o = 1; in->one_scale && o < l->rows; o++) {
         if (l->scale[o] == l->scale[0]) continue;
         return refuse(why, DT_ERR_UNSUPPORTED, o,
-                      "its scale is not that of output 0, and the "
-                      "weight is said to have one");
+                      "its scale is not that of output 0, but the weight must have one scale");
     }
     dt__device_clamps(in->activation, in->y, &l->least, &l->most);
     const int64_t each = in->one_scale ? l->rows : 1; /* outputs of a scale */

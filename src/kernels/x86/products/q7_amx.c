@@ -124,7 +124,7 @@ static void run_corner(dt__tiles *t, const corner *c)
 }
 
 /* Transposes 16 x 16 words: row i of `to` is column i of x. */
-DT__INLINE void transpose_words(const __m512i *x, int8_t *to, int64_t step)
+DT__INLINE void transpose_words(const __m512i *x, int8_t *to)
 {
     __m512i a[HALF], b[HALF];
     DT__UNROLL
@@ -140,15 +140,15 @@ DT__INLINE void transpose_words(const __m512i *x, int8_t *to, int64_t step)
         b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
     }
     DT__UNROLL
-    for (int i = 0; i < 4; i++, to += step) { /* rows i, 4 + i, 8 + i, 12 + i */
+    for (int i = 0; i < 4; i++, to += TURNED) { /* rows i, 4 + i, 8 + i, 12 + i */
         const __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x44);
         const __m512i high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xee);
         const __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x44);
         const __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xee);
         _mm512_store_si512(to, _mm512_shuffle_i32x4(low, low2, 0x88));
-        _mm512_store_si512(to + 4 * step, _mm512_shuffle_i32x4(low, low2, 0xdd));
-        _mm512_store_si512(to + 8 * step, _mm512_shuffle_i32x4(high, high2, 0x88));
-        _mm512_store_si512(to + 12 * step, _mm512_shuffle_i32x4(high, high2, 0xdd));
+        _mm512_store_si512(to + 4 * TURNED, _mm512_shuffle_i32x4(low, low2, 0xdd));
+        _mm512_store_si512(to + 8 * TURNED, _mm512_shuffle_i32x4(high, high2, 0x88));
+        _mm512_store_si512(to + 12 * TURNED, _mm512_shuffle_i32x4(high, high2, 0xdd));
     }
 }
 
@@ -169,7 +169,7 @@ static void turn(const corner *c, int8_t (*to)[TURNED])
                 x[i] = _mm512_castps_si512(
                     _mm512_maskz_loadu_ps(rows, (const float *)(const void *)from));
             }
-            transpose_words(x, to[r] + w * DT__Q7_WORD, TURNED);
+            transpose_words(x, to[r] + w * DT__Q7_WORD);
         }
     }
 }
