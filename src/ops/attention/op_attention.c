@@ -62,7 +62,7 @@ dt_status dt__attention_floats(const dt_call *c)
     return dt_refuse(c, DT_ERR_ARG, "cache is %d; only attention_cached has one", o->cache);
 }
 
-/* Operands of [B, Tk]. */
+/* Checks an operand of [B, Tk]. */
 static dt_status check_masks(const dt_call *c, const int64_t *dims)
 {
     const dt_tensor *mask = c->in[MASK];
@@ -169,7 +169,8 @@ const dt_op dt__op_attention = {
     .scratch = scratch,
 };
 
-/* Whether attention to codes, which are given or made, can be; else the error is on the tape. */
+/* Checks the operands of attention to codes, given or made in the op; on failure the error is on
+ * the tape. */
 static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
 {
     const bool given = operands->k_scale != NULL;

@@ -75,7 +75,7 @@ size_t dt__device_mask_bytes(const dt_call *c)
     return (size_t)dt__round_up(bytes, DT__ALIGNMENT);
 }
 
-/* d by the sign of relu's result, of floats. */
+/* Masks d by the sign of relu's result, for floats. */
 static void mask_floats(const dt_call *c, int activation, const dt_tensor *dy, void *to)
 {
     const bool wide = dy->dtype == DT_F64;

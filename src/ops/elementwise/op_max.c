@@ -1,6 +1,6 @@
 /* The largest element along a dimension.
  *     y = max over k of x[.., k, ..]      dx = dy at the first k where x = y, else 0
- * NaN counts as the largest. Result 1 is this k. */
+ * NaN counts as the largest. Result 1 is that first k. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 #include "ops/softmax.h"

@@ -77,7 +77,7 @@ static double divisor(const dt_call *c)
 static void forward(const dt_call *c)
 {
     dt__logits l = problem(c);
-    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* forward only reads it */
+    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* only read in forward */
     l.loss = c->scratch;
     l.row = (dt__logits_row *)(void *)(l.loss + l.rows + 1);
     c->kernels->logits(&l);

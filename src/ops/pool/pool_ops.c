@@ -21,10 +21,10 @@ static const char *side(const dt_call *c, int d)
     return c->in[0]->rank == 3 ? "length" : d == 0 ? "height" : "width";
 }
 
-/* Dimensions of x behind N and C: 2, or 1. */
+/* The number of spatial dimensions of x: 2 or 1. */
 static int axes_of(const dt_call *c) { return c->in[0]->rank - 2; }
 
-/* The stride and dilation that an option of 0 means. */
+/* The default stride and dilation, for an option of 0. */
 static int64_t stride_of(const dt_pool_options *o, int d)
 {
     return o->stride[d] == 0 ? o->kernel[d] : o->stride[d];
@@ -77,7 +77,7 @@ static dt__windows windows_of(const dt_call *c, const dt_pool_options *o)
     return p;
 }
 
-/* Can only be false with dilation, since padding is at most half a window. */
+/* Can only fail with dilation, since padding is at most half a window. */
 static bool every_window_has_a_pixel(const dt__windows *p, int d)
 {
     for (int64_t i = 0; i < p->out[d]; i++) {

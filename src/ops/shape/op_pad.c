@@ -2,8 +2,8 @@
  *     y[.., i, ..] = x[.., s(i - before), ..]
  *         dx[k] = sum of dy[i] over the i with s(i - before) = k
  * s is the identity inside 0 ... n-1. Outside, reflect mirrors at the first and the last element,
- * which are not repeated; replicate repeats these; circular continues at the other end; constant
- * sets y to a value. */
+ * which are not repeated; replicate repeats the first or last element; circular continues at the
+ * other end; constant sets y to a value. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -30,7 +30,7 @@ static int64_t after(const dt_pad_options *o, int rank, int d)
     return o->pads.v[2 * (rank - 1 - d) + 1];
 }
 
-/* The largest pad of a dimension of n elements. */
+/* The largest pad for a dimension of n elements. */
 static int64_t most(int mode, int64_t n)
 {
     switch (mode) {
@@ -80,7 +80,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Leading dimensions without pads are merged into one, of planes. */
+/* Leading dimensions without pads are merged into one. */
 static dt__pad pad_of(const dt_call *c)
 {
     const dt_pad_options *o = c->options;
