@@ -48,8 +48,8 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
     return NULL;
 }
 
-/* The distance of rows of `capacity` keys: an odd number of cache lines, so that a tile's rows do
- * not lie in the same sets of a cache. */
+/* The distance between rows of `capacity` keys: an odd number of cache lines, so that the rows of a
+ * tile use different cache sets. */
 static int64_t pitch_of(int64_t capacity, dt_dtype dtype)
 {
     const int64_t line = LINE / (int64_t)dt_dtype_size(dtype);
@@ -104,8 +104,8 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
     return DT_OK;
 }
 
-/* A view of tokens first ... first + n - 1 of a layer's keys, values or scales, [1, n, heads], and
- * [..., width] but of scales. */
+/* A view of tokens first ... first + n - 1 of a layer's keys, values or scales: [1, n, heads,
+ * width], or [1, n, heads] for scales. */
 static dt_status rows_of(dt_tape *t, dt_tensor *kept, bool keys, const int64_t token[2],
                          dt_tensor **out)
 {
@@ -121,7 +121,7 @@ static dt_status rows_of(dt_tape *t, dt_tensor *kept, bool keys, const int64_t t
     return DT_OK;
 }
 
-/* Sets *x to a view of all tokens, with those of this pass, which is lent. */
+/* Sets *x to a view of all tokens, including those of this pass; the view is lent. */
 static dt_status lend_all(dt_tape *t, dt_tensor *kept, bool keys, int64_t n, dt_tensor **x)
 {
     dt_tensor *all;
@@ -132,7 +132,7 @@ static dt_status lend_all(dt_tape *t, dt_tensor *kept, bool keys, int64_t n, dt_
     return DT_OK;
 }
 
-/* Appends *x to a layer's keys or values and sets *x to those of all tokens. */
+/* Appends *x to a layer's keys or values and sets *x to the keys or values of all tokens. */
 static dt_status join(dt_tape *t, dt_tensor *kept, bool keys, dt_tensor **x)
 {
     dt_tensor *to;
@@ -143,7 +143,7 @@ static dt_status join(dt_tape *t, dt_tensor *kept, bool keys, dt_tensor **x)
     return lend_all(t, kept, keys, n, x);
 }
 
-/* The same of codes, with their scales. */
+/* The same for codes, with their scales. */
 static dt_status join_codes(dt_tape *t, const dt__cache_layer *l, bool keys, dt_tensor **x,
                             dt_tensor **scale)
 {

@@ -40,7 +40,7 @@ double dt__longrope_amplitude(const dt_llama_options *o)
     return context <= original ? 1 : sqrt(1 + log(context / original) / log(original));
 }
 
-/* The rotation in longer texts. */
+/* The rotation in texts longer than the original context. */
 static dt_rotary_options far_rotary_of(const dt_llama_options *o)
 {
     dt_rotary_options r = rotary_of(o);
@@ -48,13 +48,13 @@ static dt_rotary_options far_rotary_of(const dt_llama_options *o)
     return r;
 }
 
-/* The block's settings, or Llama's. */
+/* The block's settings, or the defaults, which are Llama's. */
 dt_block_options dt__llama_block(const dt_llama_options *o)
 {
     return o->block.given ? o->block : (dt_block_options){ .given = false };
 }
 
-/* The rotation in blocks without a window, or with one. */
+/* The rotation in blocks with a window, or without one. */
 static dt_rotary_options rotary_of_block(const dt_llama_options *o, bool windowed)
 {
     const dt_block_options b = dt__llama_block(o);

@@ -39,8 +39,8 @@ static int64_t count_labels(const dt_tensor *labels, int64_t ignore)
     return n;
 }
 
-/* Adds the auxiliary loss. It is a mean, so beside a sum over labels it is multiplied by their
- * number. */
+/* Adds the auxiliary loss. It is a mean, so if the loss is a sum over labels it is multiplied by
+ * their number. */
 static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_tensor *labels,
                             const dt_token_loss_options *o)
 {
@@ -51,7 +51,7 @@ static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_te
     return dt_add(t, loss, extra);
 }
 
-/* The operands of a head's product. */
+/* The operands of a head. */
 typedef struct operands {
     dt_tensor *x, *weight, *bias; /* x is [B, T, C]; bias NULL: none */
     dt_tensor *extra;             /* auxiliary loss of the model; NULL: none */
@@ -61,7 +61,7 @@ typedef struct work {
     dt_module *m, *teacher; /* teacher NULL: none */
     dt_tensor *ids, *labels;
     const dt_token_loss_options *o;
-    bool rows;    /* results per token are wanted */
+    bool rows;    /* results per token are requested */
     bool no_grad; /* the tape's setting before the teacher ran */
     operands of_m, of_teacher;
 } work;

@@ -1,5 +1,5 @@
-/* Arithmetic of several inputs, element by element and broadcast against each other, comparisons,
- * and the product of matrices. */
+/* Arithmetic on several inputs, element by element with broadcasting; comparisons; the matrix
+ * product. */
 #include "nn/layers/op_layer.h"
 
 typedef dt_tensor *two_function(dt_tape *t, dt_tensor *a, dt_tensor *b);
