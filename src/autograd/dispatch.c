@@ -448,7 +448,7 @@ static dt_status run(dt_call *c)
 static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in)
 {
     if (n_in < 1 || n_in > DT_MAX_IN) {
-        return dt_fail(t->ctx, DT_ERR_ARG, "%s: %d operands given, 1...%d can be", op->name, n_in,
+        return dt_fail(t->ctx, DT_ERR_ARG, "%s: %d operands given, expected 1...%d", op->name, n_in,
                        DT_MAX_IN);
     }
     for (int i = 0; i < n_in; i++) {

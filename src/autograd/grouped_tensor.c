@@ -26,8 +26,8 @@ static dt_status check_can_be_grouped(const dt_tensor *x)
     if (x->rank < 2 || x->dims[0] < 1 || !dt_is_contiguous(x)) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_SHAPE,
-                       "grouped: must be [experts, dims...] without gaps, at least one expert and "
-                       "one dimension; x is %s%s",
+                       "grouped: x must be a contiguous [experts, dims...] with at least one "
+                       "expert and one dimension; it is %s%s",
                        dt__dims_text(x->rank, x->dims, text, sizeof text),
                        dt_is_contiguous(x) ? "" : ", strided");
     }
@@ -97,10 +97,10 @@ static dt_status add_to_whole(dt_tape *t, dt_tensor *portion, const dt_tensor *d
     dt_tensor *whole = portion->whole;
     const size_t size = dt_dtype_size(portion->dtype);
     if (is_read_only(whole)) {
-        return dt_fail(t->ctx, DT_ERR_STATE,
-                       "%s: its grouped parameter was converted since it was taken, and has no "
-                       "gradient",
-                       portion->name != NULL ? portion->name : "an expert");
+        return dt_fail(
+            t->ctx, DT_ERR_STATE,
+            "%s: its grouped parameter was converted after dt_grouped_expert, and has no gradient",
+            portion->name != NULL ? portion->name : "an expert");
     }
     const bool first = whole->grad == NULL;
     if (first) {

@@ -223,7 +223,8 @@ dt_status dt__threads_set(dt_ctx *ctx, int threads)
 {
     if (threads == ctx->threads) return DT_OK;
     dt__team *const team = dt__team_create(&ctx->allocator, threads);
-    if (team == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: no team of threads");
+    if (team == NULL)
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the threads cannot be set up");
     dt__team_free(&ctx->allocator, ctx->team);
     ctx->team = team;
     ctx->threads = threads;

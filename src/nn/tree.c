@@ -267,7 +267,8 @@ dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
     if (other == NULL) return DT_ERR_ARG;
     if (e->x == other->x) return DT_OK;
     if (holder->lora.rank > 0 || other_holder->lora.rank > 0) {
-        return dt_fail(m->ctx, DT_ERR_ARG, "tie: '%s' and '%s': a layer with an adapter", path, to);
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "tie: '%s' and '%s': one belongs to a layer with an adapter", path, to);
     }
     if (!dt__same_dims(e->x, other->x) || e->x->dtype != other->x->dtype) {
         char a[160], b[160];

@@ -474,7 +474,10 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
 {
     if (t->status != DT_OK) return t->status;
     if (!o->options.average) {
-        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula.name);
+        return dt_tape_fail(
+            t, DT_ERR_STATE,
+            "%s: the optimizer was made without averages (dt_optimizer_options.average)",
+            o->formula.name);
     }
     const dt_status s = dt__optimizer_follow(o);
     return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);

@@ -240,7 +240,7 @@ static dt_status take_place(dt__new_file *file)
     }
     file->temporary[0] = 0;
     if (file->unsynced || dt__sys_sync(file->folder) == 0 || errno == EINVAL) return DT_OK;
-    return fail(file, "make sure that the new name lasts");
+    return fail(file, "sync its folder");
 }
 
 dt_status dt__file_commit(dt__new_file *file)

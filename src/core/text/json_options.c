@@ -164,7 +164,8 @@ static dt_status read_real(dt__json *j, const dt_key *key, void *to)
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_real(text, out) != DT__NUMBER) {
-        return dt__json_fail(j, "'%s' must be a number that fits, not %s", key->name, text);
+        return dt__json_fail(j, "'%s' must be a number in the range of double, not %s", key->name,
+                             text);
     }
     return check_range(j, key, *out);
 }

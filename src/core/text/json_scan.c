@@ -319,7 +319,7 @@ typedef struct around {
 static dt_status open_one(dt__json *j, around *a, bool *empty)
 {
     if (a->depth == DT__JSON_DEPTH) {
-        return dt__json_fail(j, "more than %d lists and objects within each other", DT__JSON_DEPTH);
+        return dt__json_fail(j, "lists and objects are nested more than %d deep", DT__JSON_DEPTH);
     }
     const bool object = *j->at++ == '{';
     a->objects = a->objects << 1 | (uint64_t)object;

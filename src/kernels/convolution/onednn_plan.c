@@ -251,7 +251,7 @@ static dt_status open_cache(dt_ctx *ctx)
     }
     free_cache(ctx);
     ctx->convs = NULL;
-    return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: oneDNN has none for an engine");
+    return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: oneDNN cannot create an engine");
 }
 
 /* The index for a new plan: behind the last, or that of the least recently used plan. */

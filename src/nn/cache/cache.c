@@ -90,7 +90,8 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
 {
     const dt__cache *cache = t->cache;
     if (!t->no_grad) {
-        return dt_fail(t->ctx, DT_ERR_STATE, "module %s: a pass with a cache records nothing",
+        return dt_fail(t->ctx, DT_ERR_STATE,
+                       "module %s: a pass with a key-value cache cannot record (dt_no_grad)",
                        m->path);
     }
     if (k->rank != 4 || k->dims[0] != 1 || !dt__same_dims(k, v)) {
@@ -163,7 +164,7 @@ dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *
     if (s == DT_OK && cache->at == cache->n) s = add_layer(t, m, kv->k);
     if (s == DT_OK && !fits(&cache->layer[cache->at], m, kv->k)) {
         s = dt_fail(t->ctx, DT_ERR_STATE,
-                    "module %s: layers came in another order than in the pass before", m->path);
+                    "module %s: layers run in another order than in the previous pass", m->path);
     }
     if (s != DT_OK) return dt__tape_adopt(t, s);
     const dt__cache_layer *l = &cache->layer[cache->at++];

@@ -17,7 +17,7 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
         return dt_tape_fail(t, DT_ERR_ARG, "token_loss: expected a model, ids and labels");
     }
     if (m->type->language == NULL || (teacher != NULL && teacher->type->language == NULL)) {
-        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: the %s is a %s, no language model",
+        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: the %s is a %s, not a language model",
                             m->type->language == NULL ? "model" : "teacher",
                             m->type->language == NULL ? m->type->name : teacher->type->name);
     }

@@ -71,7 +71,7 @@ void dt__op_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     int n;
     (void)n_out;
     if (!arrange(m, s->op, in, n_in, operand, &n)) {
-        dt_tape_fail(t, DT_ERR_ARG, "%s: %d inputs are read, not %d", m->type->name,
+        dt_tape_fail(t, DT_ERR_ARG, "%s: expected %d inputs, not %d", m->type->name,
                      (s->op->operands == 0 ? DT_MAX_IN : s->op->operands) - (n - n_in), n_in);
     } else if (!s->op->joins || fit_together(t, m, in, n_in)) {
         out[0] = s->op->apply(t, s->options, operand, n);

@@ -63,7 +63,7 @@ static dt_status check_prelu(const dt_call *c, int rank, const int64_t *dims)
 {
     bool same = c->in[A]->rank == rank;
     if (activation_of(c) != DT_ACT_NONE) {
-        return dt_refuse(c, DT_ERR_ARG, "it has no activation behind it");
+        return dt_refuse(c, DT_ERR_ARG, "an activation cannot be fused behind it");
     }
     for (int d = 0; d < rank && same; d++) same = c->in[A]->dims[d] == dims[d];
     return same ? DT_OK

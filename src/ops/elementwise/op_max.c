@@ -30,7 +30,8 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_rank(c, 0, 1, DT_MAX_RANK));
     DT__TRY(dt__want_dim(c, 0, o->dim, &dim));
     if (x->dims[dim] < 1 || x->dims[dim] > INT32_MAX) {
-        return dt_refuse(c, DT_ERR_SHAPE, "no index of int32 is the largest of %lld elements",
+        return dt_refuse(c, DT_ERR_SHAPE,
+                         "the dimension has %lld elements, expected 1 to 2147483647",
                          (long long)x->dims[dim]);
     }
     for (int d = 0; d < x->rank; d++) {

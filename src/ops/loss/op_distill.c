@@ -37,7 +37,7 @@ static dt_status shape(dt_call *c)
                          o->reduction);
     }
     if (!(o->temperature > 0 && o->temperature <= 1e6)) {
-        return dt_refuse(c, DT_ERR_ARG, "temperature is %g, not in 0...1e6 above 0",
+        return dt_refuse(c, DT_ERR_ARG, "temperature is %g: expected above 0 and at most 1e6",
                          o->temperature);
     }
     c->state[0] = 0;

@@ -50,7 +50,7 @@ static dt_status check_options(const dt_call *c)
         return dt_refuse(c, DT_ERR_ARG, "distill is %g, outside 0...1", o->distill);
     }
     if (!(o->temperature > 0 && o->temperature <= 1e6)) {
-        return dt_refuse(c, DT_ERR_ARG, "temperature is %g, not in 0...1e6 above 0",
+        return dt_refuse(c, DT_ERR_ARG, "temperature is %g: expected above 0 and at most 1e6",
                          o->temperature);
     }
     if (o->distill > 0 && (c->n_in <= TEACHER_WEIGHT || c->in[TEACHER_WEIGHT] == NULL)) {

@@ -153,7 +153,7 @@ static dt_status max_shape(dt_call *c, int axes)
     }
     const dt__windows p = windows_of(c, &o->pool);
     if (o->index && p.in[0] > 0 && p.in[1] > INT32_MAX / p.in[0]) {
-        return dt_refuse(c, DT_ERR_SHAPE, "an index of int32 cannot tell the pixels of a plane");
+        return dt_refuse(c, DT_ERR_SHAPE, "a plane has too many pixels for an index of int32");
     }
     c->state[0] = pixels > BYTE_PIXELS;
     if (!c->recording && !o->index) return DT_OK;
@@ -220,8 +220,7 @@ static dt_status average_shape(dt_call *c, int axes)
     const dt_pool_options *o = c->options;
     for (int d = 0; d < axes; d++) {
         if (o->dilation[d] > 1)
-            return dt_refuse(c, DT_ERR_ARG,
-                             "dilation is above 1, which max pooling takes and averages do not");
+            return dt_refuse(c, DT_ERR_ARG, "dilation is above 1, which only max pooling supports");
     }
     return windows_shape(c, o, axes);
 }

@@ -115,7 +115,7 @@ const dt_op dt__op_linears = {
 static dt_status check(dt_tape *t, const dt_tensor *x, const dt_linear_part *part, int n)
 {
     if (n < 1 || n > DT_MAX_OUT) {
-        return dt_tape_fail(t, DT_ERR_ARG, "linears: %d weights given, 1...%d can be", n,
+        return dt_tape_fail(t, DT_ERR_ARG, "linears: %d weights given, expected 1...%d", n,
                             DT_MAX_OUT);
     }
     bool wants = x != NULL && dt_requires_grad(x);

@@ -51,7 +51,7 @@ static dt_status padded(const dt_call *c, const dt_pad_options *o, int d, int64_
     }
     if (dt__max_i64(first, last) > most(o->mode, n)) {
         return dt_refuse(c, DT_ERR_SHAPE,
-                         "pads %lld, %lld of dimension %d are too much for %s of %lld",
+                         "pads %lld, %lld of dimension %d are too large for %s of %lld",
                          (long long)first, (long long)last, d, modes[o->mode], (long long)n);
     }
     if (__builtin_add_overflow(n, first, extent) || __builtin_add_overflow(*extent, last, extent)) {
@@ -159,7 +159,7 @@ static const dt__case cases[] = {
     { "of nothing", .in = { { { 2, 0 }, 2 } }, .options = PADS(DT_PAD_REPLICATE, 2, 1, 0),
       .fails = DT_ERR_SHAPE, .says = "too much for replicate of 0" },
     { "a long mirror", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_REFLECT, 2, 3, 0),
-      .fails = DT_ERR_SHAPE, .says = "pads 3, 0 of dimension 1 are too much for reflect of 3" },
+      .fails = DT_ERR_SHAPE, .says = "pads 3, 0 of dimension 1 are too large for reflect of 3" },
     { "more than a turn", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CIRCULAR, 2, 0, 4),
       .fails = DT_ERR_SHAPE, .says = "too much for circular of 3" },
     { "cut", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CONSTANT, 2, 0, -1),
