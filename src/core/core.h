@@ -117,6 +117,18 @@ static inline int64_t dt__min_i64(int64_t a, int64_t b) { return a < b ? a : b; 
 static inline int64_t dt__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t dt__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t dt__round_up(int64_t a, int64_t b) { return dt__ceil_div(a, b) * b; }
+/* Bytes of a part of scratch memory, rounded up so that the next part is aligned. */
+static inline size_t dt__scratch_part(size_t bytes)
+{
+    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
+}
+/* `count` elements behind the `used` bytes of scratch memory; NULL while sizes are only counted. */
+static inline void *dt__scratch_take(void *scratch, size_t *used, int64_t count, size_t element)
+{
+    const size_t at = *used;
+    *used += dt__scratch_part((size_t)count * element);
+    return scratch == NULL ? NULL : (char *)scratch + at;
+}
 /* a b of nonnegative numbers; INT64_MAX if the product is too large. */
 static inline int64_t dt__times_i64(int64_t a, int64_t b)
 {

@@ -3,6 +3,21 @@
 #define DT__CORE_HALF_H
 
 #include <stdint.h>
+#include <string.h>
+
+static inline uint32_t dt__bits_of_f32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float dt__f32_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 
 /* Rounds to nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the
  * same sign. A NaN becomes a quiet NaN with the leading bits of its payload. */

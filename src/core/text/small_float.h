@@ -6,10 +6,10 @@
 #ifndef DT__CORE_SMALL_FLOAT_H
 #define DT__CORE_SMALL_FLOAT_H
 
+#include "core/text/half.h"
+
 #include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 
 typedef struct dt__small_float {
     int bits, mantissa, bias;
@@ -20,20 +20,6 @@ typedef struct dt__small_float {
 
 /* The sign of E3M2 is the highest bit of a byte, followed by two zero bits. */
 extern const dt__small_float dt__e2m1, dt__e2m3, dt__e3m2, dt__e4m3, dt__e5m2;
-
-static inline uint32_t dt__bits_of_f32(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float dt__f32_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* 2^n, -126 <= n <= 127. */
 static inline float dt__f32_power(int n) { return dt__f32_of_bits((uint32_t)(127 + n) << 23); }

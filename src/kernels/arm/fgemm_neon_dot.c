@@ -36,14 +36,6 @@ DT__INLINE floats codes_at(int bits, const uint8_t *step, int v, int at)
     return vcvtq_n_f32_s32(to_top(high, i), 28);
 }
 
-DT__INLINE floats load_scales(int dtype, const uint8_t *from, int v)
-{
-    if (dtype == DT__SCALE_F32) return vld1q_f32((const float *)(const void *)from + 4 * v);
-    const uint16x4_t half = vld1_u16((const uint16_t *)(const void *)from + 4 * v);
-    if (dtype == DT__SCALE_F16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
-    return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
-}
-
 #define KERNEL(name) dt__##name##__neon_dot
 #define COLUMNS(rows) ((rows) == 1 ? 4 : 2)
 #include "kernels/products/fgemm_tile.inc"

@@ -191,15 +191,6 @@ DT__INLINE void multiply_step(tile t, const uint8_t *w, const uint8_t *u, int64_
     }
 }
 
-/* Vector v of the 32 scales of a piece. */
-DT__INLINE float32x4_t load_scales(int dtype, const uint8_t *from, int v)
-{
-    if (dtype == DT__SCALE_F32) return vld1q_f32((const float *)(const void *)from + 4 * v);
-    const uint16x4_t half = vld1_u16((const uint16_t *)(const void *)from + 4 * v);
-    if (dtype == DT__SCALE_F16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
-    return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
-}
-
 /* Adds the sums of the piece's earlier segments; then scales them and adds them to acc (ends), or
  * keeps them for the next segment. */
 DT__INLINE void end_segment(tile t, const segment *s, bool first, bool ends, int v0, row_sums *sum)

@@ -25,13 +25,6 @@
 #define MOST_PARTS 32
 #define PARTS_FLOATS ((int64_t)1 << 22) /* floats of the sums of all parts, about */
 
-static void *take(size_t *total, void *base, int64_t count, size_t element)
-{
-    const size_t at = *total;
-    *total += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return base == NULL ? NULL : (char *)base + at;
-}
-
 static int64_t reach_of(const dt__conv *c, int i) { return (c->kernel[i] - 1) * c->dilation[i]; }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
@@ -132,10 +125,11 @@ static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines 
                       DT__BF16_BEHIND / 4;
     const int64_t most = LINE_FLOATS / dt__max_i64(1, l->out * l->width);
     l->rows = dt__max_i64(1, dt__min_i64(rows->count, most));
-    l->weight = take(&bytes, base, most_words(l) * rows_held(l), sizeof *l->weight);
-    l->offset = take(&bytes, base, most_words(l), sizeof *l->offset);
-    l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
-    l->line = take(&bytes, base, threads * together(l) * line_floats(l), sizeof *l->line);
+    l->weight = dt__scratch_take(base, &bytes, most_words(l) * rows_held(l), sizeof *l->weight);
+    l->offset = dt__scratch_take(base, &bytes, most_words(l), sizeof *l->offset);
+    l->canvas = dt__scratch_take(base, &bytes, threads * l->canvas_words, sizeof *l->canvas);
+    l->line =
+        dt__scratch_take(base, &bytes, threads * together(l) * line_floats(l), sizeof *l->line);
     return bytes;
 }
 
@@ -420,10 +414,10 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
     s->part = s->columns * lanes;
     s->parts = dt__min_i64(MOST_PARTS, dt__max_i64(4, PARTS_FLOATS / dt__max_i64(1, s->part)));
     s->parts = dt__min_i64(s->parts, c->batch);
-    s->offset = take(&bytes, base, s->columns, sizeof *s->offset);
-    s->canvas = take(&bytes, base, threads * s->canvas_halves, sizeof *s->canvas);
-    s->panel = take(&bytes, base, threads * s->panel_words, sizeof *s->panel);
-    s->sum = take(&bytes, base, s->parts * s->part, sizeof *s->sum);
+    s->offset = dt__scratch_take(base, &bytes, s->columns, sizeof *s->offset);
+    s->canvas = dt__scratch_take(base, &bytes, threads * s->canvas_halves, sizeof *s->canvas);
+    s->panel = dt__scratch_take(base, &bytes, threads * s->panel_words, sizeof *s->panel);
+    s->sum = dt__scratch_take(base, &bytes, s->parts * s->part, sizeof *s->sum);
     return bytes;
 }
 

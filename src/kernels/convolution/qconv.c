@@ -142,10 +142,7 @@ static dt__conv_words_of words_of(const plan *p, const phase *f, int64_t list)
 /* Reserves `bytes` of scratch; returns NULL while sizes are only counted. */
 static void *take(const plan *p, size_t *total, int64_t bytes)
 {
-    uint8_t *scratch = p->q->scratch;
-    const size_t at = *total;
-    *total += (size_t)dt__round_up(bytes, DT__ALIGNMENT);
-    return scratch == NULL ? NULL : scratch + at;
+    return dt__scratch_take(p->q->scratch, total, bytes, 1);
 }
 
 /* Reserves the lists of a phase. Returns the most words of a position. */

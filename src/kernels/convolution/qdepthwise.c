@@ -149,7 +149,7 @@ bool dt__qdepthwise_takes(const dt__qconv *q)
 static size_t add_room(size_t *total, int64_t bytes)
 {
     const size_t at = *total;
-    *total += (size_t)dt__round_up(bytes, DT__ALIGNMENT);
+    *total += dt__scratch_part((size_t)bytes);
     return at;
 }
 

@@ -19,14 +19,6 @@
 #define DT__Q7_WORD 4          /* terms that are multiplied at once */
 #define DT__Q7_LEAST 0x1p-126f /* least scale */
 
-/* `count` elements behind the `used` bytes of scratch memory; NULL where only sizes are counted. */
-static inline void *dt__q7_take(void *scratch, size_t *used, int64_t count, size_t element)
-{
-    const size_t at = *used;
-    *used += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return scratch == NULL ? NULL : (char *)scratch + at;
-}
-
 /* Bytes of a panel of `depth` terms. */
 static inline size_t dt__q7_panel(int64_t depth)
 {

@@ -37,7 +37,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    return dt__q7_take(w->c->scratch, &w->bytes, count, element);
+    return dt__scratch_take(w->c->scratch, &w->bytes, count, element);
 }
 
 /* The positions of a row form one run; those of a sample do, if its rows end where words end. */
@@ -67,7 +67,7 @@ static void open_work(work *w, const dt__q7_conv *c)
     const size_t position = sizeof(float) + sizeof(int32_t);
     w->room_bytes =
         (size_t)(w->words * DT__Q7_WORD) * position + (size_t)w->runs * sizeof(dt__q7_span);
-    w->room_bytes = (size_t)dt__round_up((int64_t)w->room_bytes, DT__ALIGNMENT);
+    w->room_bytes = dt__scratch_part(w->room_bytes);
     w->room = take(w, c->threads, w->room_bytes);
 }
 

@@ -43,7 +43,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    return dt__q7_take(w->l->scratch, &w->bytes, count, element);
+    return dt__scratch_take(w->l->scratch, &w->bytes, count, element);
 }
 
 static void open_x(work *w)

@@ -15,11 +15,8 @@
 /* x, or a zero of its sign where it is denormal. By bits, which compilers vectorize. */
 static inline float dt__bf16_flushed(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= (bits & 0x7f800000U) == 0 ? 0x80000000U : UINT32_MAX;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    const uint32_t bits = dt__bits_of_f32(x);
+    return dt__f32_of_bits(bits & ((bits & 0x7f800000U) == 0 ? 0x80000000U : UINT32_MAX));
 }
 
 /* The nearest bf16, ties to even. */

@@ -25,10 +25,7 @@ typedef struct parts {
     size_t attention, codes, scales, rows, floats;
 } parts;
 
-static size_t padded(int64_t n, size_t size)
-{
-    return (size_t)dt__round_up(n * (int64_t)size, DT__ALIGNMENT);
-}
+static size_t padded(int64_t n, size_t size) { return dt__scratch_part((size_t)n * size); }
 
 static parts parts_of(const dt_call *c, int64_t attention)
 {
@@ -51,8 +48,7 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__attention_shape(c, DT__WHOLE_ROWS));
     for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
     const parts n = parts_of(c, 0);
-    c->scratch_bytes =
-        (size_t)dt__round_up((int64_t)c->scratch_bytes, DT__ALIGNMENT) + 2 * (n.codes + n.scales);
+    c->scratch_bytes = dt__scratch_part(c->scratch_bytes) + 2 * (n.codes + n.scales);
     c->scratch_bytes += n.rows;
     return DT_OK;
 }

@@ -68,13 +68,6 @@ bool dt__conv_integer_w(const dt_call *c)
            canvas_bytes(&e) <= (double)MOST_CANVAS;
 }
 
-static void *take(size_t *total, void *base, int64_t count, size_t element)
-{
-    const size_t at = *total;
-    *total += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return base == NULL ? NULL : (char *)base + at;
-}
-
 /* ---- dx -------------------------------------------------------------------------------------- */
 
 /* Scratch of dx: W^ before and after its rows are reordered; its codes and scales by input channel,
@@ -101,17 +94,17 @@ static room_x room_of_x(const dt_call *c, const extents *e)
     const dt__panel_shape shape = { channels, depth, dt__max_i64(1, depth), 8, DT__SCALE_F32, 0 };
     dt__panel_layout_of(&shape, &r.layout); /* cannot fail, since the weight exists */
     r.ldu = e->out * e->conv.groups * e->positions;
-    r.rows = take(&r.bytes, base, count, sizeof(float));
-    r.weight = take(&r.bytes, base, count, sizeof(float));
-    r.codes = take(&r.bytes, base, count, 1);
-    r.scale = take(&r.bytes, base, channels, sizeof(float));
-    r.panels = take(&r.bytes, base, 1, r.layout.bytes);
-    r.u = take(&r.bytes, base, batch * dt__round_up(r.ldu, DT__Q7_WORD) + DT__STEP, 1);
-    r.sy = take(&r.bytes, base, batch, sizeof(float));
-    r.zy = take(&r.bytes, base, batch, sizeof(int32_t));
-    r.unused = take(&r.bytes, base, batch, sizeof(int32_t));
+    r.rows = dt__scratch_take(base, &r.bytes, count, sizeof(float));
+    r.weight = dt__scratch_take(base, &r.bytes, count, sizeof(float));
+    r.codes = dt__scratch_take(base, &r.bytes, count, 1);
+    r.scale = dt__scratch_take(base, &r.bytes, channels, sizeof(float));
+    r.panels = dt__scratch_take(base, &r.bytes, 1, r.layout.bytes);
+    r.u = dt__scratch_take(base, &r.bytes, batch * dt__round_up(r.ldu, DT__Q7_WORD) + DT__STEP, 1);
+    r.sy = dt__scratch_take(base, &r.bytes, batch, sizeof(float));
+    r.zy = dt__scratch_take(base, &r.bytes, batch, sizeof(int32_t));
+    r.unused = dt__scratch_take(base, &r.bytes, batch, sizeof(int32_t));
     r.ldu = dt__round_up(r.ldu, DT__Q7_WORD);
-    r.own = take(&r.bytes, base, 0, 1);
+    r.own = dt__scratch_take(base, &r.bytes, 0, 1);
     return r;
 }
 
@@ -241,10 +234,11 @@ static size_t open_images(const dt_call *c, images *im)
     im->size = e->in * im->plane;
     const dt__codes *x = c->codes[X];
     im->sample_bytes = x->packed ? dt__round_up(x->columns + DT__STEP, DT__ALIGNMENT) : 0;
-    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + DT__Q7_CONV_BEHIND, 1);
-    im->sample = take(&bytes, c->scratch, dt_threads(c->ctx) * im->sample_bytes, 1);
-    im->offset = take(&bytes, c->scratch, e->in * e->taps, sizeof *im->offset);
-    im->own = take(&bytes, c->scratch, 0, 1);
+    im->canvas =
+        dt__scratch_take(c->scratch, &bytes, e->conv.batch * im->size + DT__Q7_CONV_BEHIND, 1);
+    im->sample = dt__scratch_take(c->scratch, &bytes, dt_threads(c->ctx) * im->sample_bytes, 1);
+    im->offset = dt__scratch_take(c->scratch, &bytes, e->in * e->taps, sizeof *im->offset);
+    im->own = dt__scratch_take(c->scratch, &bytes, 0, 1);
     return bytes;
 }
 

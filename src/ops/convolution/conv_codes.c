@@ -29,7 +29,7 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
 /* Bytes at the front of scratch for unpacking codes of x, a slice of the batch at a time. */
 static size_t unpacked_bytes(const dt_call *c)
 {
-    return (size_t)dt__round_up((int64_t)dt__codes_room(c->codes[X]), DT__ALIGNMENT);
+    return dt__scratch_part(dt__codes_room(c->codes[X]));
 }
 
 static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)

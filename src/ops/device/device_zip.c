@@ -55,7 +55,7 @@ static size_t spread_bytes(const dt_call *c, int i, int rank, const int64_t *dim
         n *= dims[d];
         same = same && c->in[i]->dims[d] == dims[d];
     }
-    return same ? 0 : (size_t)dt__round_up(n, DT__ALIGNMENT);
+    return same ? 0 : dt__scratch_part((size_t)n);
 }
 
 /* The slopes of prelu broadcast; the elements must have the dimensions of y. */

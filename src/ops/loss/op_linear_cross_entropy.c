@@ -135,7 +135,7 @@ typedef struct room {
 static size_t place(room *r, int64_t count, size_t element)
 {
     const size_t at = r->bytes;
-    r->bytes += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
+    r->bytes += dt__scratch_part((size_t)count * element);
     return at;
 }
 

@@ -28,9 +28,7 @@ typedef struct room {
 
 static void *take(room *r, char *base, int64_t count)
 {
-    const size_t at = r->bytes;
-    r->bytes += dt__scratch_part((size_t)count * sizeof(float));
-    return base == NULL ? NULL : base + at;
+    return dt__scratch_take(base, &r->bytes, count, sizeof(float));
 }
 
 static room room_of(const dt__grouped *g, void *base)

@@ -6,12 +6,6 @@
 #include "autograd/codes.h"
 #include "ops/routing/routing.h"
 
-/* Bytes of a part of scratch, rounded up so that the next part is aligned. */
-static inline size_t dt__scratch_part(size_t bytes)
-{
-    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
-}
-
 /* A call of the op: x [..., in], weight [experts, out, in], bias [experts, out] or NULL. */
 typedef struct dt__grouped {
     const dt_call *c;

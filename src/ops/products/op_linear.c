@@ -158,7 +158,7 @@ static bool makes_sum(const dt_call *c)
 static size_t scratch_of_products(const dt_call *c)
 {
     const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
-    return (size_t)dt__round_up((int64_t)dt__linear_backward_scratch(&whole), DT__ALIGNMENT);
+    return dt__scratch_part(dt__linear_backward_scratch(&whole));
 }
 
 static size_t scratch(const dt_call *c)

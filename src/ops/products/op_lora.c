@@ -49,10 +49,7 @@ static size_t scratch_of(const dt_call *c, dt__gemm g)
 }
 
 /* Bytes of s B, in front of the product's scratch. */
-static size_t scaled_bytes(const dt_call *c)
-{
-    return (size_t)dt__round_up((int64_t)dt__bytes_of(c->arg[B]), DT__ALIGNMENT);
-}
+static size_t scaled_bytes(const dt_call *c) { return dt__scratch_part(dt__bytes_of(c->arg[B])); }
 
 static dt_status shape(dt_call *c)
 {

@@ -57,7 +57,7 @@ static dt__gemm product_b(const dt_call *c)
 static size_t narrow_bytes(const dt_call *c)
 {
     const int64_t count = dt__rows(c->y) * c->arg[A]->dims[0];
-    return (size_t)dt__round_up(count * (int64_t)dt_dtype_size(c->arg[A]->dtype), DT__ALIGNMENT);
+    return dt__scratch_part((size_t)count * dt_dtype_size(c->arg[A]->dtype));
 }
 
 static size_t scratch(const dt_call *c)
