@@ -164,7 +164,7 @@ static dt_status resolve_all(dt_call *c, dt__codes **pull)
         if (c->in[i] == NULL) continue;
         if (c->codes[i] == NULL) {
             DT__TRY(resolve(c, i, &pull[i]));
-        } else { /* with codes, the op sees the shape only */
+        } else { /* an operand with codes only passes its shape */
             c->coded = true;
             dt__codes_retain(c->codes[i]);
             pull[i] = c->codes[i];
@@ -362,8 +362,8 @@ static dt_status watch(const dt_call *c)
     return DT_OK;
 }
 
-/* Forward gets scratch where it asks for bytes, and where an operand is empty: many ops ask for
- * none then, yet divide it into parts, and in C17 NULL + 0 is undefined. */
+/* Forward gets scratch if it needs bytes, or if an operand is empty: many ops need no bytes then,
+ * yet divide the scratch into parts, and in C17 NULL + 0 is undefined. */
 static bool needs_scratch(const dt_call *c)
 {
     bool empty = false;

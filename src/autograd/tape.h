@@ -31,9 +31,9 @@ typedef struct dt__record {
     dt__saved kept[]; /* operands, then results */
 } dt__record;
 
-/* The call of a record as backward sees it. call.arg and call.out have storage only where op->saves
- * says so, so an op that reads what it did not save fails at once. These tensors live as long as
- * this struct and must not be retained. */
+/* The call of a record as backward gets it. call.arg and call.out only have storage if op->saves
+ * includes them, so an op that reads what it did not save fails at once. These tensors live as long
+ * as this struct and must not be retained. */
 typedef struct dt__replay {
     dt_call call;
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];

@@ -33,8 +33,8 @@ typedef struct dt__attention {
      * byte i of a row holds the codes of elements i (lower half) and i + dt__half_row(width). */
     bool packed;
     dt__of_keys mask; /* u8: 1 = visible */
-    dt__of_keys
-        document; /* i32: query r sees keys of document[r + keys - queries], negative: no query */
+    /* i32: query r attends to keys of document[r + keys - queries]; negative: not a query */
+    dt__of_keys document;
     void *y, *lse;
     /* dt__attention_room or dt__attention_back_room elements, for the number of threads */
     void *room;

@@ -74,7 +74,7 @@ struct dt_module {
     dt_module *normed; /* in a norm that dt__set_norm set: its layer */
     dt__folding folding;
     dt__lora lora;
-    int example_rank;   /* rank of an example's input, if the model's family knows it; 0: unknown */
+    int example_rank;   /* rank of an example's input, if the model's family gives it; 0: unknown */
     int64_t example[3]; /* its extents */
     dt__form form;      /* run NULL: the type's forward */
     dt__hook *hooks;

@@ -1,4 +1,4 @@
-/* machine.h: the machine as the library sees it, and how long a model takes on it. */
+/* machine.h: properties of the machine, and how long a model takes on it. */
 #ifndef DETENT_EXPERIMENTAL_MACHINE_H
 #define DETENT_EXPERIMENTAL_MACHINE_H
 
