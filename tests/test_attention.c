@@ -643,10 +643,10 @@ START_TEST(codes_have_neither_masks_nor_gradients)
     dt_attention_operands x = {
         .q = q, .k = key[0], .v = key[0], .k_scale = key[1], .v_scale = key[1], .key_mask = mask
     };
-    refuses(c, &x, DT_ERR_ARG, "with k_scale there are no masks");
+    refuses(c, &x, DT_ERR_ARG, "k_scale excludes masks");
     x.key_mask = NULL;
     dt_set_requires_grad(q, true);
-    refuses(c, &x, DT_ERR_STATE, "with k_scale it has no gradient");
+    refuses(c, &x, DT_ERR_STATE, "with k_scale there is no gradient");
     dt_tensor_free(q);
     dt_tensor_free(mask);
     for (int n = 0; n < 3; n++) dt_tensor_free(key[n]);

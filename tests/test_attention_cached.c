@@ -432,8 +432,7 @@ START_TEST(masks_and_unknown_caches_are_refused)
     TEST_OK(ctx, dt_tensor_create(ctx, DT_U8, 2, (const int64_t[]){ 1, 3 }, &mask));
     for (int k = Q; k <= V; k++) x[k] = filled(dims, 1);
     dt_attention_operands in = { .q = x[Q], .k = x[K], .v = x[V], .key_mask = mask };
-    refused(&in, &(dt_attention_options){ .cache = DT_CACHE_INT4 },
-            "with a cache there are no masks");
+    refused(&in, &(dt_attention_options){ .cache = DT_CACHE_INT4 }, "a cache excludes masks");
     in.key_mask = NULL;
     refused(&in, &(dt_attention_options){ .cache = DT_CACHES }, "cache is 3; it must be 1");
     for (int k = Q; k <= V; k++) dt_tensor_free(x[k]);

@@ -58,7 +58,7 @@ static void check_text(const dt_tensor *x, const char *wanted)
 START_TEST(only_a_plain_leaf_is_marked)
 {
     dt_tensor *x = random_tensor(DT_F32, 1, (const int64_t[]){ 4 });
-    TEST_FAILS(ctx, DT_ERR_SHAPE, "x is [4]", dt_set_grouped(x));
+    TEST_FAILS(ctx, DT_ERR_SHAPE, "it is [4]", dt_set_grouped(x));
     dt_tensor_free(x);
     x = random_tensor(DT_F32, 2, (const int64_t[]){ 0, 4 });
     TEST_FAILS(ctx, DT_ERR_SHAPE, "at least one expert", dt_set_grouped(x));

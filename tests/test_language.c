@@ -110,7 +110,7 @@ START_TEST(inputs_that_do_not_fit_are_refused)
     dt_tape_reset(t);
     TEST_OK(ctx, dt_linear_create(ctx, 3, 3, true, &other));
     ck_assert_ptr_null(dt_token_loss(t, other, labels, labels, NULL, NULL));
-    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "the model is a linear, no language model"));
+    ck_assert_ptr_nonnull(strstr(dt_error(ctx), "the model is a linear, not a language model"));
     dt_tape_reset(t);
     dt_tensor_free(some);
     dt_tensor_free(flat);

@@ -1,2 +1,2 @@
-/* columns.h: the name that experimental/columns.h had before. */
+/* columns.h: the former name of experimental/columns.h. */
 #include <detent/experimental/columns.h>

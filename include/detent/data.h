@@ -16,14 +16,14 @@ typedef struct dt_dataset dt_dataset;
 
 /* What a model predicts for an example. */
 typedef enum dt_target {
-    DT_TARGET_CLASS,   /* of an image or array: its label, in [0, classes) */
-    DT_TARGET_IMAGE,   /* of an image: another of its size */
+    DT_TARGET_CLASS,   /* an image or array has a label in [0, classes) */
+    DT_TARGET_IMAGE,   /* an image has another image of its size */
     DT_TARGET_MASK,    /* a class in [0, classes) for each pixel: [height, width] */
-    DT_TARGET_TOKENS,  /* of tokens: the next token after each */
-    DT_TARGET_VALUES,  /* of an array: k numbers (regression) */
-    DT_TARGET_BITS,    /* of an array: k numbers, each 0 or 1 (multi-label classification) */
-    DT_TARGET_ANOMALY, /* of an array: itself; its label is 0 (normal) or 1 (anomalous) */
-    DT_TARGET_SEVERAL  /* of joined arrays: a target for each of several outputs */
+    DT_TARGET_TOKENS,  /* tokens: the next token after each token */
+    DT_TARGET_VALUES,  /* an array has k numbers (regression) */
+    DT_TARGET_BITS,    /* an array has k numbers, each 0 or 1 (multi-label classification) */
+    DT_TARGET_ANOMALY, /* an array is its own target; its label is 0 (normal) or 1 (anomalous) */
+    DT_TARGET_SEVERAL  /* joined arrays have a target for each of several outputs */
 } dt_target;
 
 /* Frees a dataset; no loader may use it any more. NULL is allowed. */
@@ -60,24 +60,26 @@ typedef struct dt_arrays {
     dt_array_dtype x_dtype;
     const void *x;          /* [count, dims...] */
     dt_target target;       /* DT_TARGET_CLASS, DT_TARGET_VALUES or DT_TARGET_BITS */
-    dt_array_dtype y_dtype; /* of labels: integers */
+    dt_array_dtype y_dtype; /* type of labels: integers */
     const void *y;          /* labels [count]; values and bits [count, outputs] */
     int64_t outputs;        /* classes, 0: the largest label + 1; numbers of a target, at least 1 */
-    const char *const *names; /* [outputs], of classes or of the numbers of a target; NULL: none */
-    bool borrow; /* x stays where it is, unchanged until the dataset and those split from it are
-                  * freed; false: it is copied */
+    /* [outputs], names of classes or of the numbers of a target; NULL: none */
+    const char *const *names;
+    /* x is not copied, and must stay unchanged until the dataset and those split from it are freed;
+     * false: x is copied */
+    bool borrow;
 } dt_arrays;
 
 /* A dataset of arrays. A loader converts x to f32. Targets are copied. Errors: ARG (extents,
- * dtypes), FORMAT (NaN or infinity in x or y, a number that f32 does not hold, a label outside, a
- * bit that is neither 0 nor 1), naming row and column, NOMEM. */
+ * dtypes), FORMAT (NaN or infinity in x or y, a number beyond the range of f32, a label out of
+ * range, a bit that is neither 0 nor 1), naming row and column, NOMEM. */
 DT_API dt_status dt_dataset_from_arrays(dt_ctx *ctx, const dt_arrays *arrays, dt_dataset **out);
 
 /* Sets how a loader standardizes a number v of an array's channel c, in fp32:
  *     x = (v - mean[c]) / deviation[c]
- * n is 1, for all channels, or their number. Datasets split off later inherit it; zeros that fill
- * up an example are standardized as other numbers are. Errors: ARG (no arrays, another n, a number
- * that is not finite as f32, a deviation <= 0), NOMEM. */
+ * n is 1 (one number for all channels) or the number of channels. Datasets split off later inherit
+ * this; zeros that pad an example are standardized like other numbers. Errors: ARG (no arrays,
+ * another n, a number that is not finite as f32, a deviation <= 0), NOMEM. */
 DT_API dt_status dt_dataset_standardize(dt_dataset *d, int64_t n, const double *mean,
                                         const double *deviation);
 
@@ -95,9 +97,9 @@ DT_API dt_status dt_digits_create(dt_ctx *ctx, int64_t count, uint64_t seed, dt_
 
 /* ---- `data:` of a recipe -------------------------------------------------------------------- */
 
-/* Of images: shift, crop, flip, rotation, brightness, contrast, erasing. Of signals [time,
- * channels], after they are standardized: shift or crop along time, scale, jitter, time_mask. Of
- * other arrays: scale, jitter. */
+/* Augmentation. Images: shift, crop, flip, rotation, brightness, contrast, erasing. Signals [time,
+ * channels], after standardization: shift or crop along time, scale, jitter, time_mask. Other
+ * arrays: scale, jitter. */
 typedef struct dt_augment_options {
     /* shift by up to this many pixels or time steps in each direction, padding with 0 */
     int64_t shift;
@@ -112,20 +114,19 @@ typedef struct dt_augment_options {
      * each image: v + brightness u, and 0.5 + (v - 0.5)(1 + contrast u) */
     double brightness, contrast;
     double erasing; /* probability to blacken a rectangle of up to half of each side */
-    /* Of images with classes, alpha of a batch's mixture (dt_loader_mixed), at most 2; with both,
-     * each batch draws one of them with probability 1/2 */
+    /* For images with classes: alpha of a batch's mixture (dt_loader_mixed), at most 2; if both are
+     * set, each batch draws one of the two with probability 1/2 */
     double mixup, cutmix;
 } dt_augment_options;
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-/* Batches of a dataset, epoch after epoch. Balanced, an epoch has as many examples as the
- * dataset, and of every class that occurs equally many (give or take one): all of a class's
- * examples as often as its share holds them, and a random part of them for the rest. The order
- * of epoch e depends on (seed, e) alone, as do the windows of running text; augmentation and
- * noise of an image depend on (seed, e, position in that order). So a position in the data is
- * two integers. Augmentation that moves an image moves its target image or mask likewise,
- * padding with class 0. */
+/* Batches of a dataset, epoch after epoch. A balanced epoch has as many examples as the dataset,
+ * equally many (plus or minus one) of every class that occurs: a class's examples are repeated as
+ * often as its share allows, and a random part of them fills the rest. The order of epoch e depends
+ * on (seed, e) alone, as do the windows of running text; augmentation and noise of an image depend
+ * on (seed, e, position in that order). So a position in the data is two integers. Augmentation
+ * that moves an image moves its target image or mask likewise, padding with class 0. */
 typedef struct dt_loader dt_loader;
 
 typedef struct dt_loader_options {
@@ -135,7 +136,8 @@ typedef struct dt_loader_options {
     bool drop_last;             /* default false; true: skip the last batch if it is shorter */
     uint64_t seed;              /* default 0 */
     dt_augment_options augment; /* default none */
-    bool prompts; /* default false; true: tokens of prompts are targets as well as completions */
+    /* default false; true: tokens of prompts are targets, too, besides those of completions */
+    bool prompts;
 } dt_loader_options;
 
 /* The defaults of a loader. */
@@ -143,7 +145,7 @@ DT_API dt_loader_options dt_loader_defaults(void);
 
 typedef struct dt_position {
     int64_t epoch;
-    int64_t batch; /* the next one within the epoch */
+    int64_t batch; /* the next batch within the epoch */
 } dt_position;
 
 /* Creates a loader. The dataset must outlive it and must not be split meanwhile. The order takes 8
@@ -155,7 +157,7 @@ DT_API dt_status dt_loader_create(const dt_dataset *d, const dt_loader_options *
 /* Frees a loader and its tensors. NULL is allowed. */
 DT_API void dt_loader_free(dt_loader *l);
 DT_API int64_t dt_loader_batches(const dt_loader *l);      /* batches in an epoch, at least 1 */
-DT_API dt_position dt_loader_position(const dt_loader *l); /* of the next batch */
+DT_API dt_position dt_loader_position(const dt_loader *l); /* the position of the next batch */
 
 /* Sets the next batch; reads nothing. Errors: ARG if there is no such batch. */
 DT_API dt_status dt_loader_seek(dt_loader *l, dt_position position);
@@ -176,7 +178,7 @@ DT_API dt_status dt_loader_next(dt_loader *l, dt_tensor **x, dt_tensor **target)
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/data.h>
 #endif

@@ -9,18 +9,18 @@
  *  4. Options: NULL means the defaults; otherwise start from dt_..._defaults().
  *  5. No function aborts, prints or exits.
  *  6. A context and everything made with it is used by one thread at a time.
- *  7. A NULL where an object is needed is an error: ARG, with a message where another argument
- *     leads to a context. A function without a status returns NULL, 0, false or NaN, or does
- *     nothing.
+ *  7. A NULL where an object is needed is an error: ARG, with a message if another argument has a
+ *     context. A function without a status returns NULL, 0, false or NaN, or does nothing.
  *
- * Other headers: ops.h (operators), nn.h (modules), optim.h (optimizers), qat.h
- * (quantization-aware training), data.h, io.h (files), export.h, train.h (recipes and runs).
+ * Other headers: ops.h (operators), nn.h (modules), optim.h (optimizers), qat.h (quantization-aware
+ * training), data.h, io.h (files), export.h, train.h (recipes and runs).
  *
  * These headers are the stable part of the interface: what they declare keeps its name, arguments
  * and meaning for all versions with the same first number (of 0.x the same first two), and a change
  * that breaks programs which are linked with the shared library gives it another number (SONAME).
  * Headers in experimental/ have the rest, which any version may change: a program that includes one
- * is built with the library that it runs with. experimental/all.h includes all headers. */
+ * must be built for the version of the library that it runs with. experimental/all.h includes all
+ * headers. */
 #ifndef DETENT_DETENT_H
 #define DETENT_DETENT_H
 
@@ -50,8 +50,8 @@ typedef enum dt_status {
     DT_ERR_DTYPE = -3,        /* the function does not take this dtype */
     DT_ERR_STATE = -4,        /* the call is not allowed in this state */
     DT_ERR_NOMEM = -5,        /* the allocator returned NULL */
-    DT_ERR_IO = -6,           /* the operating system refused a read or a write */
-    DT_ERR_FORMAT = -7,       /* a file is not what its format says */
+    DT_ERR_IO = -6,           /* reading or writing failed in the operating system */
+    DT_ERR_FORMAT = -7,       /* a file does not follow its format */
     DT_ERR_CONFIG = -8,       /* a recipe is wrong */
     DT_ERR_NUMERIC = -9,      /* NaN or infinity where a finite number is needed */
     DT_ERR_UNSUPPORTED = -10, /* well-formed, but this build or format cannot do it */
@@ -61,7 +61,7 @@ typedef enum dt_status {
 /* The code's name, such as "DT_ERR_SHAPE". Never NULL; a constant string. */
 DT_API const char *dt_status_name(dt_status status);
 
-#define DT_TEXT_JSON 16 /* bytes for a character */
+#define DT_TEXT_JSON 16 /* most bytes that dt_text_json writes for a character */
 
 /* The library's version, "major.minor.patch". */
 DT_API const char *dt_version(void);
@@ -70,9 +70,9 @@ DT_API const char *dt_version(void);
 
 /* The context: allocator, random streams, logger, kernels. */
 typedef struct dt_ctx dt_ctx;
-/* A view of a storage that counts its references. Quantized models also have FakeQuantTensors,
- * which compute with integer codes of an fp32 master (qat.h), and packed tensors: the codes alone
- * of a converted weight. */
+/* A reference-counted view of a storage. Quantized models also have FakeQuantTensors, which compute
+ * with integer codes of an fp32 master (qat.h), and packed tensors, which hold only the codes of a
+ * converted weight. */
 typedef struct dt_tensor dt_tensor;
 /* One recorded forward pass, and the tensors that it lent. */
 typedef struct dt_tape dt_tape;
@@ -89,8 +89,8 @@ typedef struct dt_allocator {
 typedef void (*dt_logger)(void *user, const char *line);
 
 /* Instruction sets, as bits of cpu_mask. Sets that the processor lacks are never used; plain C,
- * which is tens of times slower, always may be. */
-#define DT_CPU_PLAIN ((uint64_t)64)       /* alone: plain C only */
+ * which is tens of times slower, is always allowed. */
+#define DT_CPU_PLAIN ((uint64_t)64)       /* only this bit: plain C only */
 #define DT_CPU_AVX2 ((uint64_t)1)         /* with FMA and F16C */
 #define DT_CPU_AVX_VNNI ((uint64_t)2)     /* 256-bit VNNI */
 #define DT_CPU_AVX512_VNNI ((uint64_t)4)  /* with AVX-512 F, BW, DQ and VL */
@@ -99,12 +99,13 @@ typedef void (*dt_logger)(void *user, const char *line);
 #define DT_CPU_NEON_DOT ((uint64_t)8)     /* the dot products of AArch64 (Armv8.2-A) */
 
 typedef struct dt_ctx_options {
-    dt_allocator allocator;  /* all zero: malloc and free */
-    uint64_t seed;           /* of every random stream; default 0 */
-    int threads;             /* 0: OMP_NUM_THREADS, else one for each processor */
-    uint64_t cpu_mask;       /* DT_CPU_... that kernels may use; default 0: all */
-    bool leave_blas_threads; /* default false: OpenBLAS, which rounding with data
-                                * loads, is set to one thread for the process */
+    dt_allocator allocator; /* all zero: malloc and free */
+    uint64_t seed;          /* of every random stream; default 0 */
+    int threads;            /* 0: OMP_NUM_THREADS, else one for each processor */
+    uint64_t cpu_mask;      /* DT_CPU_... that kernels may use; default 0: all */
+    /* default false: OpenBLAS, which rounding with data loads, is set to one thread for the whole
+     * process */
+    bool leave_blas_threads;
     dt_logger log;
     void *log_user;
 } dt_ctx_options;
@@ -124,7 +125,7 @@ DT_API void dt_ctx_free(dt_ctx *ctx);
  * error. */
 DT_API const char *dt_error(const dt_ctx *ctx);
 
-/* The status code of that error; DT_OK if there was none. */
+/* The status code of the latest error; DT_OK if there was none. */
 DT_API dt_status dt_error_status(const dt_ctx *ctx);
 
 /* Records an error message on the context and returns `status`. For ops and layers outside of the
@@ -193,11 +194,12 @@ DT_API dt_status dt_tensor_narrow(dt_tensor *x, int dim, int64_t start, int64_t 
 
 /* The values of `x` for dt_data: a new handle, which the caller frees, on the storage of `x` if it
  * is contiguous, else a contiguous copy. Results of a model may be views (dt_slice, dt_permute):
- * this, or dt_contiguous in ops.h, comes before dt_data of any result. Errors: as of
+ * call this, or dt_contiguous in ops.h, before dt_data of any result. Errors: as for
  * dt_tensor_narrow. */
 DT_API dt_status dt_tensor_contiguous(const dt_tensor *x, dt_tensor **out);
 
-/* Frees the caller's handle. The storage lives while a view or a tape needs it. NULL is allowed. */
+/* Frees the caller's handle. The storage lives as long as a view or a tape needs it. NULL is
+ * allowed. */
 DT_API void dt_tensor_free(dt_tensor *x);
 
 DT_API dt_dtype dt_dtype_of(const dt_tensor *x);       /* element type */
@@ -231,8 +233,8 @@ DT_API size_t dt_describe(const dt_tensor *x, char *text, size_t size);
 /* Sets whether `x` is a leaf that requires a gradient. Errors: DTYPE unless f32 or f64; STATE for a
  * tensor that a tape made, and for a converted parameter. */
 DT_API dt_status dt_set_requires_grad(dt_tensor *x, bool on);
-DT_API bool dt_requires_grad(const dt_tensor *x); /* set on a leaf, or because an operand requires
-                                                   * it */
+/* set on the leaf, or implied by an operand that requires it */
+DT_API bool dt_requires_grad(const dt_tensor *x);
 
 /* The gradient of a leaf, lent until dt_grad_clear; NULL if there is none. */
 DT_API dt_tensor *dt_grad(const dt_tensor *x);
@@ -281,7 +283,7 @@ DT_API dt_status dt_fill(dt_tensor *x, double value);
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/detent.h>
 #endif

@@ -1,2 +1,2 @@
-/* device.h: the name that experimental/device.h had before. */
+/* device.h: the former name of experimental/device.h. */
 #include <detent/experimental/device.h>

@@ -1,2 +1,2 @@
-/* figures.h: the name that experimental/figures.h had before. */
+/* figures.h: the former name of experimental/figures.h. */
 #include <detent/experimental/figures.h>

@@ -25,9 +25,9 @@ typedef struct dt_file_entry {
     const char *dtype;   /* as the format writes it: "F32", "BF16", "U8", ... */
     int rank;            /* may exceed DT_MAX_RANK */
     const int64_t *dims; /* each >= 0 */
-    int64_t count;       /* of elements */
-    size_t bytes;        /* of the data */
-    const void *data;    /* row-major, in this machine's order of bytes, not aligned */
+    int64_t count;       /* number of elements */
+    size_t bytes;        /* bytes of the data */
+    const void *data;    /* row-major, in this machine's byte order, not aligned */
 } dt_file_entry;
 
 /* Opens a file and checks every rule of the format; the tensors' values are not read. A Hugging
@@ -91,22 +91,25 @@ DT_API dt_status dt_writer_write(dt_writer *w, const char *path);
 /* ---- models -------------------------------------------------------------------------------- */
 
 /* How a file stores a grouped parameter P of N experts, its codes and scales, and its optimizer
- * state: as one tensor P, or as N tensors P.0 ... P.N-1. Loading reads both, into a grouped
- * parameter or into N tensors of these names. */
+ * state: as one tensor P, or as N tensors P.0 ... P.N-1. Loading reads both forms, into a grouped
+ * parameter or into N tensors with these names. */
 enum { DT_GROUPED_STACKED, DT_GROUPED_EXPERTS };
 
-/* How to build a model: `model:` of a recipe, and how to write it. */
+/* How to build a model (`model:` of a recipe), and how to write it. */
 typedef struct dt_model_info {
     const dt_family *family; /* NULL: unknown; dt_model_load_weights reads such files */
     const void *options;     /* of family->options_size bytes, for family->create */
-    const char *tokenizer;   /* of a language model: input of dt_tokenizer_parse; NULL: none */
-    const char *tokens;      /* of its texts: input of dt_text_tokens_parse; NULL: none */
-    const char *data;        /* what it was trained on: input of dt_model_data_parse; NULL: none */
+    const char *tokenizer;   /* for a language model: input of dt_tokenizer_parse; NULL: none */
+    /* special tokens of its texts: input of dt_text_tokens_parse; NULL: none */
+    const char *tokens;
+    const char *data; /* what it was trained on: input of dt_model_data_parse; NULL: none */
     const char *hf;   /* other contents of a Hugging Face folder (docs/format.md); NULL: none */
-    int grouped;      /* DT_GROUPED_...: the form in the file that was loaded, or to be written */
+    /* DT_GROUPED_...: the form in the file that was loaded, or that will be written */
+    int grouped;
     const char *hash; /* detent.xxh3 of the file that was loaded; NULL: it had none */
-    /* Of adapters beside packed weights: which file has these (detent.base in docs/format.md). A
-     * model that is saved with it is written without what is not trained. NULL: none */
+    /* For adapters beside packed weights: the file that has the packed weights (detent.base in
+     * docs/format.md). A model saved with it is written without the parameters that are not
+     * trained. NULL: none */
     const char *base;
     void *memory; /* owned by dt_model_load; NULL in an info of your own */
 } dt_model_info;
@@ -132,7 +135,8 @@ DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, d
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
 
 typedef struct dt_hf_options {
-    int dtype; /* of all tensors; as_read: as in the folder that the model was read from, or F32 */
+    /* dtype of all tensors; as_read: as in the folder that the model was read from, or F32 */
+    int dtype;
     bool dequantize; /* of a prepared model: write dequantized values in place of masters. Converted
                       * weights are always dequantized */
 } dt_hf_options;
@@ -141,7 +145,7 @@ typedef struct dt_hf_options {
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/io.h>
 #endif

@@ -35,7 +35,7 @@ typedef struct dt_strings {
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/keys.h>
 #endif

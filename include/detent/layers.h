@@ -1,2 +1,2 @@
-/* layers.h: the name that experimental/layers.h had before. */
+/* layers.h: the former name of experimental/layers.h. */
 #include <detent/experimental/layers.h>

@@ -26,8 +26,8 @@ typedef struct dt_shape {
 /* A node of the tree of modules: parameters, buffers, children and hooks. */
 typedef struct dt_module dt_module;
 /* Frees the module and its children and releases its parameters and buffers. A child is removed
- * from its parent first. NULL is allowed. A module that runs (a hook frees it) stays, and the
- * logger is told. */
+ * from its parent first. NULL is allowed. A module that is running (a hook frees it) is not freed,
+ * and a warning is logged. */
 DT_API void dt_module_free(dt_module *m);
 DT_API dt_ctx *dt_module_ctx(const dt_module *m); /* the context it was made with */
 
@@ -57,7 +57,7 @@ DT_API int64_t dt_param_count(dt_module *m);
 /* Sets training mode (dropout is active, batch norm uses batch statistics) or evaluation mode, for
  * m and all modules below it. */
 DT_API void dt_train(dt_module *m, bool on);
-DT_API bool dt_is_training(const dt_module *m); /* what dt_train set last; true at first */
+DT_API bool dt_is_training(const dt_module *m); /* the latest mode of dt_train; true at first */
 /* Clears the gradients of all parameters. */
 DT_API void dt_zero_grad(dt_module *m);
 
@@ -75,8 +75,8 @@ typedef struct dt_named {
 DT_API dt_status dt_module_load(dt_module *m, const dt_named *from, int64_t n);
 
 /* y = m(x) for a module with one input and one output. The result is lent by the tape; NULL with
- * the error on the tape. A network of family layers with several inputs takes them packed, x [N,
- * numbers of all inputs], one behind the other; one with several outputs gives y [N, numbers of all
+ * the error on the tape. A network of family layers with several inputs takes them packed one after
+ * the other, x [N, elements of all inputs]; one with several outputs returns y [N, elements of all
  * outputs] likewise. */
 DT_API dt_tensor *dt_forward(dt_tape *t, dt_module *m, dt_tensor *x);
 /* The same for several inputs and outputs; out[i] are lent by the tape. Returns the tape's status.
@@ -113,7 +113,7 @@ DT_API dt_status dt_dropout_create(dt_ctx *ctx, double p, dt_module **out);
 /* "relu", "gelu", "gelu_tanh", "tanh", "sigmoid", "identity", "silu", "leaky_relu" (slope 0.01),
  * "relu6", "hardswish", "hardsigmoid", "elu" (alpha 1); CONFIG for another name. */
 DT_API dt_status dt_activation_create(dt_ctx *ctx, const char *name, dt_module **out);
-/* dt_max_pool2d; options NULL: its defaults. ARG for options that are wrong for every image
+/* dt_max_pool2d; options NULL: its defaults. ARG for options that are invalid for every image
  * size. */
 DT_API dt_status dt_max_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 
@@ -148,7 +148,7 @@ DT_API const dt_family *dt_family_named(const dt_ctx *ctx, const char *name);
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/nn.h>
 #endif

@@ -81,11 +81,12 @@ DT_API dt_tensor *dt_conv2d(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tens
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 typedef struct dt_reduce_options {
-    dt_ints dims; /* negative counts from the end; none: all dimensions */
+    dt_ints dims; /* negative ones count from the end; none: all dimensions */
     bool keepdim; /* keep reduced dimensions with extent 1 */
 } dt_reduce_options;
 
-/* The sum over `dims`; the sum of no elements is 0. options NULL: over all dimensions, a scalar. */
+/* The sum over `dims`; the sum of no elements is 0. options NULL: over all dimensions, which gives
+ * a scalar. */
 DT_API dt_tensor *dt_sum(dt_tape *t, dt_tensor *x, const dt_reduce_options *options);
 
 /* The sum divided by the number of elements; the mean of no elements is NaN. */
@@ -105,7 +106,9 @@ typedef struct dt_cross_entropy_options {
     int reduction;          /* DT_REDUCE_...; the mean divides by the rows not ignored */
     int64_t ignore_index;   /* rows of this label are ignored; default -100; 0 is class 0 */
     double label_smoothing; /* s, 0...1 */
-    double gamma; /* focal loss: rows count (1 - p[label])^gamma times; 0: once; not with s */
+    /* focal loss: the loss of a row is multiplied by (1 - p[label])^gamma; 0: not at all; excludes
+     * smoothing */
+    double gamma;
 } dt_cross_entropy_options;
 
 /* reduction mean, ignore_index -100, no smoothing, gamma 0 */
@@ -126,12 +129,12 @@ DT_API dt_tensor *dt_mse(dt_tape *t, dt_tensor *x, dt_tensor *target, int reduct
 /* The same elements, row-major, in another shape; one extent may be -1 and is inferred. */
 DT_API dt_tensor *dt_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
 
-/* x itself if it is contiguous, else a contiguous copy, by dt_reshape. What reads a result of a
- * model with dt_data calls it: dt_data(dt_contiguous(t, dt_forward(t, m, x))). */
+/* x itself if it is contiguous, else a contiguous copy, by dt_reshape. For reading results of a
+ * model with dt_data: dt_data(dt_contiguous(t, dt_forward(t, m, x))). */
 DT_API dt_tensor *dt_contiguous(dt_tape *t, dt_tensor *x);
 
-/* Merges dimensions start ... end (negative from the end) into one: a view if x is contiguous. A
- * scalar becomes [1]. */
+/* Merges dimensions start ... end (negative ones count from the end) into one: a view if x is
+ * contiguous. A scalar becomes [1]. */
 DT_API dt_tensor *dt_flatten(dt_tape *t, dt_tensor *x, int64_t start, int64_t end);
 
 /* Swaps dimensions dim0 and dim1: a view. */
@@ -151,7 +154,7 @@ DT_API dt_tensor *dt_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim)
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 typedef struct dt_layer_norm_options {
-    int64_t normalized_dims; /* the last ones; default 1 */
+    int64_t normalized_dims; /* number of last dimensions; default 1 */
     double eps;              /* default 1e-5 */
 } dt_layer_norm_options;
 
@@ -168,7 +171,7 @@ DT_API dt_tensor *dt_embedding(dt_tape *t, dt_tensor *weight, dt_tensor *index);
 
 /* ---- planes of images [N, C, H, W], lines of signals [N, C, L] ------------------------------- */
 
-/* Pairs: height, width; ops on lines read the first of each. */
+/* Pairs are height, width; 1d ops read the first number of each. */
 typedef struct dt_pool_options {
     int64_t kernel[2];   /* extent of a window; default 2, 2 */
     int64_t stride[2];   /* 0 (default): the kernel */
@@ -184,7 +187,7 @@ typedef struct dt_pool_options {
 DT_API dt_pool_options dt_pool_defaults(void);
 
 /* The largest pixel of each window, [N, C, rows of windows, columns of windows]; padding is never
- * chosen. Among equal ones the first in row order gets the gradient. Keeps one byte per window for
+ * chosen. Of equal pixels the first in row order gets the gradient. Keeps one byte per window for
  * backward (four if a window has more than 255 pixels). *index, unless index is NULL, is the
  * position of each result in its plane, row W + column: i32, of y's shape. SHAPE if a window is
  * larger than the padded image or contains no pixel. */
@@ -197,7 +200,7 @@ DT_API dt_tensor *dt_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options 
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/ops.h>
 #endif

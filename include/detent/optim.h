@@ -13,9 +13,10 @@ extern "C" {
 /* An optimizer: its options, and the state of each parameter. */
 typedef struct dt_optimizer dt_optimizer;
 
-/* dt_optimizer_options.name; DT_OWN_OPTIMIZER: the registered one that `own` names */
+/* dt_optimizer_options.name; DT_OWN_OPTIMIZER: the registered optimizer that `own` names */
 enum { DT_SGD, DT_ADAM, DT_ADAMW, DT_LION, DT_OWN_OPTIMIZER };
-/* Rank >= 2 only (of a grouped parameter, that of its experts), or every parameter. */
+/* Which parameters decay: those of rank >= 2 (of a grouped parameter, the rank of an expert), or
+ * all. */
 enum { DT_DECAY_MATRICES, DT_DECAY_ALL };
 
 /* Parameters whose path (the first one, where they are tied) matches the glob `match`: `*` crosses
@@ -27,12 +28,12 @@ typedef struct dt_parameter_group {
     bool frozen;         /* not trained */
 } dt_parameter_group;
 
-/* The most groups of parameters with settings of their own. */
+/* Most groups of parameters with their own settings. */
 #define DT_MAX_GROUPS 16
 
 typedef struct dt_optimizer_options {
     int name;
-    const char *own; /* of DT_OWN_OPTIMIZER: the name of a dt_own_optimizer */
+    const char *own; /* for DT_OWN_OPTIMIZER: the name of a dt_own_optimizer */
     double lr;
     /* sgd, adam: added to the gradient; adamw, lion: p *= 1 - lr * decay first */
     double weight_decay;
@@ -43,24 +44,24 @@ typedef struct dt_optimizer_options {
     double eps;          /* adam, adamw; at least 1e-30 */
     dt_parameter_group groups[DT_MAX_GROUPS];
     int64_t n_groups;
-    bool average; /* keep room for an average of each parameter (dt_optimizer_average) */
+    bool average; /* allocate an average of each parameter (dt_optimizer_average) */
 } dt_optimizer_options;
 
-/* adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
+/* The defaults: adamw with lr 1e-3, decay 0.01 of matrices, betas 0.9 and 0.999, eps 1e-8. */
 DT_API dt_optimizer_options dt_optimizer_defaults(void);
 
-/* An optimizer of every parameter of `m`, also of those that join later, with zero state. It keeps
- * references on `m`'s parameters, not on `m`, which must outlive it. `options` NULL means the
- * defaults. Calls dt_freeze_groups; a group may match nothing yet. Errors: ARG (an option out of
- * its range), NOMEM. */
+/* An optimizer for every parameter of `m`, including those added later, with zero state. It keeps
+ * references to `m`'s parameters, not to `m`, which must outlive it. `options` NULL means the
+ * defaults. Calls dt_freeze_groups; a group need not match anything yet. Errors: ARG (an option out
+ * of its range), NOMEM. */
 DT_API dt_status dt_optimizer_create(dt_module *m, const dt_optimizer_options *options,
                                      dt_optimizer **out);
 DT_API void dt_optimizer_free(dt_optimizer *o); /* NULL is allowed */
 
 /* One update with rate `lr` (dt_schedule_rate) of every parameter that has a gradient: in-place ops
- * on the tape `t`, not recorded, so after dt_backward. Every parameter is looked at and all state
- * made before the first is written. Errors, which stay on the tape: its own; ARG (lr); STATE (a
- * converted or frozen parameter, a tape that still needs one); NOMEM. */
+ * on the tape `t`, not recorded, so after dt_backward. Every parameter is checked and all state
+ * allocated before the first parameter is written. Errors, which stay on the tape: its own; ARG
+ * (lr); STATE (a converted or frozen parameter, a tape that still needs one); NOMEM. */
 DT_API dt_status dt_optimizer_step(dt_optimizer *o, dt_tape *t, double lr);
 
 /* The global norm of all gradients, sqrt(sum g^2), a tied parameter's once; and, if limit > 0,
@@ -117,17 +118,17 @@ typedef struct dt_schedule {
     int64_t cooldown;         /* plateau: evaluations after a reduction that are not counted */
 } dt_schedule;
 
-/* lr times the factor of update t; lr itself where s->name is none of these. With T <= W the run is
- * taken to end with its warmup (p = 1). NaN, which dt_optimizer_step refuses, where a field that
- * the schedule needs is 0: T of linear, cosine, polynomial, one_cycle and warmup_stable_decay;
- * gamma; every; power. */
+/* lr times the factor of update t; lr itself if s->name is none of these. If T <= W the run counts
+ * as ending with its warmup (p = 1). NaN, which dt_optimizer_step refuses, where a field that the
+ * schedule needs is 0: T of linear, cosine, polynomial, one_cycle and warmup_stable_decay; gamma;
+ * every; power. */
 DT_API double dt_schedule_rate(const dt_schedule *s, double lr, int64_t t);
 
 #ifdef __cplusplus
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/optim.h>
 #endif

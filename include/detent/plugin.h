@@ -1,2 +1,2 @@
-/* plugin.h: the name that experimental/plugin.h had before. */
+/* plugin.h: the former name of experimental/plugin.h. */
 #include <detent/experimental/plugin.h>

@@ -1,2 +1,2 @@
-/* ptq.h: the name that experimental/ptq.h had before. */
+/* ptq.h: the former name of experimental/ptq.h. */
 #include <detent/experimental/ptq.h>

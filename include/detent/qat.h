@@ -28,17 +28,19 @@ enum {
     DT_SCHEME_Q8_0,
     DT_SCHEME_DEVICE, /* activations of integer networks */
     DT_SCHEME_NARROW, /* weights of integer networks */
-    /* weights without a code for every integer: 2 bits without 0, and -1, 0, 1, and -1, 1 */
+    /* weights whose codes are not all integers: 2 bits without 0; -1, 0, 1; and -1, 1 */
     DT_SCHEME_HALF_LEVELS,
     DT_SCHEME_TERNARY,
     DT_SCHEME_BINARY,
     DT_SCHEME_POWER_OF_TWO, /* 0 and powers of two, 4 bits */
-    /* blocks of 32 with a power of two [OCP MX]: FP4, rounded down and up, and FP6 (E2M3) */
+    /* blocks of 32 with a power of two as scale [OCP MX]: FP4, with the scale rounded down, or up,
+     * and FP6 (E2M3) */
     DT_SCHEME_MXFP4,
     DT_SCHEME_MXFP4_UP,
     DT_SCHEME_MXFP6,
     DT_SCHEME_NVFP4, /* FP4 in blocks of 16: E4M3 times a scale of the tensor [NVIDIA] */
-    /* blocks of 32 as above, of FP8 (E4M3, rounded down and up, and E5M2) and FP6 (E3M2): floats */
+    /* such blocks whose codes are floats: FP8 (E4M3, with the scale rounded down, or up; E5M2) and
+     * FP6 (E3M2) */
     DT_SCHEME_MXFP8,
     DT_SCHEME_MXFP8_UP,
     DT_SCHEME_MXFP8_E5M2,
@@ -61,24 +63,26 @@ typedef struct dt_quant_spec {
     int scheme;         /* DT_SCHEME_... */
     int64_t bits;       /* 2...8 */
     int granularity;    /* DT_PER_... */
-    int64_t group_size; /* of DT_PER_GROUP; a positive multiple of 8 in models */
+    int64_t group_size; /* for DT_PER_GROUP; a positive multiple of 8 in models */
     int scale_dtype;    /* DT_SCALE_... */
     int ste;            /* DT_STE_...: the straight-through gradient */
     bool is_unsigned;   /* codes 0...2^bits-1; asymmetric, and learned ranges of activations */
-    bool activation;    /* scales are at least 2^-23; those of weights at least the smallest normal
-                         * number of their dtype */
-    int range;          /* DT_RANGE_...: computed from the tensor each time, observed (of weights:
-                         * of least error), learned, or given */
-    bool shift;   /* learned ranges of activations: a learned value per channel is added first */
+    /* scales are at least 2^-23; false: at least the smallest normal number of their dtype */
+    bool activation;
+    /* DT_RANGE_...: dynamic (from the tensor each time), static (activations: observed; weights: of
+     * least error), learned, or fixed */
+    int range;
+    bool shift;   /* learned ranges of activations: a learned number per channel is added first */
     int save;     /* DT_SAVED_...: what backward keeps of an activation with a learned range */
     int observer; /* DT_OBSERVER_...: how a static range is computed from batches */
-    double percentile; /* of DT_OBSERVER_PERCENTILE: above 50, at most 100 */
-    int64_t samples;   /* likewise: values it keeps, at random where it saw more */
-    double averaging;  /* weight of a new batch in a moving average; above 0, at most 1 */
-    double low, high;  /* of DT_RANGE_FIXED, which presets `device-...` have: low <= 0 <= high */
-    const char *own;   /* of DT_SCHEME_OWN: its name, by which dt_prepare and files find `of` */
-    const dt_own_scheme *of; /* likewise the scheme; NULL: none is registered */
-    bool is_own;             /* likewise; set with `of` */
+    double percentile; /* DT_OBSERVER_PERCENTILE: above 50, at most 100 */
+    int64_t samples;   /* likewise: number of values kept; of more values a random sample */
+    double averaging;  /* moving average: the weight of a new batch, above 0, at most 1 */
+    double low, high;  /* DT_RANGE_FIXED, which presets `device-...` use: low <= 0 <= high */
+    /* DT_SCHEME_OWN: the scheme's name, by which dt_prepare and files find `of` */
+    const char *own;
+    const dt_own_scheme *of; /* DT_SCHEME_OWN: the scheme; NULL: none is registered */
+    bool is_own;             /* DT_SCHEME_OWN: true if `of` is set */
 } dt_quant_spec;
 
 DT_API dt_quant_spec dt_weight_quant_defaults(void);     /* the defaults of weights */
@@ -90,10 +94,10 @@ DT_API dt_quant_spec dt_activation_quant_defaults(void); /* the defaults of acti
  * backward is straight-through. `enabled` false is the identity. Lent by the tape. f32 only. */
 DT_API dt_tensor *dt_fake_quant(dt_tape *t, dt_tensor *x, const dt_quant_spec *quant, bool enabled);
 
-/* The fp32 master of a FakeQuantTensor, to read or to write (new codes are then made when needed);
- * x itself for a plain tensor; NULL with STATE for a converted one. Lent. */
+/* The fp32 master of a FakeQuantTensor, to read or to write (new codes are made when they are next
+ * read); x itself for a plain tensor; NULL with STATE for a converted one. Lent. */
 DT_API dt_tensor *dt_inner(dt_tensor *x);
-DT_API bool dt_is_fake_quant(const dt_tensor *x); /* prepared, enabled or not */
+DT_API bool dt_is_fake_quant(const dt_tensor *x); /* prepared; fake quantization may be disabled */
 
 /* *out = the dequantized values of a FakeQuantTensor or converted parameter, as a new plain tensor
  * that the caller frees. */
@@ -107,23 +111,25 @@ enum {
     DT_INT4_WEIGHT,              /* activations stay float */
     DT_INT8_DYNAMIC_INT8_WEIGHT, /* int8 symmetric per channel */
     DT_INT8_STATIC_INT8_WEIGHT,  /* the same weights; activations int8 asymmetric, observed */
-    /* int4 both, learned: a scale and shifts for the input, a scale for each channel of a weight */
+    /* weights and activations int4, learned: a scale and shifts for the input, a scale per channel
+     * of a weight */
     DT_INT4_INT4,
-    /* what onnxruntime's MatMulNBits computes: activations int8 q8_0 in blocks, int4 symmetric
-     * weights whose groups are these blocks */
+    /* computes like onnxruntime's MatMulNBits: activations int8 q8_0 in blocks, weights int4
+     * symmetric with the same blocks as groups */
     DT_INT8_BLOCK_INT4_WEIGHT,
-    /* what llama.cpp computes of Q4_0: activations q8_0 in blocks of 32, weights q4_0, with scales
-     * of f16 */
+    /* computes like llama.cpp with Q4_0: activations q8_0 in blocks of 32, weights q4_0, with f16
+     * scales */
     DT_INT8_BLOCK_Q4_0_WEIGHT,
-    /* what accelerators multiply of blocks of small floats: activations nvfp4 with an observed
-     * scale of the tensor by weights nvfp4; mxfp4_near; mxfp8_near; activations mxfp8_near by
-     * weights mxfp4_near. Inputs of convolutions stay float. */
+    /* formats of small floats in blocks that accelerators multiply, activations by weights: nvfp4
+     * (with an observed scale of the tensor) by nvfp4; mxfp4_near by mxfp4_near; mxfp8_near by
+     * mxfp8_near; mxfp8_near by mxfp4_near. Inputs of convolutions stay float. */
     DT_NVFP4_NVFP4,
     DT_MXFP4_MXFP4,
     DT_MXFP8_MXFP8,
     DT_MXFP8_MXFP4,
-    /* networks of integers alone, as microcontrollers compute them (device.h): activations are int8
-     * codes from layer to layer; weights int8 by channel, or int4 where the arithmetic has them */
+    /* networks of integers only, as microcontrollers compute them (device.h): activations between
+     * layers are int8 codes; weights are int8 per channel, or int4 where the arithmetic supports
+     * it */
     DT_DEVICE_INT8,
     DT_DEVICE_INT4
 };
@@ -132,7 +138,8 @@ enum { DT_FORWARD_INTEGER, DT_FORWARD_SIMULATED };
 /* The most rules of a `qat` block. */
 #define DT_MAX_RULES 64
 
-/* Changes that a rule, or the `qat` block itself, makes to a spec: of keys marked `has_` alone. */
+/* Changes that a rule, or the `qat` block itself, makes to a spec: only of keys whose `has_...` is
+ * set. */
 typedef struct dt_quant_patch {
     dt_quant_spec quant;
     bool has_scheme, has_bits, has_granularity, has_group_size, has_scale_dtype, has_ste,
@@ -155,14 +162,14 @@ typedef struct dt_qat_options {
     dt_quant_patch weight, activation; /* on top of the preset, for every module */
     bool fold_norm; /* fold batch norms into the convolutions before them; default true */
     int forward;
-    /* What no key gives is chosen for each layer as kernels of LiteRT take it: a scale for each
-     * channel of convolutions and of more than 4 bits, scheme narrow for 8 bits, float inputs of
-     * transposed convolutions in groups. `qat.target: litert` in a recipe. */
+    /* Settings that no key gives are chosen per layer as the kernels of LiteRT require: a scale per
+     * channel for convolutions and for more than 4 bits, scheme narrow for 8 bits, float inputs of
+     * transposed convolutions with groups. `qat.target: litert` in a recipe. */
     bool litert;
     dt_qat_rule rules[DT_MAX_RULES];
     int64_t n_rules;
-    /* Of presets `device-...`: the shapes of an example's inputs, lent during the call. NULL: those
-     * that a model of family `layers` knows. */
+    /* For presets `device-...`: the shapes of an example's inputs, lent during the call. NULL:
+     * taken from the model, which must be of family `layers`. */
     const dt_shape *inputs;
     int n_inputs;
 } dt_qat_options;
@@ -170,43 +177,44 @@ typedef struct dt_qat_options {
 /* The defaults of dt_prepare. */
 DT_API dt_qat_options dt_qat_defaults(void);
 
-/* The specs of a preset; false where activations stay float. */
+/* The specs of a preset; false if activations stay float. */
 DT_API bool dt_qat_preset(int preset, dt_quant_spec *weight, dt_quant_spec *activation);
 
-/* Turns the weight of every selected module into a FakeQuantTensor, on the same handle, and hooks
- * its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a rule that
- * matches nothing, a group size, tied weights with two specs), STATE (prepared already). */
+/* Turns the weight of every selected module into a FakeQuantTensor, with the same handle, and adds
+ * a hook to its input. All or nothing: every rule and shape is checked first. Errors: CONFIG (a
+ * rule that matches nothing, a group size, tied weights with two specs), STATE (already
+ * prepared). */
 DT_API dt_status dt_prepare(dt_module *m, const dt_qat_options *options);
 
 /* Turns fake quantization of a prepared model on or off, weights and activations. */
 DT_API dt_status dt_enable(dt_module *m, bool on);
 /* Observers of static ranges see the batches on which the model trains with fake quantization
  * enabled. With `on` they see every forward pass, also in evaluation mode or with fake quantization
- * disabled. To calibrate: turn this on and fake quantization off (dt_enable), run batches, and turn
- * both back. STATE unless the model has an observer. */
+ * disabled. To calibrate: turn this on and fake quantization off (dt_enable), run batches, and
+ * restore both. STATE unless the model has an observer. */
 DT_API dt_status dt_observe(dt_module *m, bool on);
-/* Whether some weight is a FakeQuantTensor, or a layer quantizes a weight that it derives. */
+/* Whether any weight is a FakeQuantTensor, or any layer quantizes a derived weight. */
 DT_API bool dt_is_prepared(dt_module *m);
-DT_API bool dt_is_converted(dt_module *m); /* some weight is packed */
+DT_API bool dt_is_converted(dt_module *m); /* any weight is packed */
 
 /* The codes of a weight as a matrix. A row is an output channel, its columns are all other
- * dimensions. The rows of the op's groups follow each other: a convolution has `groups` of them, a
- * grouped weight one for each expert, any other weight one. */
+ * dimensions. The rows of an op's groups are consecutive: a convolution has `groups` groups, a
+ * grouped weight one per expert, any other weight one. */
 typedef struct dt_code_rows {
     int8_t *codes;      /* [rows][columns], stored signed form */
     float *scale;       /* [rows][groups] */
     int8_t *zero_point; /* [rows][groups]; NULL: the scheme has none */
     int32_t *group_of; /* [op_groups][columns]: the scale group of each column; NULL: consecutive */
-    int64_t op_groups; /* of `group_of` */
+    int64_t op_groups; /* number of op groups in `group_of` */
 } dt_code_rows;
 
-/* A rounder chooses the codes of a weight. `master` is the weight: of a transposed convolution as a
- * matrix of output rows, of a grouped layer with all experts. The buffers of `to` are allocated:
+/* A rounder chooses the codes of a weight. `master` is the weight: for a transposed convolution a
+ * matrix of output rows, for a grouped layer all experts. The buffers of `to` are allocated:
  *     scale, zero_point
  *                are filled in where the range is learned or static, and must not change
  *     group_of   has consecutive groups; the rounder may assign columns to other groups of the same
- *                sizes. NULL where it must not: the granularity is not group, or the range is
- *                learned or static
+ *                sizes. NULL if it must not: the granularity is not group, or the range is learned
+ *                or static
  * A NULL rounder rounds to nearest. */
 typedef struct dt_rounder {
     const char *name;
@@ -216,12 +224,12 @@ typedef struct dt_rounder {
 } dt_rounder;
 
 typedef struct dt_convert_report {
-    int64_t converted; /* weights */
+    int64_t converted; /* weights converted */
     int64_t enabled;   /* wrappers that were disabled and had to be enabled first */
-    int64_t clipped;   /* elements outside the code range */
+    int64_t clipped;   /* elements outside the range of codes */
     int64_t elements;
     int64_t folded;   /* batch norms folded into weight and bias of the layer before them */
-    int64_t unfolded; /* their channels that training did not fold: dt_unfolded_channels */
+    int64_t unfolded; /* channels of these norms that training did not fold: dt_unfolded_channels */
 } dt_convert_report;
 
 /* Turns every FakeQuantTensor into packed integers on the same handle and frees its master. Learned
@@ -235,7 +243,7 @@ DT_API dt_status dt_convert(dt_module *m, const dt_rounder *rounder, dt_convert_
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/qat.h>
 #endif

@@ -1,2 +1,2 @@
-/* report.h: the name that experimental/report.h had before. */
+/* report.h: the former name of experimental/report.h. */
 #include <detent/experimental/report.h>

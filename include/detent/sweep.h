@@ -1,2 +1,2 @@
-/* sweep.h: the name that experimental/sweep.h had before. */
+/* sweep.h: the former name of experimental/sweep.h. */
 #include <detent/experimental/sweep.h>

@@ -1,2 +1,2 @@
-/* tables.h: the name that experimental/tables.h had before. */
+/* tables.h: the former name of experimental/tables.h. */
 #include <detent/experimental/tables.h>

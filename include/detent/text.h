@@ -1,2 +1,2 @@
-/* text.h: the name that experimental/text.h had before. */
+/* text.h: the former name of experimental/text.h. */
 #include <detent/experimental/text.h>

@@ -15,7 +15,7 @@ extern "C" {
 
 /* ---- reading ------------------------------------------------------------------------------ */
 
-/* A recipe that was read, with its errors and the origin of each value. */
+/* A recipe after reading, with its errors and the origin of each value. */
 typedef struct dt_recipe dt_recipe;
 
 /* What a recipe is read for, which decides what it must contain. */
@@ -28,24 +28,24 @@ typedef enum dt_recipe_use {
 
 /* The text of a recipe and how to read it. */
 typedef struct dt_recipe_source {
-    const char *path;             /* the file; with `text`, only its name in messages */
+    const char *path;             /* the file; if `text` is given, only a name for messages */
     const char *text;             /* NULL: read the file */
-    size_t bytes;                 /* of `text` */
+    size_t bytes;                 /* length of `text` */
     const char *const *overrides; /* "train.optimizer.lr=3e-4" sets, "~qat" removes */
     int n_overrides;
     bool leave_files; /* do not check that the files it names exist */
-    bool saved;       /* a run's own copy, which nobody edits: old names of keys give no warning */
-    bool told;        /* its warnings were given before, and are not given again */
+    bool saved;       /* a run's own copy: former names of keys give no warning */
+    bool told;        /* warnings were already given, and are not repeated */
     dt_recipe_use use;
-    /* Keys that the caller reads, NULL behind the last: "data" with all below it, "!data.augment"
-     * without that. What a file says besides is left out and not checked. NULL: all keys. */
+    /* Keys that the caller needs, ended by NULL: "data" with everything below it, "!data.augment"
+     * without that part. All other keys of the file are ignored and not checked. NULL: all keys. */
     const char *const *reads;
 } dt_recipe_source;
 
-/* Reads a recipe, fills in defaults and checks it. With CONFIG the caller still owns *out, which
- * lists all errors; dt_error has the first. After other errors *out is NULL: IO (no such file,
- * unreadable), NOMEM. Limits of a file: 1 MiB, depth 64, one document, UTF-8; aliases, anchors,
- * tags, merge keys and duplicate keys are errors. */
+/* Reads a recipe, fills in defaults and checks it. With CONFIG *out is still made, lists all
+ * errors, and must be freed; dt_error has the first error. After other errors *out is NULL: IO (no
+ * such file, unreadable), NOMEM. Limits of a file: 1 MiB, depth 64, one document, UTF-8; aliases,
+ * anchors, tags, merge keys and duplicate keys are errors. */
 DT_API dt_status dt_recipe_read(dt_ctx *ctx, const dt_recipe_source *source, dt_recipe **out);
 DT_API void dt_recipe_free(dt_recipe *r); /* NULL is allowed */
 
@@ -58,12 +58,13 @@ DT_API const char *dt_recipe_error_at(const dt_recipe *r, int i);
 
 typedef struct dt_evaluation {
     int64_t batch_size; /* default 256; results do not depend on it */
-    dt_strings metrics; /* registered ones, besides the task's; default none */
-    /* DT_CACHE_... (experimental/nn.h): keys and values of language models are read as a decoder
-     * with such a cache keeps them; default 0, as floats. With a cache texts run one at a time,
-     * and batch_size is not read. */
+    dt_strings metrics; /* registered metrics, besides the task's; default none */
+    /* DT_CACHE_... (experimental/nn.h): language models read keys and values as a decoder with such
+     * a cache keeps them; default 0, as floats. With a cache texts run one at a time, and
+     * batch_size is ignored. */
     int cache;
-    /* Called after each batch with the examples that are done, of all; NULL: not. */
+    /* Called after each batch with the number of examples that are done, and of all examples; NULL:
+     * not called. */
     void (*progress)(void *user, int64_t done, int64_t all);
     void *user;
 } dt_evaluation;
@@ -71,12 +72,12 @@ typedef struct dt_evaluation {
 /* The defaults of dt_evaluate. */
 DT_API dt_evaluation dt_evaluation_defaults(void);
 
-/* The name of a metric, and how it is shown. */
+/* The name of a metric, and how it is displayed. */
 typedef struct dt_metric {
     const char *name;  /* "accuracy": in files and for dt_metric_value */
     const char *title; /* heading of its column */
     const char *unit;  /* "%", "dB" or NULL */
-    double scale;      /* factor from the value to what is shown */
+    double scale;      /* factor from the value to the displayed number */
     int decimals;      /* digits shown */
     bool larger_is_better;
 } dt_metric;
@@ -98,7 +99,7 @@ typedef struct dt_metric {
 typedef struct dt_metrics {
     int64_t examples;
     int n; /* number of values; the loss is the last */
-    /* Lent for ever; those of several outputs and registered ones until the context is freed. */
+    /* Lent for ever; names of several outputs and registered metrics until the context is freed. */
     const dt_metric *metric[DT_MAX_METRICS];
     double value[DT_MAX_METRICS];
     double loss;          /* the last value: mean over labels, or over pixel values */
@@ -126,25 +127,27 @@ DT_API dt_status dt_evaluate(dt_module *m, const dt_dataset *d, const dt_evaluat
 
 /* The state of a run after an update. */
 typedef struct dt_progress {
-    const char *phase;      /* "baseline" (float, to compare), "float" or "qat"; lent for ever */
-    int64_t step, steps;    /* updates done and wanted in this training */
+    /* "baseline" (float, for comparison), "float" or "qat"; a static string */
+    const char *phase;
+    int64_t step, steps;    /* updates done, and updates of this training in total */
     double loss;            /* of this update */
     double lr;              /* of this update */
     double validation_loss; /* of the latest evaluation in this call; NaN: none yet */
-    /* The first metric of that evaluation, lent for ever; NULL: none yet, or the loss alone. */
+    /* The first metric of that evaluation, lent for ever; NULL: no evaluation yet, or no metric but
+     * the loss. */
     const dt_metric *metric;
     double metric_value;
-    /* In that evaluation, the largest and the smallest share of a layer's rows that one expert got.
-     * 0 without experts or evaluation. */
+    /* In that evaluation: the largest and the smallest share of a layer's rows that a single expert
+     * got. 0 without experts or evaluation. */
     double busiest_expert, idlest_expert;
     double samples_per_s; /* mean of this call */
     double tokens_per_s;  /* 0 for images */
-    double seconds_left;  /* until the end of the run, as far as it can be told; < 0: not yet */
+    double seconds_left;  /* estimated seconds until the end of the run; < 0: not known yet */
     const char *doing;    /* besides updates: "evaluating", "rounding"; NULL: nothing */
     size_t memory;        /* bytes allocated by the context */
-    /* Of several ranks, a mean over this call's updates: milliseconds in which messages about
-     * gradients and weights were on their way, those of them in which this rank could do nothing
-     * else, and bytes that it sent. */
+    /* With several ranks, means over this call's updates: milliseconds during which messages about
+     * gradients and weights were in transit; milliseconds of these in which this rank only waited;
+     * and bytes that it sent. */
     double communication_ms, exposed_ms, sent;
 } dt_progress;
 
@@ -152,35 +155,35 @@ typedef struct dt_run_control {
     bool resume;              /* continue from the newest valid checkpoint in run.dir */
     bool cluster;             /* join the other ranks, if a launcher of MPI started this process;
                                * at most once in a process */
-    bool dry_run;             /* build everything, run one step of each phase, write nothing */
+    bool dry_run;             /* build everything, run one step of each phase, and write nothing */
     bool check_only;          /* open the data, check everything, and return: all errors at once */
     bool (*stop)(void *user); /* called before each update: true saves and ends; NULL: never */
     void (*progress)(void *user, const dt_progress *p); /* after each update; NULL: none */
-    /* While it evaluates or rounds, which p->doing says; NULL: none. */
+    /* During evaluation or rounding, as p->doing says; NULL: none. */
     void (*doing)(void *user, const dt_progress *p);
     /* After each evaluation on the validation data, at update p->step; NULL: none. */
     void (*evaluated)(void *user, const dt_progress *p, const dt_metrics *m);
     void *user;
-    /* With `data: {format: given}`: datasets of the program's own, lent for the call. Training data
-     * must be there; the others may be NULL, and without validation data `data.validation` splits
-     * some off. */
+    /* With `data: {format: given}`: the program's own datasets, lent for the call. Training data
+     * are required; the others may be NULL. Without validation data `data.validation` splits some
+     * off. */
     dt_dataset *train, *validation, *test;
 } dt_run_control;
 
-/* The float weights that a run compares its integers with. */
+/* The float weights with which a run compares its integers. */
 typedef enum dt_float_weights {
-    DT_FLOAT_NONE,     /* there are none: QAT began with random weights */
-    DT_FLOAT_TRAINED,  /* without `qat`: those of the end, in float.safetensors */
-    DT_FLOAT_BASELINE, /* of train.float_baseline, in baseline.safetensors */
-    DT_FLOAT_AT_START, /* at qat.start_step, half-trained, in float.safetensors */
-    DT_FLOAT_INIT,     /* of model.init, where qat.start_step is 0 */
+    DT_FLOAT_NONE,     /* there are none: QAT started from random weights */
+    DT_FLOAT_TRAINED,  /* without `qat`: those at the end, in float.safetensors */
+    DT_FLOAT_BASELINE, /* those of train.float_baseline, in baseline.safetensors */
+    DT_FLOAT_AT_START, /* those at qat.start_step, half-trained, in float.safetensors */
+    DT_FLOAT_INIT,     /* those of model.init, if qat.start_step is 0 */
     DT_FLOAT_ADAPTED   /* with model.pack: packed weights and adapters, in adapters.safetensors */
 } dt_float_weights;
 
 /* The four models that a run compares. */
 typedef enum dt_contender {
     DT_RUN_FLOAT,     /* the float weights (dt_run_summary.float_weights) */
-    DT_RUN_PTQ,       /* the same rounded to nearest, without QAT */
+    DT_RUN_PTQ,       /* the float weights rounded to nearest, without QAT */
     DT_RUN_QAT,       /* the prepared model at the end of training */
     DT_RUN_CONVERTED, /* the converted model, as loaded from its file */
     DT_CONTENDERS
@@ -196,45 +199,49 @@ typedef struct dt_run_result {
 #define DT_STEP_PARTS 3
 
 typedef struct dt_step_part {
-    const char *op; /* a name of docs/ops.md, a static string; NULL: there are no more */
+    const char *op; /* a name of docs/ops.md, a static string; NULL: end of the list */
     double share;   /* of an update's time */
 } dt_step_part;
 
 typedef struct dt_run_summary {
-    int rank, ranks; /* of this process, and how many there are: 0 and 1 without a launcher */
-    bool by_itself;  /* an error is this rank's own: others do not know of it */
+    int rank, ranks; /* rank of this process, and number of ranks: 0 and 1 without a launcher */
+    bool by_itself;  /* an error occurred on this rank only: the others do not have it */
     dt_run_result result[DT_CONTENDERS];
-    dt_float_weights float_weights; /* of the first two results */
-    bool begun;                     /* it began to write: an IO error is about its own files */
+    dt_float_weights float_weights; /* which weights the first two results belong to */
+    bool begun;                     /* writing began: an IO error is about the run's own files */
     const char *rounder;            /* of the converted model, "nearest"; a static string */
     bool same_bits_as_qat;          /* all outputs of converted file and QAT model agree */
     bool same_bits_from_file;       /* converted model in memory and from its file agree */
     const char *evaluated_on;       /* "test", "validation" or "train"; a static string */
     int64_t steps;                  /* updates */
-    int64_t start_step;             /* the one at which QAT began, or would have */
+    int64_t start_step;             /* update at which QAT began, or would have begun */
     bool stopped_early;             /* by train.early_stopping */
-    int64_t best_step;              /* of the best evaluation; 0: not tracked */
-    bool ends_with_best;            /* the results are those of the weights of best_step */
-    int64_t skipped;                /* updates skipped because of non-finite values, or spikes */
-    double clipped;                 /* share of quantized weights outside the code range */
+    int64_t best_step;              /* update of the best evaluation; 0: not tracked */
+    bool ends_with_best;            /* the results belong to the weights of best_step */
+    int64_t skipped;                /* updates skipped because of non-finite values or spikes */
+    double clipped;                 /* share of quantized weights outside the range of codes */
     double seconds;                 /* of this call */
     size_t peak_memory;
-    /* train.threshold: those of the final model (dt_model_data.thresholds), and on the validation
-     * data the mean over bits of what they maximize, with them and without. n 0: none */
+    /* train.threshold: the thresholds of the final model (dt_model_data.thresholds), and the mean
+     * over bits of the number that they maximize, on the validation data, with and without
+     * thresholds. n 0: none */
     dt_reals thresholds;
     double with_thresholds, without_thresholds;
-    dt_metrics decided; /* of the final model by the thresholds, on `evaluated_on`; n 0: none */
-    /* About the model; set by a dry run too. */
-    int64_t parameters, trained; /* all, without adapters; trained ones, with them */
-    int64_t multiply_adds;       /* per example */
+    /* metrics of the final model with these thresholds, on `evaluated_on`; n 0: none */
+    dt_metrics decided;
+    /* Properties of the model; set by a dry run too. */
+    /* number of parameters: all, without adapters; trained ones, with adapters */
+    int64_t parameters, trained;
+    int64_t multiply_adds; /* per example */
     int64_t float_bytes, quantized_bytes;
-    size_t activation_bytes[2]; /* held for backward: in float, under QAT; 0: no such phase */
-    /* Of a dry run: seconds of an update of these phases, by some of them, and what the whole run
-     * may take, without reading data and writing files. */
+    /* bytes kept for backward: in float, under QAT; 0: there is no such phase */
+    size_t activation_bytes[2];
+    /* Set by a dry run: seconds per update in each phase, measured on a few updates; and an
+     * estimate for the whole run, without reading data and writing files. */
     double step_seconds[2], run_seconds;
-    /* The ops that take most of an update's time, falling; the rest is data, dispatch and other
-     * ops. Multiply-adds a second of an update, forward and backward, and of a product of floats
-     * [512, 512] by [512, 512] on this machine. */
+    /* The ops that take most of an update's time, in descending order; data, dispatch and other ops
+     * take the rest. Multiply-adds per second in an update, forward and backward; and in a product
+     * of floats [512, 512] by [512, 512] on this machine. */
     dt_step_part step_part[2][DT_STEP_PARTS];
     double step_speed[2], product_speed;
 } dt_run_summary;
@@ -255,7 +262,7 @@ DT_API dt_status dt_run(dt_ctx *ctx, dt_recipe *recipe, const dt_run_control *co
 }
 #endif
 
-/* The rest of it, unless a program asks for the stable part alone. */
+/* Includes the experimental part, unless the program defines DETENT_STABLE_ONLY. */
 #ifndef DETENT_STABLE_ONLY
 #include <detent/experimental/train.h>
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* NULL after the tape dropped it. */
+/* NULL if the tape has already dropped the tensor. */
 dt__codes *dt__coded_codes(const dt_tensor *x) { return x->ext; }
 
 static dt_status codes(dt_tape *t, dt_tensor *x, dt__codes **out)

@@ -10,14 +10,14 @@
 
 typedef struct dt__coding_range {
     float scale;
-    int zero; /* of stored codes, -128 ... 127 */
+    int zero; /* of the stored codes, -128 ... 127 */
 } dt__coding_range;
 
 extern const dt__kind dt__coded_kind;
 
 /* For shape functions: makes result i a coded tensor, whose codes forward writes. */
 dt_status dt__result_coded(dt_call *c, int i, int rank, const int64_t *dims, dt__coding_range r);
-/* Makes a result, dense until now and with its storage still, a coded tensor. */
+/* Turns a result that is still dense and has a storage into a coded tensor. */
 dt_status dt__result_to_coded(dt_call *c, int i, dt__coding_range r);
 /* The codes of a coded tensor. Lent. */
 dt__codes *dt__coded_codes(const dt_tensor *x);

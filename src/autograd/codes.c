@@ -36,8 +36,8 @@ dt_status dt__codes_create(dt_ctx *ctx, dt__codes **out)
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
-/* The column order of the rows from r0 on: one for all rows, or one for each group of rows, as
- * before. */
+/* The column order of the rows from r0 on; `order` holds one for all rows, or one per group of
+ * rows. */
 static void take_order(dt__panel_layout *l, int64_t r0)
 {
     if (l->order == NULL) return;
@@ -74,8 +74,8 @@ dt_status dt__codes_expert(dt__codes *codes, int64_t i, dt__codes **out)
 #define AT_ONCE 1024             /* columns that are unpacked at once for dequantization */
 #define SLICE ((int64_t)1 << 20) /* bytes of rows that are unpacked at once for a product */
 
-/* Columns c ... c+n-1 of row r as bytes: a pointer into u, or for packed codes into `room`, which
- * needs n + 2 bytes. */
+/* Columns c ... c+n-1 of row r as bytes: a pointer into u, or packed codes unpacked to `room`,
+ * which needs n + 2 bytes. */
 static const uint8_t *row_bytes(const dt__codes *codes, int64_t r, int64_t c, int64_t n,
                                 uint8_t *room)
 {
@@ -96,7 +96,8 @@ static void gather_row(const dt__codes *x, const int32_t *order, int64_t r, uint
     }
     for (int64_t j = 0; j < n; j++) {
         const int32_t c = order[j];
-        to[j] = (uint8_t)(((row[c / 2] >> c % 2 * 4 & 15) ^ 8) + 120); /* as unpack_codes does */
+        /* the shift and mask of unpack_codes */
+        to[j] = (uint8_t)(((row[c / 2] >> c % 2 * 4 & 15) ^ 8) + 120);
     }
 }
 
@@ -107,13 +108,13 @@ void dt__codes_row(const dt__codes *x, const int32_t *order, int64_t r, uint8_t 
     else memcpy(to, x->u + r * x->stride, (size_t)x->columns);
 }
 
-/* How a product reads the rows of x: in place, or (`made`) unpacked and permuted by the weight's
+/* How a product reads rows of x: in place, or with `made` unpacked and permuted by the weight's
  * column order (NULL: none). */
 typedef struct reading {
     const dt__codes *x;
     const int32_t *order;
     bool made;
-    int64_t stride, slice; /* slice: rows that are made at once */
+    int64_t stride, slice; /* slice: rows that are unpacked at once */
 } reading;
 
 static reading reading_of(const dt__codes *x, const int32_t *order)
@@ -163,7 +164,7 @@ const uint8_t *dt__codes_bytes(const dt__codes *x, int64_t r0, int64_t rows, voi
     return bytes_of(&r, r0, rows, room);
 }
 
-/* Row r, columns c0 ... c1-1 of u, group by group. */
+/* Dequantizes row r, columns c0 ... c1-1 of u, group by group. */
 static void expand_row(const dt__codes *codes, int64_t r, const dt__patch *block)
 {
     const dt__kernels *kernels = codes->ctx->kernels[DT_F32];
@@ -283,7 +284,7 @@ bool dt__codes_alike(const dt__codes *a, const dt__codes *b)
     return a->order == NULL && b->order == NULL && a->layout.nibbles == b->layout.nibbles;
 }
 
-/* The panels of the rows of w that are multiplied, as a weight of their own. */
+/* The panels of those rows of w that are multiplied, as a weight of its own. */
 static const void *panels_of(const dt__codes_weight *w, dt__panel_layout *l)
 {
     *l = w->w->layout;
@@ -293,7 +294,7 @@ static const void *panels_of(const dt__codes_weight *w, dt__panel_layout *l)
     return (const char *)w->w->panels + (size_t)panel * l->panel_bytes;
 }
 
-/* The order in which columns of x are gathered, from the first weight; several weights have
+/* The order in which columns of x are gathered: that of the first weight; several weights have
  * none. */
 static const int32_t *order_of(const dt__codes_weight *w)
 {
@@ -348,7 +349,7 @@ size_t dt__codes_floats_room(int64_t m, const dt__codes *w)
     return w->order == NULL ? 0 : (size_t)(m * w->columns) * sizeof(float);
 }
 
-/* x with its columns in the weight's order. */
+/* Writes x with its columns in the weight's order. */
 static const float *ordered(const dt__codes_floats *p)
 {
     const dt__codes *w = p->weight[0].w;

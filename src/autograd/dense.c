@@ -98,7 +98,8 @@ dt_status dt_set_requires_grad(dt_tensor *x, bool on)
                        dt_dtype_name(x->dtype));
     }
     if (x->tape != NULL) {
-        return dt_fail(x->ctx, DT_ERR_STATE, "requires_grad: only a leaf can be told to");
+        return dt_fail(x->ctx, DT_ERR_STATE,
+                       "requires_grad: it can only be set on a leaf, not on the result of an op");
     }
     if (x->whole != NULL) {
         return dt_fail(x->ctx, DT_ERR_STATE,

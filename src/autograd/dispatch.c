@@ -51,7 +51,7 @@ dt_status dt_result(dt_call *c, int i, dt_dtype dtype, int rank, const int64_t *
 
 /* ---- operands ------------------------------------------------------------------------------ */
 
-/* Whether other contexts may read the tensor: no context writes it. */
+/* Whether calls of other contexts may read the tensor: no context can write it. */
 static bool is_shared(dt_tensor *x)
 {
     char why[DT__WHY_SIZE];
@@ -95,7 +95,7 @@ static bool would_write(const dt_call *c, int i)
 }
 
 /* In the second run of a checkpointed segment, tensors that do not belong to the tape are not
- * written again: the first run wrote them. */
+ * written again, since the first run wrote them. */
 static bool keeps_target(const dt_call *c, int i)
 {
     return dt__runs_again(c->tape) && would_write(c, i) && c->in[i]->tape == NULL;
@@ -141,7 +141,7 @@ static dt_status resolve(dt_call *c, int i, dt__codes **pull)
     return DT_OK;
 }
 
-/* The codes of a CODES operand, if its kind has any and the op can use them. */
+/* Gets the codes of a CODES operand, if its kind has any and the op can use them. */
 static dt_status ask_for_codes(dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
@@ -164,7 +164,7 @@ static dt_status resolve_all(dt_call *c, dt__codes **pull)
         if (c->in[i] == NULL) continue;
         if (c->codes[i] == NULL) {
             DT__TRY(resolve(c, i, &pull[i]));
-        } else { /* with codes, the op sees the shape only */
+        } else { /* an operand with codes only passes its shape */
             c->coded = true;
             dt__codes_retain(c->codes[i]);
             pull[i] = c->codes[i];
@@ -222,7 +222,7 @@ static dt_status begin_writes(dt_call *c)
     return DT_OK;
 }
 
-/* A contiguous copy in place of a strided target is not re-encoded block by block. */
+/* If a strided target is replaced by a contiguous copy, it is not re-encoded block by block. */
 const dt__panel_layout *dt__write_begin(const dt_call *c, int i)
 {
     const dt__kind *kind = dt__kind_of(c->in[i]);
@@ -369,8 +369,8 @@ static dt_status watch(const dt_call *c)
     return DT_OK;
 }
 
-/* Forward gets scratch where it asks for bytes, and where an operand is empty: many ops ask for
- * none then, yet divide it into parts, and in C17 NULL + 0 is undefined. */
+/* Forward gets scratch if it needs bytes, or if an operand is empty: many ops need no bytes then,
+ * yet divide the scratch into parts, and in C17 NULL + 0 is undefined. */
 static bool needs_scratch(const dt_call *c)
 {
     bool empty = false;
@@ -420,7 +420,8 @@ static void free_results(dt_call *c)
     for (int i = 0; i < c->n_out; i++) dt_tensor_free(c->out[i]);
 }
 
-/* Whether a gradient will reach the result: then the call is recorded, now or in the second run. */
+/* Whether a gradient will reach the result; if so, the call is recorded, now or in the second
+ * run. */
 static bool decide_recording(dt_call *c)
 {
     bool wanted = false;
@@ -454,7 +455,7 @@ static dt_status run(dt_call *c)
 static dt_status check_inputs(dt_tape *t, const dt_op *op, dt_tensor *const *in, int n_in)
 {
     if (n_in < 1 || n_in > DT_MAX_IN) {
-        return dt_fail(t->ctx, DT_ERR_ARG, "%s: %d operands given, 1...%d can be", op->name, n_in,
+        return dt_fail(t->ctx, DT_ERR_ARG, "%s: %d operands given, expected 1...%d", op->name, n_in,
                        DT_MAX_IN);
     }
     for (int i = 0; i < n_in; i++) {
@@ -486,10 +487,10 @@ static bool is_lowered(const dt_tape *t, const dt_op *op)
     return op->lower != NULL && t->lowers != NULL && t->lowers(t->lowers_user, op);
 }
 
-/* The most calls of `lower` within each other: an op that comes back to itself has no end. */
+/* The deepest nesting of calls of `lower`; an op whose `lower` uses itself would not end. */
 #define MOST_LOWERED 32
 
-/* False: the call does not lower; it runs as it is. */
+/* False: the op does not lower on this tape and runs normally. */
 static bool lower(const dt_call *c, dt_tensor **out, int n_out)
 {
     dt_tensor *y[DT_MAX_OUT] = { NULL };

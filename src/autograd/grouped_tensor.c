@@ -1,5 +1,5 @@
-/* Grouped parameters: one tensor [count, dims...] that holds count experts [dims...]. A flag on the
- * handle says so; every handle with the same storage and shape has it (dt__view).
+/* Grouped parameters: one tensor [count, dims...] that holds count experts [dims...]. The handle
+ * has the flag `grouped`, as has every handle with the same storage and shape (dt__view).
  *
  * An expert is a handle that references the grouped tensor (`whole`) and has no gradient slot of
  * its own. Its gradients are added to a slice of the gradient of `whole`, which begins as zeros.
@@ -26,8 +26,8 @@ static dt_status check_can_be_grouped(const dt_tensor *x)
     if (x->rank < 2 || x->dims[0] < 1 || !dt_is_contiguous(x)) {
         char text[160];
         return dt_fail(x->ctx, DT_ERR_SHAPE,
-                       "grouped: must be [experts, dims...] without gaps, at least one expert and "
-                       "one dimension; x is %s%s",
+                       "grouped: x must be a contiguous [experts, dims...] with at least one "
+                       "expert and one dimension; it is %s%s",
                        dt__dims_text(x->rank, x->dims, text, sizeof text),
                        dt_is_contiguous(x) ? "" : ", strided");
     }
@@ -84,7 +84,7 @@ dt_status dt__portion(dt_tensor *x, int64_t i, int64_t n, dt_tensor **out)
     return DT_OK;
 }
 
-/* The index in `whole` of the first element. */
+/* The index in `whole` of an expert's first element. */
 static int64_t first_of(const dt_tensor *portion)
 {
     return portion->offset - portion->whole->offset;
@@ -97,10 +97,10 @@ static dt_status add_to_whole(dt_tape *t, dt_tensor *portion, const dt_tensor *d
     dt_tensor *whole = portion->whole;
     const size_t size = dt_dtype_size(portion->dtype);
     if (is_read_only(whole)) {
-        return dt_fail(t->ctx, DT_ERR_STATE,
-                       "%s: its grouped parameter was converted since it was taken, and has no "
-                       "gradient",
-                       portion->name != NULL ? portion->name : "an expert");
+        return dt_fail(
+            t->ctx, DT_ERR_STATE,
+            "%s: its grouped parameter was converted after dt_grouped_expert, and has no gradient",
+            portion->name != NULL ? portion->name : "an expert");
     }
     const bool first = whole->grad == NULL;
     if (first) {

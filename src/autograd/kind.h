@@ -31,13 +31,13 @@ typedef struct dt__kind {
     dt_status (*pullback)(dt_tape *t, dt_tensor *x, dt_tensor *dvalue, dt__codes *codes);
     /* Whether pullback needs the codes of forward. NULL: never. */
     bool (*keeps_codes)(const dt_tensor *x, const dt__codes *codes);
-    /* Codes renewal: what depends on the inner tensor is updated when that is written. An op that
-     * writes block by block may call write_begin after the version has risen, then `written` for
-     * each block, so that the block is re-encoded while it is in cache. write_begin returns the
-     * layout of panels whose rows are the blocks, or NULL if there is nothing to renew. written:
-     * the rows of panels first ... end-1 have their final values; once for each panel, from any
-     * thread. write_end is called after every write, also without write_begin. All three NULL:
-     * nothing depends on the inner tensor. */
+    /* Codes renewal: updates what depends on the inner tensor when the inner tensor is written. An
+     * op that writes block by block may call write_begin after the version has risen, then
+     * `written` for each block, so that the block is re-encoded while it is in cache. write_begin
+     * returns the layout of panels whose rows are the blocks, or NULL if there is nothing to renew.
+     * `written`: the rows of panels first ... end-1 have their final values; called once for each
+     * panel, from any thread. write_end is called after every write, also without write_begin. All
+     * three NULL: nothing depends on the inner tensor. */
     const dt__panel_layout *(*write_begin)(dt_tensor *x);
     void (*written)(dt_tensor *x, int64_t first, int64_t end);
     void (*write_end)(dt_tensor *x);

@@ -6,7 +6,7 @@
 #include "autograd/tape.h"
 #include "kernels/kernels.h"
 
-/* The operands of dt_apply: DT__CALL(x, w) or DT__CALL_WITH(&options, x, w). */
+/* The operands of dt_apply as arguments: DT__CALL(x, w) or DT__CALL_WITH(&options, x, w). */
 #define DT__COUNT_ARGS(...) ((int)(sizeof((dt_tensor *[]){ __VA_ARGS__ }) / sizeof(dt_tensor *)))
 #define DT__CALL(...) (dt_tensor *[]){ __VA_ARGS__ }, DT__COUNT_ARGS(__VA_ARGS__), NULL
 #define DT__CALL_WITH(options, ...)                                                                \
@@ -38,9 +38,9 @@ dt_status dt__want_dim(const dt_call *c, int i, int64_t dim, int *out);
  * naming the first. */
 dt_status dt__want_indices(const dt_call *c, int i, int64_t n, const int64_t *ignore);
 
-/* For a call that no tape records. open: arguments and codes of its operands, by role and kind, as
- * dispatch does it; an operand whose codes are given has those. pull: of each operand, what its
- * kind's pullback may want. close frees them, in any case. */
+/* For a call that no tape records. open sets arguments and codes of the operands by role and kind,
+ * as dispatch does; codes that are given are kept. `pull` gets, for each operand, the codes that
+ * its kind's pullback may read. close frees all of these, also after an error. */
 dt_status dt__call_open(dt_call *c, dt__codes **pull);
 void dt__call_close(dt_call *c, dt__codes **pull);
 
@@ -102,7 +102,7 @@ static inline int64_t dt__rows(const dt_tensor *x)
     return rows;
 }
 
-/* The fields of a dt_op that has options: their type, defaults and table of keys. */
+/* Fields of a dt_op that has options: their type, defaults and table of keys. */
 #define DT__OP_OPTIONS(type, first, table)                                                         \
     .options_size = sizeof(type), .defaults = &(first), .keys = table
 
@@ -141,12 +141,13 @@ typedef struct dt__case {
     dt__case_tensor in[DT__CASE_IN];
     int n_in; /* 0: the number of operands that have dims or r */
     const void *options;
-    double y[DT__CASE_VALUES]; /* expected, if `check_y` */
+    double y[DT__CASE_VALUES]; /* the expected values, if `check_y` */
     int n_y;                   /* number of values in y */
     dt_status fails;           /* the expected error; DT_OK: none */
     const char *says;          /* substring of the expected message */
     bool rough;                /* not smooth at these values, or random: no gradient check */
-    bool by_lower;             /* backward is not the slope of y: compared with that of `lower` */
+    /* backward is not the derivative of forward; it is compared with that of `lower` */
+    bool by_lower;
 } dt__case;
 
 typedef struct dt__op_cases {
@@ -160,7 +161,7 @@ typedef struct dt__op_cases {
     extern const dt__op_cases dt__cases_of_##op_name;                                              \
     const dt__op_cases dt__cases_of_##op_name = { &dt__op_##op_name, table, DT__COUNT_OF(table) };
 
-/* A copy of a call's options, from dt__alloc; NULL where its op has none. NOMEM. */
+/* A copy of a call's options, to be freed by dt__release; NULL if the op has none. NOMEM. */
 dt_status dt__copy_call_options(dt_ctx *ctx, const dt_call *c, const void **out);
 
 #endif

@@ -9,8 +9,8 @@
 
 typedef struct options {
     dt__segment segment;
-    dt__stream stream[DT__PURPOSES]; /* before the first run */
-    uint64_t fingerprint;            /* after it */
+    dt__stream stream[DT__PURPOSES]; /* random streams before the first run */
+    uint64_t fingerprint;            /* after the first run */
 } options;
 
 static const dt_op segment_op = { .name = "recompute", .options_size = sizeof(options) };
@@ -59,7 +59,7 @@ dt_tensor *dt__tape_save_read(dt_tape *t, dt_tensor *x)
     return x;
 }
 
-/* The next handle that the tape has lent from index *at on and that was not dropped. */
+/* The next handle from index *at on that the tape has lent and has not dropped. */
 static dt_tensor *next_live_output(const dt_tape *t, int64_t *at)
 {
     while (*at < t->n_lent) {
@@ -188,7 +188,7 @@ static dt_status restore_input(dt_tape *t, const dt__saved *k, dt_tensor **out)
     return dt__tape_lend(t, y);
 }
 
-/* An input that is given twice is one handle again. */
+/* If an input is given twice, the second run gets one handle for both. */
 static dt_status restore_inputs(dt_tape *t, const dt__record *r, dt_tensor **x)
 {
     const int n = options_of(r)->segment.n_in;

@@ -1,8 +1,8 @@
 /* Activation checkpointing: a segment of a forward pass of which only the inputs are kept. Backward
- * runs it again with recording, and then runs backward through that; the gradients have the bits of
- * a pass that saved everything.
+ * runs it again with recording, and then runs backward through these records; the gradients have
+ * the bits of a pass that saved everything.
  *
- * The first run is not recorded and saves nothing; otherwise it is as a recorded pass. The second
+ * The first run is not recorded and saves nothing; otherwise it is like a recorded pass. The second
  * run draws the same random numbers. It does not write tensors that outlive the tape (running
  * statistics, observers): in-place ops write a temporary copy of them. Values of such tensors that
  * the second run needs as the first run read them are passed through dt__tape_save_read. */
@@ -14,7 +14,7 @@
 typedef struct dt__segment {
     /* Computes `out` from `in`, as the forward of a module. Both runs must compute the same. */
     void (*run)(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tensor **out, int n_out);
-    /* A number that changes when anything changes on which the second run depends. */
+    /* A number that changes whenever anything changes on which the second run depends. */
     uint64_t (*fingerprint)(void *user);
     void *user; /* valid until backward has run, or the tape is reset */
     int n_in, n_out;

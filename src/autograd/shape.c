@@ -11,7 +11,7 @@ static const char *name_of(const dt_call *c, int i)
 dt_status dt__want_operands(const dt_call *c, int least, int most)
 {
     if (c->n_in >= least && c->n_in <= most) return DT_OK;
-    return dt_refuse(c, DT_ERR_ARG, "%d operands given, must be %d...%d", c->n_in, least, most);
+    return dt_refuse(c, DT_ERR_ARG, "%d operands given, expected %d...%d", c->n_in, least, most);
 }
 
 dt_status dt__want_dtype(const dt_call *c, int i, dt_dtype dtype)

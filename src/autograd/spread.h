@@ -1,6 +1,6 @@
-/* Experts of which each rank holds a share (cluster.experts: spread). A tensor that is spread has
- * the rows of its rank's experts alone (dt_tensor.spread); an op that multiplies by all experts,
- * and a file that is written, ask the rank that has the others. */
+/* Expert parallelism with a share of the experts per rank (cluster.experts: spread). A spread
+ * tensor (dt_tensor.spread) has only the rows of its rank's experts. Ops that multiply by all
+ * experts, and writers of files, communicate with the ranks that have the others. */
 #ifndef DT__AUTOGRAD_SPREAD_H
 #define DT__AUTOGRAD_SPREAD_H
 
@@ -10,39 +10,42 @@
 
 struct dt_module;
 
-/* Who gives rank 0 parts of tensors that others have. */
+/* How rank 0 gets parts of tensors that other ranks have. */
 typedef struct dt__fetching {
     dt_status (*fetch)(void *user, const dt_tensor *x, const int64_t part[2], void *to);
     void *user;
 } dt__fetching;
 
-/* What a context's ranks do for it. The products cannot fail: whoever gave them knows, and ends. */
+/* Functions by which a context's ranks communicate. The products return no error: the cluster
+ * records it and ends the pass. */
 typedef struct dt__spread {
-    /* The result and the gradients of grouped_linear, whose weight is spread. Of the gradients of
-     * weight and bias dx gets this rank's share, from the rows that this call routes to it. */
+    /* The result and the gradients of grouped_linear, whose weight is spread. The gradients of
+     * weight and bias get only this rank's share: from the rows that this call routes to its
+     * experts. */
     void (*forward)(void *user, const dt_call *c);
     void (*backward)(void *user, const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
-    /* Elements part[0] ... part[1] - 1 of the whole of x, which is spread, to `to`. */
+    /* Writes elements part[0] ... part[1] - 1 of the whole of x, which is spread, to `to`. */
     dt_status (*fetch)(void *user, const dt_tensor *x, const int64_t part[2], void *to);
-    /* Among how many experts the first dimension of a parameter of m is divided, which is or may be
-     * spread; 0: it is not. */
+    /* The number of experts among which the first dimension of a parameter of m is divided, whether
+     * it is spread now or not; 0: it is never spread. */
     int64_t (*experts_of)(void *user, struct dt_module *m, const dt_tensor *p);
-    /* What the functions below call. */
+    /* These are called by the functions below. */
     dt_status (*begin)(void *user, struct dt_module *m);
     dt_status (*end)(void *user, dt_status status);
     bool (*is_cut)(void *user, struct dt_module *m);
     dt_status (*cut)(void *user, struct dt_module *m);
     dt_status (*join)(void *user, struct dt_module *m);
-    void (*close)(void *user); /* then the context has none */
+    void (*close)(void *user); /* the context then has no dt__spread */
     void *user;
     int rank, ranks;
 } dt__spread;
 
-/* Around every pass of a model of which experts are spread; all ranks together, each with passes of
- * its own, or none. Between them nothing else may be sent. end serves the others until all are
- * through, and returns `status`, how the rank's own passes went, or the session's error; with
- * another `status` than OK and NUMERIC the session ends at once, on all ranks with an error. A
- * model whose experts are all here has no session. Errors of begin: NOMEM. */
+/* Begin and end a session around every pass of a model whose experts are spread. All ranks call
+ * these together; each runs passes of its own, or none, and sends no other messages in between.
+ * `end` serves the other ranks until all have finished. It returns the session's error, or else
+ * `status`, the status of the rank's own passes; a status other than OK and NUMERIC ends the
+ * session at once, with an error on all ranks. A model whose experts are all on this rank has no
+ * session. Errors of begin: NOMEM. */
 static inline dt_status dt__spread_begin(const dt_ctx *ctx, struct dt_module *m)
 {
     return ctx->spread == NULL ? DT_OK : ctx->spread->begin(ctx->spread->user, m);
@@ -52,8 +55,8 @@ static inline dt_status dt__spread_end(const dt_ctx *ctx, dt_status status)
     return ctx->spread == NULL ? status : ctx->spread->end(ctx->spread->user, status);
 }
 
-/* Leaves of each mixture of m the experts of this rank. Of a module that was cut, tensors that were
- * added since have these experts alone, and are told so. NOMEM. */
+/* Reduces every mixture of m to the experts of this rank. If m is already cut, tensors that were
+ * added since have these experts only, and are marked as spread. NOMEM. */
 static inline dt_status dt__spread_cut(const dt_ctx *ctx, struct dt_module *m)
 {
     return ctx->spread == NULL ? DT_OK : ctx->spread->cut(ctx->spread->user, m);
@@ -62,7 +65,7 @@ static inline bool dt__is_cut(const dt_ctx *ctx, struct dt_module *m)
 {
     return ctx->spread != NULL && ctx->spread->is_cut(ctx->spread->user, m);
 }
-/* All ranks together: all experts are everywhere. NOMEM, STATE. */
+/* Called by all ranks together: gives every rank all experts. NOMEM, STATE. */
 static inline dt_status dt__spread_join(const dt_ctx *ctx, struct dt_module *m)
 {
     return ctx->spread == NULL ? DT_OK : ctx->spread->join(ctx->spread->user, m);
@@ -72,14 +75,14 @@ static inline void dt__spread_close(const dt_ctx *ctx)
     if (ctx->spread != NULL) ctx->spread->close(ctx->spread->user);
 }
 
-/* Experts first ... past - 1 of `all` are those of the rank. */
+/* Experts range[0] ... range[1] - 1 of `all` belong to the rank. */
 static inline void dt__experts_of_rank(int64_t all, int rank, int ranks, int64_t range[2])
 {
     range[0] = all * rank / ranks;
     range[1] = all * (rank + 1) / ranks;
 }
 
-/* Experts that a spread x has. */
+/* The number of experts that a spread x has. */
 static inline int64_t dt__own_count(const dt_tensor *x)
 {
     const dt__spread *s = x->ctx->spread;
@@ -88,7 +91,7 @@ static inline int64_t dt__own_count(const dt_tensor *x)
     return range[1] - range[0];
 }
 
-/* The first extent, and the elements, that x has with the experts of all ranks. */
+/* The first extent, and the number of elements, of x with the experts of all ranks. */
 static inline int64_t dt__whole_extent(const dt_tensor *x)
 {
     return dt__is_spread(x) ? x->dims[0] / dt__own_count(x) * x->spread : x->dims[0];

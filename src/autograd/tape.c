@@ -103,7 +103,7 @@ dt_status dt__tape_record(dt_tape *t, dt__record *r)
     return DT_OK;
 }
 
-/* Counts in the storage's `needed` are given back, which allows in-place writes again. */
+/* Undoes the records' counts in the storages' `needed`, which allows in-place writes again. */
 void dt__record_free(dt_ctx *ctx, dt__record *r)
 {
     for (int i = 0; i < r->n_in + r->n_out; i++) {

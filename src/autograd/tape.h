@@ -8,15 +8,17 @@
 
 /* What a record saves of an operand or of a result. */
 typedef struct dt__saved {
-    dt_tensor *x;            /* the handle as given or lent; its shape outlives its storage */
-    dt__storage *storage;    /* of the value, if the op saves it; NULL: only the shape is saved */
-    uint64_t version;        /* of the storage when it was saved */
-    int64_t offset;          /* of the value in it */
-    dt__codes *codes, *pull; /* of an operand: for the op's backward; for its kind's pullback */
-    bool contiguous;         /* the value is contiguous (x may not be) */
-    bool wants;              /* of an operand: it requires a gradient */
-    dt_precision precision;  /* of an operand's value */
-    dt__halves *halves;      /* the value as bf16, in place of the storage, or NULL */
+    dt_tensor *x; /* the handle as given or lent; its shape outlives its storage */
+    /* the value's storage, if the op saves the value; NULL: only the shape is saved */
+    dt__storage *storage;
+    uint64_t version; /* of the storage when it was saved */
+    int64_t offset;   /* of the value in the storage */
+    /* codes of an operand: for the op's backward; for its kind's pullback */
+    dt__codes *codes, *pull;
+    bool contiguous;        /* the value is contiguous (x may not be) */
+    bool wants;             /* for an operand: it requires a gradient */
+    dt_precision precision; /* how backward reads an operand's value */
+    dt__halves *halves;     /* the value as bf16, in place of the storage, or NULL */
 } dt__saved;
 
 /* A call that backward will run. Kept small, since there is one per op. */
@@ -31,9 +33,9 @@ typedef struct dt__record {
     dt__saved kept[]; /* operands, then results */
 } dt__record;
 
-/* The call of a record as backward sees it. call.arg and call.out have storage only where op->saves
- * says so, so an op that reads what it did not save fails at once. These tensors live as long as
- * this struct and must not be retained. */
+/* The call of a record as backward gets it. call.arg and call.out only have storage if op->saves
+ * includes them, so an op that reads what it did not save fails at once. These tensors live as long
+ * as this struct and must not be retained. */
 typedef struct dt__replay {
     dt_call call;
     dt_tensor arg[DT_MAX_IN], out[DT_MAX_OUT];
@@ -48,14 +50,14 @@ typedef struct dt__second_run {
 
 struct dt__module_call;
 
-/* Sums of a batch norm over a shard, and over all shards of the batch: of each of `channels`
- * channels two numbers (kernels/kernels.h, dt__batch_norm). */
+/* Sums of a batch norm over a shard, and over all shards of the batch: two numbers for each of
+ * `channels` channels (kernels/kernels.h, dt__batch_norm). */
 typedef struct dt__norm_sums {
     int64_t channels;
     bool backward;
     double count; /* values of a channel in this shard */
     const double *own;
-    double *all; /* these two are results */
+    double *all; /* `all` and `all_count` are results */
     double all_count;
 } dt__norm_sums;
 
@@ -75,7 +77,7 @@ struct dt_tape {
     int64_t *scope_start; /* first handle of each open scope */
     int64_t room_scopes;
     dt__second_run again;
-    dt_tensor **saved_reads; /* of the segment in its first run */
+    dt_tensor **saved_reads; /* of the segment that is in its first run */
     int64_t n_saved_reads, room_saved_reads;
     const char *where;                  /* path of the running module, a dt__text; NULL outside */
     const struct dt__open_module *open; /* innermost module whose scope is open (nn); NULL: none */
@@ -89,24 +91,24 @@ struct dt_tape {
     /* Called after each op, before operands are freed; modules are then not fused. NULL: none. */
     void (*on_call)(void *user, const dt_call *c);
     void *on_call_user;
-    /* Whether an op runs as the calls of its `lower`, if it has that; NULL: none does. */
+    /* Whether an op that has a `lower` runs as the calls of its `lower`; NULL: no op does. */
     bool (*lowers)(void *user, const dt_op *op);
     void *lowers_user;
-    int lowered; /* calls of `lower` that are running, within each other */
+    int lowered; /* nesting depth of running calls of `lower` */
     /* Called when an op begins to compute, and when it has computed; NULL: none. */
     void (*on_compute)(void *user, const dt_op *op, bool begins);
     void *on_compute_user;
     /* Called in backward after each record, when its operands have their gradients; NULL: none. */
     void (*on_gradients)(void *user);
     void *on_gradients_user;
-    /* Batch norms in training ask for the sums over all shards; NULL: a batch has one. It cannot
-     * fail: whoever gave it knows. */
+    /* Batch norms in training call it for the sums over all shards; NULL: the batch has a single
+     * shard. It returns no error: the cluster records it. */
     void (*add_norms)(void *user, dt__norm_sums *s);
     void *add_norms_user;
     struct dt__cache *cache; /* key-value cache of earlier tokens (cache.h); NULL: none */
 };
 
-/* Tells the tape's on_compute. */
+/* Calls the tape's on_compute. */
 static inline void dt__tape_computes(const dt_tape *t, const dt_op *op, bool begins)
 {
     if (t->on_compute != NULL) t->on_compute(t->on_compute_user, op, begins);

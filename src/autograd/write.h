@@ -20,12 +20,12 @@ typedef enum dt__write_bar {
  * tensor's name: "belongs to a frozen model". `t` is the tape of the writing op, or NULL. */
 dt__write_bar dt__may_write(dt_tensor *x, const dt_tape *t, char why[DT__WHY_SIZE]);
 
-/* The tensor to write in place of x, outside of a tape, with its version raised; then the end. The
- * caller has called dt__may_write. */
+/* Begin a write outside of a tape: *to is the tensor to write in place of x, with its version
+ * raised; and end it. The caller has called dt__may_write. */
 dt_tensor *dt__write_open(dt_tensor *x);
 void dt__write_close(dt_tensor *x);
-/* Between them, where all of the tensor has its final values: renews codes in place, as an op that
- * writes block by block does. */
+/* Called between begin and end when all of the tensor has its final values: renews codes in place,
+ * as ops do that write block by block. */
 void dt__write_renew(dt_tensor *x);
 /* x = from, of the same dtype and shape, outside of a tape. The caller has called dt__may_write.
  * Raises the version; codes of x are renewed when they are next read. */

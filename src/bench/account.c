@@ -1,4 +1,5 @@
-/* A stack of parts. The time between two events belongs to the part on top. */
+/* Measures where time goes by a stack of parts: the time between two events belongs to the part on
+ * top. */
 #include "bench/account.h"
 
 #include "autograd/tape.h"
@@ -21,13 +22,13 @@ typedef struct part {
 struct dt__account {
     dt_ctx *ctx;
     dt_tape *tape;
-    const dt__kernels *real; /* of the context */
+    const dt__kernels *real; /* the context's own kernels */
     pthread_t owner;
     const char *phase; /* NULL: between steps */
     int n_parts, depth;
     part parts[MOST_PARTS];
-    int open[DEEPEST]; /* parts, the innermost last */
-    double since;      /* when the innermost was opened or came back */
+    int open[DEEPEST]; /* stack of parts, the innermost last */
+    double since;      /* when the innermost part was opened or became the top again */
     int64_t steps;
     double (*seconds)[MOST_PARTS]; /* of the latest MOST_STEPS steps */
 };
@@ -46,7 +47,7 @@ static int part_of(dt__account *a, const char *name)
 
 static double *now_of(dt__account *a) { return a->seconds[a->steps % MOST_STEPS]; }
 
-/* Charges the time since the last event to the part on top. */
+/* Adds the time since the last event to the part on top. */
 static void charge(dt__account *a)
 {
     const double now = dt__seconds();
@@ -95,7 +96,7 @@ static void on_compute(void *user, const dt_op *op, bool begins)
 
 /* ---- kernels -------------------------------------------------------------------------------- */
 
-/* The account of the timed kernels: kernels have no argument that could carry it. */
+/* The running account: kernels have no argument that could carry it. */
 static dt__account *current;
 
 #define TIMED(name, text, type)                                                                    \
@@ -252,7 +253,7 @@ static double total_of(const dt__account *a, int64_t step)
     return sum;
 }
 
-/* The mean of each part over the steps whose total lies between the quartiles. */
+/* The mean time of each part over the steps whose total lies between the quartiles. */
 static dt_status middle_of(dt__bench *b, const dt__account *a, double mean[MOST_PARTS])
 {
     const int n = (int)dt__min_i64(a->steps, MOST_STEPS);
@@ -300,7 +301,7 @@ static dt_status hand_on(dt__bench *b, const char *name, double seconds, double 
     return b->row(b->row_user, &row);
 }
 
-/* `seconds`: of a step without an account. */
+/* seconds: those of a step without an account. */
 static dt_status report(dt__bench *b, dt__account *a, const char *prefix, double seconds)
 {
     double mean[MOST_PARTS], sum = 0;

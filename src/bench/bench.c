@@ -44,7 +44,7 @@ dt_status dt__bench_ctx(const dt__bench *b, int threads, dt_ctx **out)
     return DT_OK;
 }
 
-/* Sizes of buffers, by those of the caches. */
+/* Sizes of buffers, chosen by the sizes of the caches. */
 static void choose_memory(dt__bench *b)
 {
     const size_t most = (size_t)1 << 30, least = (size_t)64 << 20;
@@ -85,7 +85,7 @@ dt_status dt_bench(dt_ctx *ctx, const dt_bench_options *options, dt_bench_sink r
                        DT__MOST_TURNS);
     }
     dt_machine machine;
-    DT__TRY(dt_machine_find(ctx, &machine)); /* loads OpenBLAS */
+    DT__TRY(dt_machine_find(ctx, &machine)); /* this loads OpenBLAS */
     memcpy(b.cache, machine.cache, sizeof b.cache);
     choose_memory(&b);
     const int threads = dt_threads(ctx);

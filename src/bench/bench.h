@@ -33,7 +33,7 @@ enum {
 /* Their names, in this order, ended by NULL: "limits", "products", ... */
 extern const char *const dt_bench_parts[];
 
-/* The ratio to another row that did the same work. */
+/* The ratio to another row that measures the same work. */
 typedef struct dt_bench_ratio {
     const char *to;
     double value; /* this row's value / the other's */
@@ -62,9 +62,9 @@ typedef struct dt_bench_conv {
     int64_t batch, in, out, size, stride, groups;
 } dt_bench_conv;
 
-/* Another library to compare with: its product y [m, n] = u [m, k] w^T [n, k] of u8 and s8, run
- * on `threads` threads, and its convolution of u8 and s8. `open` and
- * `open_conv` return NULL for shapes that it does not support. */
+/* Another library to compare with: its product y [m, n] = u [m, k] w^T [n, k] of u8 and s8 on
+ * `threads` threads, and its convolution of u8 and s8. `open` and `open_conv` return NULL for
+ * shapes that the library does not support. */
 typedef struct dt_bench_rival {
     const char *name; /* NULL: there is none */
     void *(*open)(void *user, int threads, const int64_t mnk[3]);
@@ -76,10 +76,11 @@ typedef struct dt_bench_rival {
 
 typedef struct dt_bench_options {
     unsigned parts; /* default all */
-    int repeat;     /* turns; default 0: as many as fit into about a second for each comparison,
-                       one where a run takes seconds */
-    bool explain;   /* also where the time of each training step goes */
-    bool quick;     /* small shapes, few and short turns: a smoke test */
+    /* number of turns; default 0: as many as take about a second per comparison, or one if a run
+     * takes seconds */
+    int repeat;
+    bool explain; /* also measure where the time of each training step goes */
+    bool quick;   /* small shapes, few and short turns: a smoke test */
     dt_bench_rival rival;
 } dt_bench_options;
 

@@ -2,9 +2,9 @@
  * step and the QAT step whose backward is float. `qat-int8-backward` leaves the first and the last
  * layer in float, `qat-int8-all-backward` the last alone. A row `cosine` has the cosine between all
  * gradients of such a step and those of the float backward, of the same forward pass.
- * `float-bf16-step` and `qat-bf16-backward` are those of train.float: bf16, and those with `tiles`
- * of bf16-tiles.
- * With `explain` it also says where the step's time goes, what is left in fp32 among it. */
+ * `float-bf16-step` and `qat-bf16-backward` use train.float: bf16; the rows with `tiles` use
+ * bf16-tiles. With `explain` rows also show where the step's time goes, including what still runs
+ * in fp32. */
 #include "bench/account.h"
 #include "bench/measure.h"
 #include "bench/nets.h"
@@ -20,8 +20,8 @@
 typedef struct work {
     const char *name;
     int64_t batch;
-    dt_ints sizes;      /* of an mlp, */
-    const dt__net *net; /* or a network of images, */
+    dt_ints sizes;      /* an mlp, */
+    const dt__net *net; /* or an image network, */
     dt_gpt_options gpt; /* or a language model */
     int64_t tokens;
 } work;
@@ -159,7 +159,7 @@ static void free_subject(dt__bench *b, subject *s)
 /* Sums over all parameters of the products of two copies of a gradient. */
 typedef struct compared {
     double ab, aa, bb;
-    float **kept; /* of the first pass, by parameter; NULL: this is the first */
+    float **kept; /* from the first pass, by parameter; NULL: this is the first pass */
     int64_t n;
     bool second;
     dt_ctx *ctx;
@@ -198,7 +198,8 @@ static dt_status gradients(subject *s, int backward, compared *c)
 
 #define MOST_PARAMETERS 512
 
-/* In evaluation mode, since running statistics would change the second forward pass. */
+/* Runs in evaluation mode, since updated running statistics would change the second forward
+ * pass. */
 static dt_status report_cosine(dt__bench *b, subject *s, int form)
 {
     const int backward = form == INT8 ? DT_BACKWARD_INT8 : DT_BACKWARD_INT8_ALL;
@@ -269,7 +270,7 @@ static dt_status compare(dt__bench *b, const work *task)
         t[i].ratio[1].trial = QAT;
         t[i].ratio[1].name = "qat";
     }
-    /* Before the timed steps, which would bring the loss of one batch to 0. */
+    /* Runs before the timed steps, which reduce the loss on the single batch to 0. */
     for (int i = INT8; i < FORMS; i++) {
         if (status == DT_OK) status = report_cosine(b, &s[i], i);
     }

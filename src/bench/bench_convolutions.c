@@ -1,7 +1,7 @@
-/* Convolutions of a batch of images: of integer codes, compared with floats and, if there is one,
- * another library's of integers. All layers have 3 x 3 kernels and padding 1. A product of
- * [positions] by [outputs][terms] counts as many multiply-adds. `-quantized` quantizes the batch
- * first, as a layer in training does. */
+/* Convolutions of a batch of images with integer codes, compared with float convolutions and, if
+ * available, another library's integer convolutions. All layers have 3 x 3 kernels and padding 1. A
+ * product of [positions] by [outputs][terms] counts as many multiply-adds. `-quantized` quantizes
+ * the batch first, as a layer in training does. */
 #include "bench/measure.h"
 #include "core/tensor.h"
 #include "kernels/kernels.h"
@@ -36,7 +36,7 @@ static const form forms[] = { { "int4-group32", INT4, false },
                               { "int4-group32-quantized", INT4, true } };
 #define FORMS DT__COUNT_OF(forms)
 
-/* The operands of one layer. */
+/* The operands of a layer. */
 typedef struct operands {
     dt__bench *b;
     const dt_bench_conv *layer;

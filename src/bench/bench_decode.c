@@ -16,7 +16,7 @@
 #include <math.h>
 
 #define MOST_RUNS 4096
-#define SUCCESSION 16 /* tokens of a run */
+#define SUCCESSION 16 /* tokens per run */
 
 typedef struct work {
     const char *name;
@@ -45,16 +45,17 @@ typedef struct model {
 typedef struct subject {
     const work *task;
     model of, half;       /* with scales in f32, and in f16 */
-    dt_decoder *d[KINDS]; /* decode continues the text of prefill */
+    dt_decoder *d[KINDS]; /* decode continues the text that prefill has fed */
     int32_t *ids;
     struct {
-        double *seconds; /* of the latest MOST_RUNS runs */
+        double *seconds; /* per run, of the latest MOST_RUNS */
         int64_t runs;
     } took[KINDS];
 } subject;
 
 /* Feeds tokens from ... from + n - 1 in one pass, or SUCCESSION tokens one after the other, each
- * behind `from` others: caches then hold what a text that is being written leaves in them. */
+ * after `from` other tokens: the caches then have the contents that they have while text is
+ * generated. */
 static dt_status feed(subject *s, int which, int64_t from, int64_t n)
 {
     dt_tensor *logits;

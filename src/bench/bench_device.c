@@ -1,5 +1,5 @@
-/* Forward passes of networks of integers alone (numerics §8) beside the same networks in float, in
- * evaluation without gradients: prepared with preset device-int8, and converted. */
+/* Forward passes of networks of integers alone (numerics §8), compared with the same networks in
+ * float, in evaluation mode without gradients: prepared with preset device-int8, and converted. */
 #include "bench/measure.h"
 #include "bench/nets.h"
 
@@ -28,7 +28,7 @@ static dt_status run(void *user)
     return dt_tape_status(s->t);
 }
 
-/* Ranges see one batch. */
+/* The ranges observe one batch. */
 static dt_status prepare(const subject *s, const dt__net *net, bool convert)
 {
     dt_qat_options o = dt_qat_defaults();

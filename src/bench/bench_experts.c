@@ -17,7 +17,7 @@
 #include <math.h>
 
 typedef struct work {
-    int64_t experts, out, in, rows; /* rows: of y, of all experts */
+    int64_t experts, out, in, rows; /* rows: of y, over all experts */
     bool uneven, apart;
     bool backward;
 } work;
@@ -35,7 +35,7 @@ typedef struct subject {
     const work *task;
     dt_ctx *ctx;
     bool qat, grouped;
-    int64_t n; /* products: 1, or one an expert with rows */
+    int64_t n; /* number of products: 1, or one per expert with rows */
     dt_tape **t;
     dt_tensor **x, **w, **y, **dy; /* y: lent */
     dt_routes routes;
@@ -52,7 +52,7 @@ static dt_tensor *product(subject *s, int64_t i)
                       : dt_linear(t, x, s->w[i], NULL);
 }
 
-/* A tape for each layer, so that each can go backward from its own y. */
+/* Each layer has its own tape, so that each can run backward from its own y. */
 static dt_status run(void *user)
 {
     subject *s = user;

@@ -22,16 +22,17 @@ typedef struct subject {
     dt_tape *t;
     dt_module *m;
     dt_optimizer *o;
-    dt_tensor *x, *labels; /* of tokens; of a mixture: its input, and the gradient of its output */
+    /* tokens and labels; for a mixture its input and the gradient of its output */
+    dt_tensor *x, *labels;
     dt_dataset *data;
     dt_loader *loader;
-    int64_t items; /* tokens of a step, or images */
-    double work;   /* multiply-adds of a step */
+    int64_t items; /* tokens of a step, or number of images */
+    double work;   /* multiply-adds per step */
 } subject;
 
 typedef struct kind {
     const char *name;
-    int64_t size[MOST_SIZES], quick; /* `quick`: the only one with that option */
+    int64_t size[MOST_SIZES], quick; /* `quick`: the only size with that option */
     dt_status (*make)(subject *s, int64_t size);
     dt_status (*run)(void *s);
     bool trains; /* has weights, and is measured in float and under QAT */
@@ -119,7 +120,7 @@ static dt_status read_epoch(void *user)
     return DT_OK;
 }
 
-/* The dataset has a copy of its images, which are freed. */
+/* The arrays are freed, since the dataset has a copy. */
 static dt_status fill_images(subject *s, int64_t count)
 {
     uint8_t *pixels = dt__alloc_array(s->ctx, count, PIXELS);
@@ -146,7 +147,7 @@ static dt_status make_images(subject *s, int64_t count)
     dt_loader_options o = dt_loader_defaults();
     o.augment.shift = 1;
     s->items = count;
-    s->work = (double)count * 1e3; /* in millions a second */
+    s->work = (double)count * 1e3; /* scaled to millions per second */
     DT__TRY(fill_images(s, count));
     return dt_loader_create(s->data, &o, &s->loader);
 }
@@ -167,7 +168,7 @@ static const char *form_of(const kind *k, int form)
     return !k->trains ? "epoch" : form == FLOAT ? "float" : "qat";
 }
 
-/* Two runs warm up; the second shows the peak of memory. */
+/* Two runs warm up; the second one measures the peak of memory. */
 static dt_status fill_subject(const kind *k, int64_t size, int form, subject *s)
 {
     DT__TRY(dt_tape_create(s->ctx, &s->t));
@@ -202,7 +203,7 @@ static void free_subject(subject *s)
     dt_ctx_free(s->ctx);
 }
 
-/* Bytes at the peak, of a token or image. */
+/* Bytes at the peak, per token or image. */
 static dt_status report(dt__bench *b, const kind *k, int64_t size, int form, const subject *s)
 {
     const double bytes = (double)dt_memory_of(s->ctx).peak / (double)s->items;

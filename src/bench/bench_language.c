@@ -20,7 +20,7 @@
 typedef struct work {
     const char *name;
     dt_gpt_options model;
-    int64_t batch, tokens; /* sequences, and tokens of each */
+    int64_t batch, tokens; /* sequences, and tokens per sequence */
 } work;
 
 #define GPT(vocabulary, length, depth, n_heads, size)                                              \
@@ -35,7 +35,7 @@ static const work tasks[] = {
 };
 static const work quick_task = { "gpt-16", GPT(20, 8, 2, 2, 16), 2, 8 };
 
-/* A model with all that a step needs. */
+/* A model with everything that a step needs. */
 typedef struct subject {
     dt_ctx *ctx;
     dt_tape *t;
@@ -73,8 +73,8 @@ static dt_status make_ids(const work *task, subject *s)
     return DT_OK;
 }
 
-/* A subject has a context of its own, so that its memory can be measured. Two steps warm it up; the
- * third shows its peak. */
+/* Each subject has its own context, so that its memory can be measured. Two steps warm up; the
+ * third measures the peak. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     s->seconds = dt__alloc_array(b->ctx, MOST_STEPS, sizeof(double));
@@ -204,7 +204,7 @@ static dt_status report(dt__bench *b, const work *task, const subject s[2])
         const dt__quartiles spread = dt__quartiles_of(n, s[i].seconds);
         DT__TRY(hand_on(b, task, speed[i], &spread));
     }
-    for (int i = FLOAT; i <= QAT; i++) { /* bytes have no spread */
+    for (int i = FLOAT; i <= QAT; i++) { /* numbers of bytes do not vary */
         const double bytes = (double)s[i].peak / 1048576;
         DT__TRY(hand_on(b, task, memory[i], &(dt__quartiles){ bytes, bytes, bytes, 1 }));
     }

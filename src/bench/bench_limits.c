@@ -24,7 +24,7 @@ static void add(_Atomic double *sum, double v)
     }
 }
 
-/* Runs `body` once for each thread, and keeps what it sums. */
+/* Runs `body` once per thread, and sums the results. */
 static dt_status run_on_all(const dt__limit_subject *s, dt__loop *body)
 {
     _Atomic double sum = 0;
@@ -42,12 +42,12 @@ static dt_status run_on_all(const dt__limit_subject *s, dt__loop *body)
     }                                                                                              \
     static dt_status run_##name(void *subject) { return run_on_all(subject, name##_share); }
 
-/* Every thread does all rounds. */
+/* Every thread runs all rounds. */
 LIMIT(int8, (double)s->limits->int8(s->amount))
 LIMIT(f32, s->limits->f32(s->amount))
 LIMIT(f64, s->limits->f64(s->amount))
 
-/* Every thread passes over its own part, `amount` bytes, again and again. */
+/* Every thread reads or copies its own part, `amount` bytes, repeatedly. */
 static double read_part(const dt__limit_subject *s, int64_t part)
 {
     uint64_t sum = 0;
@@ -107,7 +107,7 @@ static double bytes_of(const dt__limit_subject *s)
     return (double)s->amount * (double)s->passes * dt_threads(s->b->ctx);
 }
 
-/* DT__LIMIT_INT8, _F32, _F64 */
+/* indexed by DT__LIMIT_INT8, _F32, _F64 */
 static void compute_trial(dt__limit_subject *s, int which, dt__trial *out)
 {
     static dt_status (*const run[])(void *subject) = { run_int8, run_f32, run_f64 };
@@ -167,8 +167,8 @@ static dt_status measure_compute(dt__bench *b)
     return dt__measure(b, n, trials);
 }
 
-/* Each thread uses half of a cache's size, for copies a quarter for each side; of main memory
- * `memory` bytes. */
+/* Each thread uses half of a cache's size, for copies a quarter per side; for main memory `memory`
+ * bytes. */
 static dt_status measure_level(dt__bench *b, const char *level, size_t read, size_t copy)
 {
     dt__limit_subject subjects[2] = { { .b = b, .limits = b->limits },
@@ -201,7 +201,7 @@ dt_status dt__bench_limits(dt__bench *b)
     const size_t threads = (size_t)dt_threads(b->ctx);
     DT__TRY(measure_compute(b));
     for (int i = 0; i < 3; i++) {
-        const bool own = i < 2; /* each core has its own */
+        const bool own = i < 2; /* each core has its own cache of this level */
         if (b->cache[i] == 0 || (b->options.quick && i > 0)) continue;
         const size_t bytes = own ? b->cache[i] * threads : b->cache[i];
         DT__TRY(measure_level(b, levels[i], bytes / 2, bytes / 4));

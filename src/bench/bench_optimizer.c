@@ -13,7 +13,7 @@
 typedef struct work {
     const char *name;
     int optimizer;
-    double momentum, floats; /* read and written, an element */
+    double momentum, floats; /* floats read and written per element */
     bool qat;
 } work;
 
@@ -30,7 +30,7 @@ typedef struct subject {
     double bytes;
 } subject;
 
-/* An update, and the codes for the next forward pass. */
+/* One update, and the renewal of codes for the next forward pass. */
 static dt_status run(void *user)
 {
     const subject *s = user;
@@ -43,7 +43,7 @@ static dt_status run(void *user)
     return DT_OK;
 }
 
-/* One backward pass computes a gradient, which all updates use. */
+/* One backward pass computes a gradient that all updates use. */
 static dt_status make_gradient(dt__bench *b, subject *s, int64_t columns)
 {
     dt_tensor *x;

@@ -30,14 +30,14 @@ typedef struct weight {
     int64_t copies;
 } weight;
 
-/* The operands of all products of a shape, m up to some number. */
+/* The operands of all products of a shape, up to some m. */
 typedef struct operands {
     dt__bench *b;
     int64_t m, n, k;
     weight w[FORMS];
     uint8_t *u;
-    float *sx, *x, *dense, *y; /* `copies` of dense too */
-    void *room;                /* of the fp32 product */
+    float *sx, *x, *dense, *y; /* dense, too, has `copies` copies */
+    void *room;                /* scratch of the fp32 product */
     int64_t copies;
     int32_t *zu;
 } operands;
@@ -45,7 +45,7 @@ typedef struct operands {
 typedef struct subject {
     operands *o;
     int form;
-    int64_t turn; /* number of runs so far; selects the copy */
+    int64_t turn; /* number of runs so far, which selects the copy */
     void *rival;
 } subject;
 
@@ -68,7 +68,7 @@ static dt_status run_integer(void *user)
     return DT_OK;
 }
 
-/* y = x W^T of floats; the caller sets W. */
+/* y = x W^T in floats; the caller sets W. */
 static dt__gemm own_product(const operands *o)
 {
     return (dt__gemm){ .trans_b = true,

@@ -61,7 +61,7 @@ static dt_status bytes_of(const subject *s, double *bytes)
     return DT_OK;
 }
 
-/* x itself, or as experts of equal shares of its rows. */
+/* x itself, or x viewed as experts with equal shares of its rows. */
 static dt_status open_subject(const dt__bench *b, const dt_tensor *x, const work *task, subject *s)
 {
     *s = (subject){ .task = task };

@@ -45,7 +45,8 @@ static const layer quick_layers[] = {
     { "12x8x3x3", { DT_WEIGHT_CONV2D, CONV }, 4, { 12, 8, 3, 3 }, { 2, 8, 5, 5 }, 72, 50 },
 };
 
-/* A rounder, and its operations divided by R K^2; `factor`: it computes the inverse root. */
+/* A rounder, and its number of operations divided by R K^2; `factor`: it computes the inverse
+ * root. */
 typedef struct method {
     const char *name;
     int rounder;
@@ -126,7 +127,7 @@ static void free_subject(subject *s)
 
 enum { LIMIT, RUN, ROUNDING, SUMS, PREPARE, COLUMNS, COMPARISON, TRIALS };
 
-/* A trial for a part of a run, whose seconds are in its report. */
+/* A trial for a part of a run, whose seconds are taken from the run's report. */
 static dt__trial part_of(const subject *s, const char *what, double operations,
                          const double *seconds)
 {

@@ -27,7 +27,7 @@ static const char *const phase_names[PHASES] = { "forward", "backward", "update"
 
 typedef struct work {
     const char *name;
-    dt_ints sizes; /* of an mlp */
+    dt_ints sizes; /* for an mlp */
     int64_t batch;
     bool beside;        /* also measure the step without its kernels */
     const dt__net *net; /* NULL: an mlp */
@@ -44,7 +44,7 @@ static const work tasks[] = {
 };
 static const work quick_task = { "64-32-10", { 3, { 64, 32, 10 } }, 16, true, NULL };
 
-/* A model with all that a step needs. */
+/* A model with everything that a step needs. */
 typedef struct subject {
     dt_ctx *ctx;
     dt_tape *t;
@@ -53,7 +53,7 @@ typedef struct subject {
     dt_tensor *x, *labels;
     size_t held, peak;
     dt__account *account;    /* NULL: none */
-    double *seconds[PHASES]; /* of the latest MOST_STEPS steps */
+    double *seconds[PHASES]; /* per phase, of the latest MOST_STEPS steps */
     int64_t steps;
 } subject;
 
@@ -114,8 +114,8 @@ static dt_status make_model(const work *task, bool qat, subject *s)
     return make_batch(task, s);
 }
 
-/* A subject has a context of its own, so that its memory can be measured. Two steps warm it up; the
- * third shows its peak. */
+/* Each subject has its own context, so that its memory can be measured. Two steps warm up; the
+ * third measures the peak. */
 static dt_status make(dt__bench *b, const work *task, bool qat, subject *s)
 {
     for (int i = 0; i < PHASES; i++) {
@@ -146,7 +146,7 @@ static void free_subject(dt__bench *b, subject *s)
     dt_ctx_free(s->ctx);
 }
 
-/* Operations of all products of a step. */
+/* The number of operations of all products of a step. */
 static double operations(const work *task)
 {
     double sum = 0;
@@ -208,7 +208,7 @@ static dt_status report_all(dt__bench *b, const work *task, subject s[2])
         }
         DT__TRY(report(b, task, phase_names[phase], "ms", spread));
     }
-    for (int held = 0; held < 2; held++) { /* bytes have no spread */
+    for (int held = 0; held < 2; held++) { /* numbers of bytes do not vary */
         for (int i = FLOAT; i <= QAT; i++) {
             const double bytes = (double)(held ? s[i].held : s[i].peak) / 1048576;
             spread[i] = (dt__quartiles){ bytes, bytes, bytes, 1 };
@@ -272,7 +272,7 @@ static dt_status compare(dt__bench *b, const work *task)
     return status;
 }
 
-/* Where the time of a form's step goes: a step with an account, in turn with one without. */
+/* Measures where the time of a step goes: a step with an account, in turn with one without. */
 static dt_status explain(dt__bench *b, const work *task, bool qat)
 {
     subject plain = { 0 }, watched = { 0 };

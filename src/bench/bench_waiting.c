@@ -19,25 +19,25 @@ enum { EVIDENCE, ACTIVE, PASSIVE, ALONE, WAYS };
 #define STEP_BATCH 512
 #define QUICK_BATCH 16
 #define ITEM_SECONDS 0.25e-6
-#define ITEM_WORK 500     /* what dt__parallel is told of an item */
-#define IDLE_SECONDS 0.02 /* of a turn */
-#define BUSY_SECONDS 0.15 /* several time slices of the system */
+#define ITEM_WORK 500     /* the work per item that dt__parallel gets */
+#define IDLE_SECONDS 0.02 /* duration of a turn */
+#define BUSY_SECONDS 0.15 /* several of the system's time slices */
 #define MOST_BUSY 64
 
 /* ---- subjects -------------------------------------------------------------------------------- */
 
-/* A loop, or steps of a model, which has one copy for one thread. */
+/* A loop, or steps of a model, which exists twice: once for one thread. */
 typedef struct subject {
     const dt__bench *b;
-    int64_t rounds, items; /* of a loop; rounds of an item */
+    int64_t rounds, items; /* for a loop; rounds per item */
     struct model {
         dt_ctx *ctx;
         dt_tape *t;
         dt_module *m;
         dt_optimizer *o;
         dt_tensor *x, *labels;
-    } model[2];     /* of a step: on all threads, on one */
-    double seconds; /* of a turn */
+    } model[2];     /* for steps: on all threads, on one */
+    double seconds; /* duration of a turn */
     double elapsed[WAYS];
 } subject;
 
@@ -71,10 +71,10 @@ static dt_status run_once(const subject *s, bool alone)
     return DT_OK;
 }
 
-/* One thread waits for nobody. */
+/* One thread does not wait. */
 static int ways_of(const dt__bench *b) { return dt_threads(b->ctx) == 1 ? 1 : WAYS; }
 
-/* Runs for a turn; *elapsed is the mean time of a run. */
+/* Runs for the duration of a turn; *elapsed is the mean time of a run. */
 static dt_status run_way(subject *s, int way)
 {
     static const dt__waiting waiting[WAYS] = { DT__WAIT_BY_EVIDENCE, DT__WAIT_ACTIVE,
@@ -154,10 +154,10 @@ static dt_status measure(dt__bench *b, subject *s, const char *name)
 
 static dt_status measure_loops(dt__bench *b, const char *beside, double seconds)
 {
-    static const int sizes[] = { 2, 8, 20, 50, 200, 500, 2000 }; /* microseconds */
+    static const int sizes[] = { 2, 8, 20, 50, 200, 500, 2000 }; /* in microseconds */
     subject s = { .b = b, .rounds = 1, .seconds = seconds };
     double start, once = 0;
-    while (once < ITEM_SECONDS) { /* doubles until an item is long enough */
+    while (once < ITEM_SECONDS) { /* doubles the rounds until an item takes long enough */
         s.rounds *= 2;
         start = dt__seconds();
         for (int i = 0; i < 1000; i++) compute(&s, &(dt__share){ 0, 1, 0 });
@@ -189,7 +189,7 @@ static dt_status measure_step(dt__bench *b, const char *beside, double seconds)
 
 /* ---- beside others --------------------------------------------------------------------------- */
 
-/* A process that computes until it is killed, or its parent is gone. */
+/* A process that computes until it is killed or its parent has exited. */
 static pid_t start_busy(void)
 {
     const pid_t parent = getpid(), child = fork();

@@ -73,7 +73,7 @@ static void copy(size_t bytes, const void *x, void *y)
     uint64_t *to = y;
     for (size_t i = 0; i + 8 <= bytes / 8; i += 8) {
         for (size_t j = 0; j < 8; j++) to[i + j] = from[i + j];
-        DT__BARRIER(); /* or it would become memcpy, which goes past the caches */
+        DT__BARRIER(); /* otherwise the loop would become memcpy, which bypasses the caches */
     }
 }
 

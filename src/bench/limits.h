@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 typedef struct dt__limits {
-    const char *name; /* of the lowest set of kernels (sets.h) that they bound */
+    const char *name; /* name of the lowest set of kernels (sets.h) that they bound */
     uint64_t needs;   /* bits of DT_CPU_... */
     /* `rounds` times `int8_round` multiply-adds of u8 and s8, `f32_round` of floats, `f64_round` of
      * doubles */
@@ -23,12 +23,13 @@ typedef struct dt__limits {
 
 /* The limits at `index`, from "plain" on; NULL past the last. */
 const dt__limits *dt__limits_at(int index);
-/* The limits of the set of kernels that needs `offers`, or of the one below that has some. */
+/* The limits for the set of kernels that needs `offers`, or for the next lower set that has
+ * limits. */
 const dt__limits *dt__limits_of(uint64_t offers);
 
 extern const dt__limits dt__limits_avx2, dt__limits_avx_vnni, dt__limits_avx512, dt__limits_amx;
 
-/* AMX-INT8: multiply-adds of a round, and `int8`. */
+/* AMX-INT8: multiply-adds per round, and the function `int8`. */
 #define DT__LIMITS_TILES_ROUND (4 * 16 * 16 * 64)
 uint64_t dt__limits_tiles(int64_t rounds);
 

@@ -51,7 +51,8 @@ static void wait_until_quiet(void)
     }
 }
 
-/* A subject's error is in its own context; the user reads the one that is copied to b->ctx. */
+/* A subject's error is in its own context; the user gets the error of b->ctx, so it is copied
+ * there. */
 static dt_status run_once(const dt__bench *b, const dt__trial *t)
 {
     const dt_status s = t->run(t->subject);
@@ -75,8 +76,8 @@ static dt_status sample(const dt__bench *b, dt__trial *t, double *seconds)
     return DT_OK;
 }
 
-/* Finds the number of runs of a sample by doubling; these runs also warm up. With slow trials in
- * the comparison, samples are longer, since there are few. */
+/* Finds the number of runs per sample by doubling, which also warms up. If a comparison contains
+ * slow trials, samples are longer, since there are few. */
 static dt_status calibrate(const dt__bench *b, dt__trial *t, bool beside_slow)
 {
     const double enough = b->options.quick ? 1e-4 : beside_slow ? 0.1 : 2e-3;
@@ -117,7 +118,7 @@ static dt_status take_turns(dt__bench *b, int n, dt__trial *trials)
 
 /* ---- rows ----------------------------------------------------------------------------------- */
 
-/* The value of a row from a time. */
+/* The value that a row shows for a time. */
 static double value_of(const dt__trial *t, double seconds)
 {
     return strcmp(t->unit, "ms") == 0 ? 1e3 * seconds : 1e-9 * t->work / seconds;

@@ -1,5 +1,5 @@
 /* The convolutional networks of part `step`: their models, their lists of convolutions, and a
- * subject that runs these alone, which shows their share of a step. */
+ * subject that runs only these, to show their share of a step. */
 #include "bench/nets.h"
 
 #include "kernels/kernels.h"
@@ -66,7 +66,7 @@ static dt_status create_resnet20(dt_ctx *ctx, dt_module **out)
     return dt_resnet_create(ctx, &o, out);
 }
 
-/* A stem, and three stages of three blocks of two. */
+/* A stem, and three stages of three blocks with two convolutions. */
 static int list_resnet20(dt__conv *convs)
 {
     int n = 0;
@@ -92,7 +92,7 @@ static double multiplications(const dt__conv *c)
     return (double)(c->out * dt__conv_y_plane(c)) * (double)(c->in / c->groups * dt__conv_taps(c));
 }
 
-/* x of the first convolution needs no gradient. */
+/* the x of the first convolution needs no gradient */
 double dt__net_operations(const dt__net *net, int64_t batch)
 {
     dt__conv convs[DT__MOST_CONVS];

@@ -10,7 +10,7 @@ typedef struct unit {
     const char *name;
     int64_t out, kernel[2], stride, padding[2], groups;
     bool active;     /* an activation follows */
-    const char *add; /* a result before it that is added, in the layer sum0 or sum1; or NULL */
+    const char *add; /* name of an earlier result that layer sum0 or sum1 adds; or NULL */
 } unit;
 
 #define DEPTHWISE(name, n, stride)                                                                 \
@@ -77,7 +77,7 @@ static int list(const unit *units, int n, const int64_t image[3], dt__conv *conv
 
 /* ---- the network ---------------------------------------------------------------------------- */
 
-/* A list that is being made. */
+/* A list of layers under construction. */
 typedef struct making {
     dt_ctx *ctx;
     dt_list_item item[MOST_ITEMS];

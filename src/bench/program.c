@@ -67,7 +67,7 @@ static int read_count(const char *name, const char *text, int most, int *out)
     return WRONG;
 }
 
-/* An option that takes a value. */
+/* An option that has a value. */
 static int read_valued(const char *name, const char *value, settings *s)
 {
     if (strcmp(name, "--only") == 0) return read_parts(value, &s->options.parts);
@@ -104,8 +104,8 @@ static int read_arguments(char **argv, settings *s)
     return DONE;
 }
 
-/* OpenBLAS reads it when it is loaded, by the first rounding with data, which may then take twice
- * the time. */
+/* OpenBLAS reads this variable when it is loaded, by the first rounding with data. Kernels for
+ * another processor may double the time of the rounding. */
 static void ignore_core(void)
 {
     const char *core = getenv("OPENBLAS_CORETYPE");
@@ -134,7 +134,8 @@ static int measure(const settings *s)
     if (status == DT_ERR_IO) fputs("detent-bench: standard output cannot be written\n", stderr);
     else if (status != DT_OK) fprintf(stderr, "detent-bench: %s\n", dt_error(ctx));
     dt_ctx_free(ctx);
-    return status == DT_OK ? DONE : status == DT_ERR_ARG ? WRONG : FAILED; /* $DETENT_CPU */
+    /* an invalid $DETENT_CPU */
+    return status == DT_OK ? DONE : status == DT_ERR_ARG ? WRONG : FAILED;
 }
 
 int main(int argc, char **argv)

@@ -9,7 +9,7 @@
 
 #define PAGE 2048
 
-/* Text of limited size; `length` counts also what does not fit. */
+/* Text of limited size; `length` also counts what did not fit. */
 typedef struct page {
     char *text;
     size_t size, length;
@@ -26,7 +26,7 @@ static void put(page *p, const char *format, ...)
     if (n > 0) p->length += (size_t)n;
 }
 
-/* "key": behind the field before it, if any */
+/* Writes "key":, after a comma if a field precedes it. */
 static void put_key(page *p, const char *key)
 {
     const bool first = p->length < p->size && p->text[p->length - 1] == '{';
@@ -81,7 +81,7 @@ static void put_row_json(page *p, const dt_bench_row *row)
     put(p, row->n_ratios > 0 ? "}}" : "}");
 }
 
-/* Decimals for three significant digits. */
+/* The number of decimals for three significant digits. */
 static int decimals(double value)
 {
     const double v = fabs(value);

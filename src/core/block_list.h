@@ -1,4 +1,4 @@
-/* Memory of several blocks that live and die together. */
+/* Memory blocks that are freed together. */
 #ifndef DT__CORE_BLOCK_LIST_H
 #define DT__CORE_BLOCK_LIST_H
 
@@ -6,7 +6,7 @@
 
 #include <stdarg.h>
 
-/* A zeroed block, put in front of the list *blocks (NULL: an empty one). NULL: NOMEM. */
+/* A zeroed block, inserted at the front of the list *blocks (NULL: an empty list). NULL: NOMEM. */
 void *dt__block_list_add(dt_ctx *ctx, void **blocks, size_t bytes);
 /* The same for count elements of `size` bytes. */
 void *dt__block_list_array(dt_ctx *ctx, void **blocks, int64_t count, size_t size);

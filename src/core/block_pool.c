@@ -2,9 +2,9 @@
  * A step that repeats the sizes of the step before finds every block in a list and never calls the
  * allocator. Invariant: a block's class never changes. Extents are often powers of two, so class
  * sizes are 2^i, 5/4 2^i, 6/4 2^i, 7/4 2^i, plus room for the headers of the block and of a
- * storage; from 16 MiB on, sixteenths in place of quarters. Under AddressSanitizer the bytes of a
- * free block are poisoned, and those of a block behind what was asked for, so use after free and
- * overflow are detected. */
+ * storage; from 16 MiB on, sixteenths in place of quarters. Under AddressSanitizer free blocks are
+ * poisoned, as are the bytes of a block behind the requested size, so use after free and overflow
+ * are detected. */
 #include "core/core.h"
 
 #include <inttypes.h>

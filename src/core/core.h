@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 
-#define DT__S(n) ((n) == 1 ? "" : "s") /* of a plural in a message */
+#define DT__S(n) ((n) == 1 ? "" : "s") /* the plural ending of a noun in a message */
 #define DT__COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 #define DT__TRY(call)                                                                              \
     do {                                                                                           \
@@ -18,8 +18,8 @@
         if (try_status_ != DT_OK) return try_status_;                                              \
     } while (0)
 
-/* The first lines of a public function: a pointer that must not be NULL is ARG, with a message
- * wherever the other arguments lead to a context (`ctx` may be NULL). */
+/* The first lines of a public function: a pointer that must not be NULL is ARG, with a message if
+ * `ctx`, taken from the other arguments, is not NULL. */
 #define DT__NEED(ctx, pointer)                                                                     \
     do {                                                                                           \
         if ((pointer) == NULL) return dt__is_null(ctx, __func__, #pointer);                        \
@@ -42,7 +42,7 @@
         DT__NEED(ctx, fourth);                                                                     \
     } while (0)
 
-/* The same in an op, whose tape keeps the error that it has. */
+/* The same in an op: the error goes to the tape, unless the tape already has one. */
 #define DT__NEED_OP(tape, pointer)                                                                 \
     do {                                                                                           \
         if ((pointer) == NULL) {                                                                   \
@@ -66,8 +66,8 @@ typedef struct dt__block {
 typedef struct dt__pool {
     dt__block *free_list[DT__CLASSES];
     dt_memory count;
-    size_t limit;    /* new blocks that would raise count.used above it fail; 0: no limit */
-    bool limited;    /* a block failed for that reason */
+    size_t limit;    /* a new block fails if it would raise count.used above this; 0: no limit */
+    bool limited;    /* a block failed because of the limit */
     size_t promised; /* bytes of promised storages since the limit was set */
 } dt__pool;
 
@@ -79,7 +79,7 @@ void *dt__alloc_zero(dt_ctx *ctx, uint64_t bytes);
 void *dt__alloc_array(dt_ctx *ctx, int64_t count, size_t size);
 /* Returns a block to the pool. NULL is allowed. */
 void dt__release(dt_ctx *ctx, void *pointer);
-/* The same of several, in their order. */
+/* dt__release for several blocks, in their order. */
 #define DT__RELEASE(ctx, ...)                                                                      \
     dt__release_all(ctx, DT__COUNT_OF(((void *[]){ __VA_ARGS__ })), (void *[]){ __VA_ARGS__ })
 void dt__release_all(dt_ctx *ctx, int n, void *const *pointers);
@@ -91,8 +91,8 @@ dt_status dt__reserve(dt_ctx *ctx, void *array, int64_t n, int64_t *room, size_t
 char *dt__copy_string(dt_ctx *ctx, const char *text);
 char *dt__format_string(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 void dt__pool_trim(dt_ctx *ctx);
-/* Until pool.limit is 0 again, new blocks fail that would raise the bytes in use by more than
- * `size` * growth + slack. */
+/* Sets a limit until pool.limit is 0 again: new blocks fail if they would raise the bytes in use by
+ * more than `size` * growth + slack. */
 void dt__pool_limit(dt_ctx *ctx, size_t size, uint64_t growth, size_t slack);
 /* Raises that limit, if there is one, by `size` * growth. */
 void dt__pool_widen(dt_ctx *ctx, size_t size, uint64_t growth);
@@ -105,10 +105,10 @@ void dt__text_release(const char *text);
 
 /* ---- checked arithmetic ------------------------------------------------------------------- */
 
-/* *out = a * b (a + b); false if that is more than size_t holds, which may have 32 bits. */
+/* *out = a * b (a + b); false if the result exceeds size_t, which may have 32 bits. */
 bool dt__mul_size(uint64_t a, uint64_t b, size_t *out);
 bool dt__add_size(uint64_t a, uint64_t b, size_t *out);
-/* n bytes, or a quarter of the address space if that is less: a limit. */
+/* n bytes, or a quarter of the address space if that is less: for limits. */
 #define DT__AT_MOST(n) ((n) < SIZE_MAX / 4 ? (size_t)(n) : SIZE_MAX / 4)
 /* Product of extents; false on a negative extent or overflow of int64. */
 bool dt__product(int rank, const int64_t *dims, int64_t *out);
@@ -117,13 +117,26 @@ static inline int64_t dt__min_i64(int64_t a, int64_t b) { return a < b ? a : b; 
 static inline int64_t dt__max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 static inline int64_t dt__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static inline int64_t dt__round_up(int64_t a, int64_t b) { return dt__ceil_div(a, b) * b; }
-/* a b of numbers that are not negative; INT64_MAX where that is too large. */
+/* Bytes of a part of scratch memory, rounded up so that the next part is aligned. */
+static inline size_t dt__scratch_part(size_t bytes)
+{
+    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
+}
+/* `count` elements behind the `used` bytes of scratch memory; NULL while sizes are only counted. */
+static inline void *dt__scratch_take(void *scratch, size_t *used, int64_t count, size_t element)
+{
+    const size_t at = *used;
+    *used += dt__scratch_part((size_t)count * element);
+    return scratch == NULL ? NULL : (char *)scratch + at;
+}
+/* a b of nonnegative numbers; INT64_MAX if the product is too large. */
 static inline int64_t dt__times_i64(int64_t a, int64_t b)
 {
     int64_t c;
     return __builtin_mul_overflow(a, b, &c) ? INT64_MAX : c;
 }
-/* A bound of a range as Python has it: negative from the end, then clamped to [0, extent]. */
+/* A bound of a range as in Python: negative numbers count from the end; then clamped to [0,
+ * extent]. */
 static inline int64_t dt__bound_in(int64_t index, int64_t extent)
 {
     if (index < 0) index += extent;
@@ -141,9 +154,10 @@ typedef enum dt__purpose {
     DT__FOR_DIGITS,
     DT__FOR_OBSERVERS,
     DT__PURPOSES,
-    DT__FOR_SAMPLING = DT__PURPOSES, /* no stream of a context: samplers have their own counter */
-    DT__FOR_SWEEPS,                  /* likewise */
-    DT__FOR_ROTATION                 /* likewise */
+    /* not a stream of a context: samplers have their own counter */
+    DT__FOR_SAMPLING = DT__PURPOSES,
+    DT__FOR_SWEEPS,  /* likewise */
+    DT__FOR_ROTATION /* likewise */
 } dt__purpose;
 
 /* A stream's state is two integers, which checkpoints save. */
@@ -178,8 +192,8 @@ static inline double dt__unit_f64(uint32_t high, uint32_t low)
 typedef struct dt__team dt__team; /* core/threads.h */
 
 /* What a program has registered: families, losses, metrics, sources of data, kinds of layers,
- * optimizers, quantization schemes; and what the library owns: metrics of several outputs, which it
- * has named, and loaded plugins. Each struct begins with its name. */
+ * optimizers, quantization schemes; and what the library owns: named metrics of several outputs,
+ * and loaded plugins. Each struct begins with its name. */
 typedef enum dt__registered {
     DT__FAMILIES,
     DT__LOSSES,
@@ -193,7 +207,7 @@ typedef enum dt__registered {
     DT__REGISTRIES
 } dt__registered;
 
-/* Behind a message that nothing has the name which a recipe gives. */
+/* Ends messages about a name in a recipe that nothing has. */
 #define DT__PLUGIN_ADDS "; a plugin can add one (run.plugins)"
 
 typedef struct dt__registry {
@@ -201,23 +215,24 @@ typedef struct dt__registry {
     int64_t n, room;
 } dt__registry;
 
-#define DT__SAID 64 /* lines that a context says once; with more the oldest may be said again */
+/* lines that dt__say_once remembers; of more lines the oldest may be logged again */
+#define DT__SAID 64
 
 struct dt_ctx {
-    atomic_int refs; /* 1 of the user, and 1 of each storage, tape and module that lives */
+    atomic_int refs; /* 1 for the user, and 1 for each living storage, tape and module */
     dt_allocator allocator;
-    struct dt__regions *regions; /* of the host's memory; NULL: the user's allocator */
+    struct dt__regions *regions; /* the source of the host's memory; NULL: the user's allocator */
     dt__pool pool;
     dt_status status;
-    bool of_machine; /* the latest error, as dt_error_of_machine says */
+    bool of_machine; /* dt_error_of_machine of the latest error */
     char message[DT__MESSAGE_SIZE];
     dt_logger log;
     void *log_user;
-    dt_work_told told; /* dt_set_progress; NULL: nobody */
+    dt_work_told told; /* dt_set_progress; NULL: no callback */
     void *told_user;
-    dt__ledger work;         /* what there is to do */
-    double began;            /* when that began */
-    double share;            /* that was told last: it never goes back */
+    dt__ledger work;         /* the planned work */
+    double began;            /* when the work began */
+    double share;            /* the share reported last; it never decreases */
     uint64_t said[DT__SAID]; /* hashes of lines of dt__say_once; 0: none */
     uint64_t seed;
     dt__stream stream[DT__PURPOSES];
@@ -242,12 +257,13 @@ void dt__ctx_release(dt_ctx *ctx);
 const void *dt__registered_named(const dt_ctx *ctx, dt__registered which, const char *name);
 /* NOMEM. */
 dt_status dt__register(dt_ctx *ctx, dt__registered which, const void *item);
-/* The kind of an ITEMS key with this name: of its list or, with own_kinds, a registered one. */
+/* Finds an item kind of an ITEMS key: in the key's own list or, with own_kinds, among the
+ * registered ones. */
 const dt_item_kind *dt__item_kind_named(const dt_ctx *ctx, const dt_key *key, const char *name);
 
 dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list arguments);
-/* In a function with `...` behind `format`: writes the text of both to size bytes, cut if it is
- * longer. */
+/* In a function with `...` after `format`: writes the formatted text to `size` bytes of `text`, cut
+ * if it is longer. */
 #define DT__FORMAT(text, size, format)                                                             \
     do {                                                                                           \
         va_list dt__list;                                                                          \
@@ -257,27 +273,29 @@ dt_status dt__fail_v(dt_ctx *ctx, dt_status status, const char *format, va_list 
     } while (0)
 /* Logs one line. */
 void dt__say(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
-/* The same, unless the context has said this line: a file may be opened several times. */
+/* Logs one line, unless the context has logged it before: a file may be opened several times. */
 void dt__say_once(dt_ctx *ctx, const char *format, ...) DT_PRINTF(2, 3);
 
-/* The time that work of the context still takes (core/estimate.h). Work begins with what is planned
- * and ends with what is done; who listens (dt_set_progress) is told after each piece. */
+/* The time that a context's work still takes (core/estimate.h). Callers plan amounts of work first
+ * and report what is done; the callback of dt_set_progress runs after each report. */
 void dt__begin_work(dt_ctx *ctx);
 void dt__plan_work(dt_ctx *ctx, dt__work_of which, double amount);
 void dt__expect_work(dt_ctx *ctx, dt__work_of which, double amount); /* which is planned later */
 void dt__did_work(dt_ctx *ctx, dt__work_of which, double amount);
-/* So much of what dt__did_work tells next: from loops within a piece that may take seconds. */
+/* Reports a part of a piece that dt__did_work reports when it is complete: for loops within a piece
+ * that may take seconds. */
 void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount);
-void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount); /* which was not planned */
-void dt__cut_work(dt_ctx *ctx, dt__work_of which); /* the rest of it will not be done */
-void dt__pass_work(dt_ctx *ctx);                   /* the time since then belongs to no work */
+void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount); /* work that was not planned */
+void dt__cut_work(dt_ctx *ctx, dt__work_of which);                  /* cancels the rest of it */
+/* the time since the last report belongs to no work */
+void dt__pass_work(dt_ctx *ctx);
 
 /* Parallel loops of the calling thread (core/threads.h) run on the context's threads until leave,
- * which restores what they ran on before: the value that enter returned. */
+ * which restores the previous team: the value that enter returned. */
 dt__team *dt__threads_enter(const dt_ctx *ctx);
 void dt__threads_leave(dt__team *before);
-/* Gives the context another number of threads, outside of its loops; the same one: nothing. Errors:
- * NOMEM, which changes nothing. */
+/* Changes the context's number of threads, outside of its loops; no effect if it is the same.
+ * Errors: NOMEM, which changes nothing. */
 dt_status dt__threads_set(dt_ctx *ctx, int threads);
 
 #endif

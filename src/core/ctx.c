@@ -70,7 +70,8 @@ static void tell(dt_ctx *ctx)
     ctx->told(ctx->told_user, &state);
 }
 
-/* Nobody has planned it: its time belongs to the work that it is a part of. */
+/* Whether nothing of this kind was planned: its time then belongs to the work of which it is a
+ * part. */
 static bool is_unplanned(const dt_ctx *ctx, dt__work_of which)
 {
     const dt__work_kind *k = &ctx->work.kind[which];
@@ -91,7 +92,8 @@ void dt__did_part(dt_ctx *ctx, dt__work_of which, double amount)
     tell(ctx);
 }
 
-/* Before such work is planned, all that is left is not known. */
+/* Reports nothing until work of this kind is planned, since the remaining time is not known
+ * before. */
 void dt__tried_work(dt_ctx *ctx, dt__work_of which, double amount)
 {
     const bool before = ctx->work.trying;
@@ -187,7 +189,7 @@ const dt_item_kind *dt__item_kind_named(const dt_ctx *ctx, const dt_key *key, co
     for (int i = 0; (kind = key->kinds(i)) != NULL; i++) {
         if (strcmp(kind->name, name) == 0) return kind;
     }
-    /* a registered kind is the first field of its dt_layer_type */
+    /* a registered kind is the first field of its dt_layer_type, so the pointers are equal */
     return key->own_kinds ? dt__registered_named(ctx, DT__LAYERS, name) : NULL;
 }
 
@@ -221,7 +223,8 @@ dt_status dt__threads_set(dt_ctx *ctx, int threads)
 {
     if (threads == ctx->threads) return DT_OK;
     dt__team *const team = dt__team_create(&ctx->allocator, threads);
-    if (team == NULL) return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: no team of threads");
+    if (team == NULL)
+        return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: the threads cannot be set up");
     dt__team_free(&ctx->allocator, ctx->team);
     ctx->team = team;
     ctx->threads = threads;

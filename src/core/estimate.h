@@ -1,41 +1,42 @@
-/* How long work still takes: several kinds of it, of each an amount that is planned and how much of
- * that is done in how many seconds. Amounts are known before the work, from shapes and sizes; the
- * rate of a kind is measured as soon as some of it was done. Until then it is that of the kind that
- * is most like it, by their weights, or of all kinds that were timed:
+/* Estimates how long work still takes. Work has several kinds. Each has an amount that is planned,
+ * an amount that is done, and the seconds that it took. Amounts are known before the work, from
+ * shapes and sizes; the rate of a kind is measured as soon as some of it was done. Before that it
+ * is derived, by the kinds' weights, from the rate of the most similar kind, or of all kinds that
+ * were timed:
  *
  *     left  = sum over kinds of max(planned - done + expected, 0) * rate
  *     rate  = seconds / timed,  or weight * guess
- *     guess = rate / weight of the like kind,  or sum of seconds / sum of timed * weight
+ *     guess = rate / weight of the similar kind,  or sum of seconds / sum of timed * weight
  *
- * The first piece of a kind makes memory and plans that the others find. If it is a small part of
- * what is planned it is not timed; else it is left out of the rate as soon as another one of at
- * least a quarter of its amount is done.
+ * The first piece of a kind also allocates memory and makes plans that later pieces reuse. If it is
+ * a small part of what is planned it is not timed; else it is excluded from the rate as soon as
+ * another piece of at least a quarter of its amount is done.
  *
- * All time between two calls belongs to the work that the second call tells, unless
- * dt__ledger_pass is called between them. Times are read by the caller.
+ * The time between two reports belongs to the work of the second report, unless dt__ledger_pass is
+ * called in between. The caller reads the clock.
  *
- * A large piece of work, such as one matrix of a network, is told when it is done. Its loops count
- * parts of it meanwhile (dt__ledger_part), which are subtracted from what is told at its end. */
+ * A large piece of work, such as one matrix of a network, is reported when it is done. Its loops
+ * report parts of it before (dt__ledger_part); these are subtracted at the end. */
 #ifndef DT__CORE_ESTIMATE_H
 #define DT__CORE_ESTIMATE_H
 
 #include <stdbool.h>
 
-/* Kinds of work: a name, about how much longer a unit takes than a multiply-add of floats in fast
- * kernels, and the kind that is most like it, which stands before it (itself: none). */
+/* Kinds of work: a name; about how much longer a unit takes than a multiply-add of floats in fast
+ * kernels; and the most similar kind, which must precede it (its own name: none). */
 #define DT__WORKS_LIST(X)                                                                          \
     X(TRAIN_FLOAT, 3, TRAIN_FLOAT) /* multiply-adds of a forward pass */                           \
     X(TRAIN_QAT, 3, TRAIN_FLOAT)                                                                   \
     X(EVAL_FLOAT, 1, EVAL_FLOAT)                                                                   \
     X(EVAL_QAT, 1, EVAL_FLOAT)                                                                     \
     X(EVAL_CONVERTED, 1, EVAL_QAT)                                                                 \
-    X(FORWARD, 1, EVAL_CONVERTED) /* passes of calibration data: multiply-adds */                  \
-    X(SUMS, 3, SUMS)              /* of calibration data: multiply-adds in double */               \
-    X(FACTOR, 2, SUMS)            /* of their matrices: about columns^3 */                         \
-    X(ROUND, 5, SUMS) /* choosing codes: multiply-adds in double (ptq/rounding_cost.h) */          \
+    X(FORWARD, 1, EVAL_CONVERTED)    /* calibration passes: multiply-adds */                       \
+    X(SUMS, 3, SUMS)                 /* sums of calibration data: multiply-adds in double */       \
+    X(FACTOR, 2, SUMS)               /* factors of these sums: about columns^3 */                  \
+    X(ROUND, 5, SUMS)                /* choosing codes: multiply-adds in double */                 \
     X(INTERPRET, 20, INTERPRET)      /* a graph by plain loops: multiply-adds, elements */         \
-    X(INTERPRET_LITE, 70, INTERPRET) /* one of TFLite, code by code */                             \
-    X(READ, 40, READ)                /* bytes of a file that become memory */                      \
+    X(INTERPRET_LITE, 70, INTERPRET) /* a TFLite graph, code by code */                            \
+    X(READ, 40, READ)                /* bytes of a file that are read into memory */               \
     X(NODES, 900, READ)              /* numbers of constants that nodes of a graph read */         \
     X(COPY, 10, READ)                /* bytes of weights that a model takes from there */          \
     X(CONVERT, 300, CONVERT)         /* elements of weights brought into another form */           \
@@ -53,22 +54,23 @@ typedef enum dt__work_of {
 typedef struct dt__work_kind {
     double planned, done;
     double expected;       /* an amount that will be planned later */
-    double timed, seconds; /* amounts of which the time is known */
-    bool warm;             /* its first piece is no longer among them */
-    double part, counted;  /* of the piece that is told next: done, and counted in the above */
+    double timed, seconds; /* amounts whose time is known, and that time */
+    bool warm;             /* its first piece is no longer part of `timed` and `seconds` */
+    /* of the current piece: the amount done, and the amount already counted above */
+    double part, counted;
 } dt__work_kind;
 
 typedef struct dt__ledger {
     dt__work_kind kind[DT__WORKS];
-    double mark; /* until when all time is counted */
-    bool trying; /* what is done now was not planned: it only tells how long it takes */
+    double mark; /* time up to which everything is counted */
+    bool trying; /* the current work was not planned; it is only timed */
 } dt__ledger;
 
 static inline void dt__ledger_begin(dt__ledger *e, double now) { *e = (dt__ledger){ .mark = now }; }
 
 static inline void dt__ledger_pass(dt__ledger *e, double now) { e->mark = now; }
 
-/* More of it: of what was expected, as far as it reaches. */
+/* Adds to the planned amount; reduces the expected amount accordingly. */
 static inline void dt__ledger_plan(dt__ledger *e, dt__work_of which, double amount)
 {
     dt__work_kind *k = &e->kind[which];
@@ -77,7 +79,7 @@ static inline void dt__ledger_plan(dt__ledger *e, dt__work_of which, double amou
     k->expected = k->expected > amount ? k->expected - amount : 0;
 }
 
-/* The rest of it will not be done. */
+/* Cancels the rest of a kind. */
 static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
 {
     dt__work_kind *k = &e->kind[which];
@@ -86,7 +88,8 @@ static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
     k->expected = 0;
 }
 
-#define DT__LEDGER_SMALL 50 /* such a part of what is planned is small */
+/* a first piece is small if it is less than one part in 50 of what is planned */
+#define DT__LEDGER_SMALL 50
 
 static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amount, double now)
 {
@@ -102,7 +105,7 @@ static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amo
     e->mark = now;
 }
 
-/* The amount of a piece at its end, without the parts of it that were counted. */
+/* The amount of a piece that ends, without its parts that were counted before. */
 static inline double dt__ledger_end_piece(dt__work_kind *k, double amount)
 {
     const double rest = amount - k->counted;
@@ -117,7 +120,8 @@ static inline void dt__ledger_did(dt__ledger *e, dt__work_of which, double amoun
 
 #define DT__LEDGER_PART 1e7 /* multiply-adds: some milliseconds */
 #define DT__WORK_WEIGHT(name, weight, like) weight,
-/* A part of the piece. Whether enough came together to read the clock and count it. */
+/* Reports a part of the current piece. Returns whether enough has accumulated to read the clock and
+ * count it. */
 static inline bool dt__ledger_part(dt__ledger *e, dt__work_of which, double amount)
 {
     static const double weights[] = { DT__WORKS_LIST(DT__WORK_WEIGHT) };
@@ -126,7 +130,7 @@ static inline bool dt__ledger_part(dt__ledger *e, dt__work_of which, double amou
     return (k->part - k->counted) * weights[which] >= DT__LEDGER_PART;
 }
 
-/* Counts them. */
+/* Counts the parts reported so far. */
 static inline void dt__ledger_did_part(dt__ledger *e, dt__work_of which, double now)
 {
     dt__work_kind *k = &e->kind[which];
@@ -134,7 +138,7 @@ static inline void dt__ledger_did_part(dt__ledger *e, dt__work_of which, double 
     k->counted = k->part;
 }
 
-/* All that is planned, in multiply-adds that take as long, by the weights. */
+/* All planned work, by weights converted to multiply-adds. */
 static inline double dt__ledger_units(const dt__ledger *e)
 {
     static const double weights[] = { DT__WORKS_LIST(DT__WORK_WEIGHT) };
@@ -144,7 +148,7 @@ static inline double dt__ledger_units(const dt__ledger *e)
 }
 #undef DT__WORK_WEIGHT
 
-/* As of the latest mark; below 0 before anything was timed. */
+/* The seconds left as of the latest mark; negative before anything was timed. */
 static inline double dt__ledger_left(const dt__ledger *e)
 {
 #define DT__WORK_ROW(name, weight, like) { weight, DT__##like },
@@ -169,7 +173,7 @@ static inline double dt__ledger_left(const dt__ledger *e)
     return units > 0 ? left : -1;
 }
 
-/* Whether some of what is left was not timed yet. */
+/* Whether some of the remaining work is of a kind that was not timed yet. */
 static inline bool dt__ledger_guesses(const dt__ledger *e)
 {
     for (int i = 0; i < DT__WORKS; i++) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A piece of a message, which is sent from where it lies, or received there. */
+/* A contiguous piece of a message: sent from this memory, or received there. */
 typedef struct dt__segment {
     void *data;
     size_t bytes;
@@ -19,7 +19,7 @@ typedef struct dt__message {
     size_t bytes; /* at most INT_MAX */
     const dt__segment *segment;
     int n_segments; /* at most DT__MOST_SEGMENTS; 0: all is at `data` */
-    bool at_most;   /* to be received: what comes may have fewer bytes */
+    bool at_most;   /* receiving: the message may have fewer bytes */
 } dt__message;
 
 #endif

@@ -5,7 +5,7 @@
 
 struct dt__name_place {
     uint64_t hash;
-    int64_t at; /* and 1; 0: free */
+    int64_t at; /* the place plus 1; 0: free */
 };
 
 uint64_t dt__hash_name(const char *name, size_t n)

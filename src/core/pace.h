@@ -1,5 +1,5 @@
-/* When work that takes long says how far it is: after 5 seconds, then each time that it has taken
- * twice as long. */
+/* When long work reports its progress: after 5 seconds, then each time the elapsed time has
+ * doubled. */
 #ifndef DT__CORE_PACE_H
 #define DT__CORE_PACE_H
 

@@ -7,7 +7,7 @@ typedef struct dt__quartiles {
     int n;
 } dt__quartiles;
 
-/* Of n values, at least one. Sorts them. */
+/* Median and quartiles of n values, at least one. Sorts them. */
 dt__quartiles dt__quartiles_of(int n, double *values);
 
 #endif

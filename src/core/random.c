@@ -1,6 +1,6 @@
 /* Random streams: Philox4x32-10 [Salmon et al., "Parallel random numbers: as easy as 1, 2, 3"],
  * from Random123. A stream is a key (mixed from seed and purpose) and a counter, so any block can
- * be computed again and results do not depend on the order of threads. */
+ * be computed again, and results do not depend on the order of threads. */
 #include "core/shuffle.h"
 #include "core/tensor.h"
 

@@ -1,11 +1,11 @@
-/* What a process knows of its ranks without asking them: whether a launcher started several, and
- * who has which part. */
+/* What a process can determine about its ranks without communication: whether a launcher started
+ * several, and which part each rank has. */
 #include "core/ranks.h"
 
 #include <stdlib.h>
 
-/* A variable that says how many ranks there are, and, where others set it too, one that the MPI
- * sets besides. */
+/* An environment variable with the number of ranks; and, if other programs set it too, a second one
+ * that only this MPI sets. */
 static const struct {
     const char *size, *besides, *mpi;
 } launchers[] = {

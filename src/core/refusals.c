@@ -1,4 +1,4 @@
-/* The error that lists all that is refused, before anything is done. */
+/* Collects everything that is refused into one error, before anything is done. */
 #include "core/refusals.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* Shuffles long arrays. The draws are those of dt__random_below, but Philox blocks are computed in
- * runs, so that many of the places, which are anywhere in memory, are known before the first is
- * needed: their cache misses overlap. */
+ * runs, so that many of the random places to swap with are known in advance and their cache misses
+ * overlap. */
 #include "core/shuffle.h"
 
 void dt__shuffle(dt__stream *s, int64_t n, int64_t *v)

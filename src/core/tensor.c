@@ -32,7 +32,7 @@ static bool dtype_bytes(dt_dtype dtype, int64_t count, size_t *bytes)
 
 /* ---- storage ------------------------------------------------------------------------------ */
 
-/* Where the data lies that was allocated with its storage. */
+/* Where data that is allocated together with its storage begins. */
 static void *own_data(dt__storage *s) { return (char *)s + DT__ALIGNMENT; }
 
 dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
@@ -57,7 +57,7 @@ dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes)
 
 void dt__storage_retain(dt__storage *s) { atomic_fetch_add(&s->refs, 1); }
 
-/* Its bytes are memory now, or will never be. */
+/* Uncounts the promised bytes of a storage that is filled, or freed. */
 static void end_promise(const dt__storage *s)
 {
     size_t *all = &s->ctx->pool.promised;
@@ -133,8 +133,8 @@ void dt__contiguous_strides(int rank, const int64_t *dims, int64_t *strides)
     }
 }
 
-/* Whether count, strides and bytes are representable. A zero among the dims makes the count 0, but
- * strides are products of the others. */
+/* Whether count, strides and bytes are representable. If one of the dims is 0 the count is 0, but
+ * strides are products of the other dims. */
 static bool shape_fits(dt_dtype dtype, int rank, const int64_t *dims, int64_t *count)
 {
     int64_t filled[DT_MAX_RANK] = { 0 }, most;
@@ -273,7 +273,7 @@ dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out)
     return DT_OK;
 }
 
-/* Whether x can have views: `who` says so otherwise. */
+/* Whether x can have views; if not, an error that begins with `who`. */
 static dt_status want_plain(const dt_tensor *x, const char *who)
 {
     if (x->kind == NULL && x->dtype != DT_I4 && x->storage != NULL) return DT_OK;

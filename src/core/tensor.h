@@ -14,8 +14,8 @@ typedef struct dt__storage {
     uint64_t version;
     bool frozen;               /* writes are refused with STATE */
     bool dequantized;          /* values of a FakeQuantTensor or packed tensor: writes are STATE */
-    void *data;                /* aligned to 64; NULL: promised, and not filled yet */
-    size_t mapped;             /* bytes of a file that `data` maps; 0: it is memory */
+    void *data;                /* aligned to 64; NULL: promised, and not allocated yet */
+    size_t mapped;             /* bytes of a mapped file that `data` points to; 0: data is memory */
     struct dt__halves *halves; /* its values as bf16, or NULL */
 } dt__storage;
 
@@ -35,27 +35,29 @@ typedef struct dt__attachment {
 
 struct dt_tensor {
     dt_ctx *ctx;
-    atomic_int refs; /* of the handle: of user, tape, modules, records */
+    atomic_int refs; /* references to the handle: of user, tape, modules, records */
     dt_dtype dtype;
     int rank;
     int32_t
-        spread; /* above 0: the first dimension is divided evenly among so many experts, of which
-                     * x has those of this rank alone (autograd/spread.h) */
+        /* above 0: the first dimension is divided evenly among this many experts, of which x has
+         * only those of this rank (autograd/spread.h) */
+        spread;
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK]; /* strides in elements */
     int64_t offset, count;
     dt__storage *storage; /* NULL: dropped, or only a shape */
     const struct dt__kind *kind;
-    void *ext;                     /* data of the kind */
+    void *ext;                     /* data that belongs to the kind */
     void (*drop_ext)(dt_tensor *); /* frees ext with the handle */
     dt__attachment *attached;
-    dt_tape *tape; /* that lent it; NULL: a leaf */
-    int scope;     /* depth of the module whose forward made it */
+    dt_tape *tape; /* the tape that lent it; NULL: a leaf */
+    int scope;     /* depth of the module whose forward created it */
     bool dropped;
     bool requires_grad;
-    bool grouped;     /* the first dimension counts experts */
-    bool no_decay;    /* optimizers apply no weight decay: learned scales and the like */
-    dt_tensor *whole; /* of an expert: the grouped tensor whose elements it views and whose gradient
-                       * contains its own; a reference. NULL: not an expert */
+    bool grouped;  /* the first dimension counts experts */
+    bool no_decay; /* optimizers apply no weight decay: learned scales and the like */
+    /* for an expert: the grouped tensor whose elements it views and whose gradient contains its
+     * own; a reference. NULL: not an expert */
+    dt_tensor *whole;
     dt_tensor *grad;
     const char *name; /* for messages: a dt__text, the path of a parameter; NULL: unknown */
     void (*project)(dt_tensor *); /* called after an optimizer's update, to restore a constraint;
@@ -63,11 +65,11 @@ struct dt_tensor {
 };
 
 dt__storage *dt__storage_create(dt_ctx *ctx, uint64_t bytes); /* uninitialized; NULL: NOMEM */
-/* Does nothing where there are bytes. Errors: NOMEM. */
+/* Allocates a promised storage; no effect if it has data. Errors: NOMEM. */
 dt_status dt__storage_fill(dt__storage *s);
 void dt__halves_release(dt_ctx *ctx, dt__halves *h);
-/* A storage of `bytes` of a file that is mapped, which is unmapped with it, also after an error.
- * NULL: NOMEM. */
+/* A storage of `bytes` bytes of a mapped file. Takes over the mapping, also on an error. NULL:
+ * NOMEM. */
 dt__storage *dt__storage_of_map(dt_ctx *ctx, void *map, size_t bytes);
 void dt__storage_retain(dt__storage *s);
 void dt__storage_release(dt__storage *s);
@@ -81,25 +83,26 @@ dt_status dt__tensor_create_raw(dt_ctx *ctx, dt_dtype dtype, int rank, const int
 /* A tensor whose storage is promised. */
 dt_status dt__tensor_create_hollow(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                    dt_tensor **out);
-/* For a tape that only checks shapes: floats have no elements, and must not be read; integers,
- * which shape functions may read, are 0. */
+/* For a tape that only checks shapes: floats have no memory and must not be read; integers, which
+ * shape functions may read, are 0. */
 dt_status dt__tensor_create_shape(dt_ctx *ctx, dt_dtype dtype, int rank, const int64_t *dims,
                                   dt_tensor **out);
-/* Of its elements, one after the other. */
+/* The bytes of its elements when contiguous. */
 static inline size_t dt__bytes_of(const dt_tensor *x)
 {
     return (size_t)x->count * dt_dtype_size(x->dtype);
 }
 
-/* A new dense handle with the same storage, shape and grouping, not on a tape. For wrappers with a
- * storage (the master's), too. */
+/* A new dense handle with the same storage, shape and grouping, not on a tape. Also for wrappers
+ * that have a storage (the master's). */
 dt_status dt__view(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
-/* dt_tensor_contiguous for a handle of any context, and for wrappers with a storage, too. */
-/* Whether no other handle or view refers to x, which is contiguous: it may be overwritten. */
+/* Whether x is contiguous and no other handle or view refers to its storage: it may be
+ * overwritten. */
 bool dt__is_own(const dt_tensor *x);
+/* dt_tensor_contiguous for a handle of any context; also for wrappers that have a storage. */
 dt_status dt__contiguous(dt_ctx *ctx, const dt_tensor *x, dt_tensor **out);
 void dt__retain(dt_tensor *x);
-/* dt_tensor_free of several, in their order. */
+/* dt_tensor_free for several tensors, in their order. */
 #define DT__TENSORS_FREE(...)                                                                      \
     dt__free_tensors(DT__COUNT_OF(((dt_tensor *[]){ __VA_ARGS__ })), (dt_tensor *[]){ __VA_ARGS__ })
 void dt__free_tensors(int n, dt_tensor *const *x);
@@ -125,7 +128,7 @@ dt_status dt__draw_normal(dt_tensor *x, dt__purpose purpose, double mean, double
 
 static inline bool dt__is_float(dt_dtype d) { return d == DT_F32 || d == DT_F64; }
 
-/* Whether `who` may use the elements of x; else STATE. */
+/* Whether `who` may use the elements of x; otherwise STATE. */
 bool dt__may_read_data(const dt_tensor *x, const char *who);
 bool dt__may_write_data(const dt_tensor *x, const char *who);
 
@@ -137,8 +140,8 @@ static inline const void *dt__data(const dt_tensor *x)
     return data == NULL ? NULL : data + (size_t)x->offset * dt_dtype_size(x->dtype);
 }
 static inline void *dt__data_mut(dt_tensor *x) { return (void *)(uintptr_t)dt__data(x); }
-/* The same of a contiguous tensor; of another NULL with STATE. Outside of ops, which know their
- * operands' strides, elements are read and written through these alone. */
+/* The same for a contiguous tensor; otherwise NULL and STATE. Outside of ops, which handle strides,
+ * elements are only read and written through these. */
 const void *dt__values(const dt_tensor *x);
 void *dt__values_mut(dt_tensor *x);
 static inline int64_t dt__count(const dt_tensor *x) { return x->count; }

@@ -1,8 +1,8 @@
 /* Teams and their loops. A loop's items are cut into chunks, and the chunks into one contiguous
  * share a thread. Each thread takes chunks from its own share by an atomic counter, and when that
- * is empty from those of the others. A helper that is asleep or was scheduled away therefore costs
- * nothing: the others do its share, and the caller withdraws the offer that it did not take in
- * time.
+ * is empty from those of the others. A helper that is asleep or was preempted therefore costs
+ * nothing: the others do its share, and the caller withdraws the offer that the helper did not take
+ * in time.
  *
  * A helper's seat has one state, which helper and caller change by atomic exchanges:
  *
@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNKS_OF_SHARE 64 /* at most */
+#define CHUNKS_OF_SHARE 64 /* chunks per share, at most */
 
 enum { FREE, ASLEEP, OFFERED, WORKING, AWAITED, LEAVE };
 
@@ -31,17 +31,17 @@ typedef struct seat {
     int index;
     pthread_t thread;
     dt__observer observer;
-    _Alignas(DT__ALIGNMENT) _Atomic int64_t next; /* chunk of the share */
+    _Alignas(DT__ALIGNMENT) _Atomic int64_t next; /* the next chunk of the share */
     int64_t past;
 } seat;
 
 struct dt__team {
     int threads;
-    int started;           /* seats 1 ... started - 1 have a helper */
+    int started;           /* seats 1 ... started - 1 have a helper thread */
     bool refused;          /* the system refused to start a helper */
-    _Atomic pid_t process; /* that started them */
+    _Atomic pid_t process; /* the process that started them */
     atomic_bool busy;      /* a loop is running */
-    dt__loop *body;        /* of the loop, as all below */
+    dt__loop *body;        /* the running loop's body; so are all fields below */
     const void *args;
     int64_t n, chunk;
     int shares;
@@ -98,7 +98,7 @@ static void offer(dt__team *t)
     }
 }
 
-/* Withdraws what was not taken, and waits for the helpers that work. */
+/* Withdraws offers that were not taken, and waits for the helpers that work. */
 static void finish(dt__team *t)
 {
     for (int i = 1; i < t->shares; i++) {
@@ -125,7 +125,7 @@ static void share_out(dt__team *t, int shares)
 
 /* ---- helpers -------------------------------------------------------------------------------- */
 
-/* Signals are handled by the program's own threads. */
+/* Helpers block all signals, which the program's own threads handle. */
 static bool start_helper(dt__team *t, int index)
 {
     seat *s = &t->seats[index];
@@ -141,7 +141,7 @@ static bool start_helper(dt__team *t, int index)
     return started;
 }
 
-/* A child has none of its parent's threads. */
+/* A child process has none of its parent's threads. */
 static void forget_after_fork(dt__team *t)
 {
     const pid_t process = getpid();
@@ -224,7 +224,7 @@ int dt__threads_usual(void)
 
 /* ---- the call ------------------------------------------------------------------------------- */
 
-/* The fewest items that are worth a thread. */
+/* The fewest items that are worth a thread of their own. */
 static int64_t least_items(int64_t work)
 {
     return work >= DT__WORTH_A_THREAD ? 1 : dt__ceil_div(DT__WORTH_A_THREAD, work);
@@ -236,8 +236,8 @@ static int threads_for(const dt__team *t, int64_t n, int64_t work)
     return (int)dt__max_i64(1, dt__min_i64(t->threads, n / least_items(work)));
 }
 
-/* A quarter of what is worth a thread, so that one that falls behind keeps little from the others;
- * a multiple of that in long loops. */
+/* The items of a chunk: a quarter of what is worth a thread, so that a slow thread holds back
+ * little work from the others; a multiple of that in long loops. */
 static int64_t chunk_of(int64_t n, int64_t work, int threads)
 {
     const int64_t quarter = dt__max_i64(1, least_items(work) / 4);

@@ -1,10 +1,11 @@
 /* Waiting by evidence. Waking a thread takes 5 to 70 microseconds, longer than a small loop. A
- * thread that spins answers within one, but takes its processor from every other program. So a
+ * spinning thread reacts within one microsecond, but keeps its processor from other programs. So a
  * thread spins for milliseconds, until it finds that it lost its processor: the clock jumped while
  * it was spinning, or the system counts an involuntary switch. Two such events within WINDOW start
  * a calm time, in which threads sleep after MOMENT. If spinning is disturbed again right after a
- * calm time, the next one is twice as long, up to LONGEST_CALM; so an always busy machine is tried
- * a few times per second, and one that becomes idle is found idle as soon.
+ * calm time, the next calm time is twice as long, up to LONGEST_CALM; so on a machine that is
+ * always busy spinning is tried a few times per second, and resumes soon after the machine becomes
+ * idle.
  *
  * A helper whose spinning was in vain halves its patience, one whose spinning was answered doubles
  * it: a program that has work only now and then does not spin in between. */
@@ -26,12 +27,12 @@
 #define MOMENT (20 * MICROSECOND)
 #define LEAST_PATIENCE (50 * MICROSECOND)
 #define MOST_PATIENCE (2 * MILLISECOND)
-#define FOR_HELPERS (500 * MICROSECOND) /* the caller's patience with helpers that work */
-#define JUMP (200 * MICROSECOND)        /* no interrupt takes so long */
+#define FOR_HELPERS (500 * MICROSECOND) /* how long the caller spins for helpers that work */
+#define JUMP (200 * MICROSECOND)        /* longer than any interrupt takes */
 #define WINDOW (30 * MILLISECOND)
 #define SHORTEST_CALM (10 * MILLISECOND)
 #define LONGEST_CALM (320 * MILLISECOND)
-#define LOOKS 32 /* at the value between two readings of the clock */
+#define LOOKS 32 /* checks of the value between two readings of the clock */
 
 #ifdef __linux__
 
@@ -148,7 +149,8 @@ static void look_for_preemption(dt__evidence *e, dt__observer *o, int64_t now)
     o->sampled = now;
 }
 
-/* A jump of the clock counts once: as the switch that the system counted, if it did. */
+/* A jump of the clock is counted once: as the involuntary switch that the system reports, if it
+ * does. */
 static void note_jump(dt__evidence *e, dt__observer *o, int64_t now)
 {
     if (e->waiting != DT__WAIT_BY_EVIDENCE) return;
@@ -157,7 +159,7 @@ static void note_jump(dt__evidence *e, dt__observer *o, int64_t now)
     o->sampled = now;
 }
 
-/* How long a thread may spin by now. */
+/* How long the thread may still spin. */
 static int64_t limit(const dt__wait *w, int64_t now)
 {
     if (w->evidence->waiting == DT__WAIT_ACTIVE) return INT64_MAX;

@@ -29,19 +29,19 @@ typedef enum dt__waiting {
     DT__WAIT_PASSIVE      /* spin for a moment, then sleep */
 } dt__waiting;
 
-/* What the threads of a team have seen of other programs. Threads update it without a lock: an
- * observation that is lost does no harm. */
+/* What the threads of a team have observed about other programs. Threads update it without a lock:
+ * losing an observation does no harm. */
 typedef struct dt__evidence {
     dt__waiting waiting;        /* fixed while threads run */
     _Atomic int64_t latest;     /* when a thread last found that it had lost its processor */
-    _Atomic int64_t calm_until; /* until then nobody spins for long */
-    _Atomic int64_t period;     /* how long the next such time will be */
+    _Atomic int64_t calm_until; /* until then threads spin for MOMENT only */
+    _Atomic int64_t period;     /* duration of the next calm time */
 } dt__evidence;
 
-/* What one thread knows about itself. */
+/* What one thread has observed about itself. */
 typedef struct dt__observer {
-    int64_t sampled;  /* when */
-    long preemptions; /* that the system had counted by then */
+    int64_t sampled;  /* when preemptions were last counted */
+    long preemptions; /* count by then */
     int64_t patience; /* how long it spins for work before it sleeps */
 } dt__observer;
 
@@ -50,9 +50,9 @@ void dt__evidence_init(dt__evidence *e, dt__waiting waiting);
 /* How many processors this process may use, at least 1. */
 int dt__processors(void);
 
-/* True while spinning for long would take the processor from others. */
+/* Whether spinning for long would keep the processor from other programs. */
 bool dt__is_contended(const dt__evidence *e, int64_t now);
-/* Notes that a thread lost its processor. */
+/* Records that a thread lost its processor. */
 void dt__note_disturbance(dt__evidence *e, int64_t now);
 
 typedef struct dt__wait {
@@ -62,7 +62,7 @@ typedef struct dt__wait {
     bool for_work;          /* a helper waits for a loop; false: the caller waits for its helpers */
 } dt__wait;
 
-/* Spins while the value is `value`. False: it still is, and the thread should sleep. */
+/* Spins while the value is `value`. False: it is still `value`, and the thread should sleep. */
 bool dt__spin(const dt__wait *w, unsigned value);
 
 #endif

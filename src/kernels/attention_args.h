@@ -22,32 +22,33 @@ typedef struct dt__of_keys {
 typedef struct dt__attention {
     int64_t batch, queries, keys, heads, kv_heads, width;
     double scale;
-    bool causal;    /* query r sees keys up to r + keys - queries */
-    int64_t window; /* with `causal`: the most keys that a query sees, its latest; 0: all */
+    bool causal;    /* query r attends to keys 0 ... r + keys - queries */
+    int64_t window; /* with `causal`: how many of the latest keys a query attends to; 0: all */
     dt__heads q, k, v;
-    /* [batch, time, head], the last stride unused: k and v are int8 codes, and what they stand for
-     * is code * scale, one scale a key and head; without masks, forward only. x NULL: none. */
+    /* Scales [batch, time, head] of int8 keys and values, whose last stride is unused: the value of
+     * a code is code * scale, with one scale per key and head. Without masks, forward only. x NULL:
+     * k and v are floats. */
     dt__heads k_scale, v_scale;
-    /* k and v are u8, with codes of 4 bits of rows that kernel hadamard has rotated: byte i of a
-     * row holds those of elements i and i + dt__half_row(width), the former in its lower bits. */
+    /* k and v are u8 with two 4-bit codes per byte, of rows that the kernel `hadamard` has rotated:
+     * byte i of a row holds the codes of elements i (lower half) and i + dt__half_row(width). */
     bool packed;
     dt__of_keys mask; /* u8: 1 = visible */
-    dt__of_keys
-        document; /* i32: query r sees keys of document[r + keys - queries], negative: no query */
+    /* i32: query r attends to keys of document[r + keys - queries]; negative: not a query */
+    dt__of_keys document;
     void *y, *lse;
     /* dt__attention_room or dt__attention_back_room elements, for the number of threads */
     void *room;
 } dt__attention;
 
-#define DT__ATTENTION_TILE 64  /* queries of the heads that share keys, and keys */
+#define DT__ATTENTION_TILE 64  /* queries of the heads that share keys, and keys, of a tile */
 #define DT__ATTENTION_LANES 16 /* rows of scratch are padded to a multiple */
 #define DT__ATTENTION_ROWS 4   /* rows of a tile that are multiplied together */
-#define DT__ATTENTION_PART 512 /* keys whose sums are joined to those of earlier keys */
+#define DT__ATTENTION_PART 512 /* keys of a part, whose sums are joined to those of earlier parts */
 
 /* The bytes of a row of 4-bit codes. */
 static inline int64_t dt__half_row(int64_t width) { return (width + 1) / 2; }
-/* The order of the Hadamard matrices that rotate a row: the largest power of two that divides it.
- */
+/* The order of the Hadamard matrices that rotate a row: the largest power of two that divides
+ * width. */
 static inline int64_t dt__hadamard_order(int64_t width) { return width & -width; }
 
 /* Whether queries are so few that threads share keys instead of queries. */
@@ -72,7 +73,7 @@ typedef struct dt__rotary {
     double amplitude;
     const double *frequency;
     const int32_t *position;
-    int64_t position_strides[2]; /* 0 if all sequences have the same */
+    int64_t position_strides[2]; /* 0: all sequences have the same positions */
     dt__heads x;
     void *y; /* contiguous */
 } dt__rotary;

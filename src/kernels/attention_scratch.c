@@ -10,8 +10,8 @@ static int64_t padded(const dt__attention *a)
 }
 
 /* Per thread: q, transposed keys and v of a tile, y of a part and of all parts, and four rows of
- * scores. With few queries: q and a tile of k or v per thread, and the sums of every part of the
- * keys. */
+ * scores. Where threads share keys (dt__attention_is_short): q and a tile of k or v per thread, and
+ * the sums of every part of the keys. */
 int64_t dt__attention_room(const dt__attention *a, int threads)
 {
     if (!dt__attention_is_short(a)) {

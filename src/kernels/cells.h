@@ -18,7 +18,7 @@ typedef struct dt__cell {
                           part, is read */
     void *y;           /* like state: h'; h' and c' */
     /* For backward: gru [rows][4][hidden], r, z, n and gh_n; lstm [rows][5][hidden], i, f, g, o and
-     * tanh(c'). NULL in forward: not needed. */
+     * tanh(c'). NULL in forward if no gradient is needed. */
     void *gates;
 } dt__cell;
 

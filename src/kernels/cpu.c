@@ -1,6 +1,6 @@
 /* Instruction sets that the processor has and whose registers the system saves. x86: cpuid leaves 1
  * and 7, XCR0; source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
- * chapters 14, 15. AArch64: what Linux tells a process, AT_HWCAP; source: Linux's documentation,
+ * chapters 14, 15. AArch64: AT_HWCAP of the auxiliary vector; source: Linux's documentation,
  * arm64/elf_hwcaps. */
 #define _DEFAULT_SOURCE /* syscall */
 #include "kernels/sets.h"
@@ -63,8 +63,8 @@ static unsigned kept(void)
     return low;
 }
 
-/* Linux lets a process use tiles after it asked, since they enlarge what is saved for a signal; it
- * refuses where a signal stack is too small for that. Source: Linux's documentation, x86/xstate. */
+/* Linux lets a process use tiles only after a request, since they enlarge the signal frame; it
+ * refuses if a signal stack is too small for that. Source: Linux's documentation, x86/xstate. */
 static bool may_use_tiles(void)
 {
 #if defined __linux__

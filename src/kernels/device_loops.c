@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* The code of a result q + zero, q being `real` rounded, and its residual. */
+/* Writes the code of a result q + zero, where q is `real` rounded, and its residual. */
 static inline void store(int32_t y, int least, int most, float error, uint8_t *to, int8_t *residual)
 {
     *to = (uint8_t)((y < least ? least : y > most ? most : y) + 128);
@@ -99,7 +99,8 @@ void dt__device_quantize_codes(const dt__device_quantizing *q)
     dt__parallel(q->n, 2, quantize_share, q);
 }
 
-/* Pixels start ... of `kernel`, `step` apart, that lie below `extent`: the first, and how many. */
+/* The pixels start, start + step, ... (at most `kernel`) that lie in 0 ... extent - 1: the first,
+ * and how many. */
 static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t extent, int64_t *first)
 {
     const int64_t skip = start < 0 ? dt__ceil_div(-start, step) : 0;
@@ -108,7 +109,7 @@ static int64_t inside(int64_t start, int64_t kernel, int64_t step, int64_t exten
     return dt__max_i64(0, dt__min_i64(kernel - skip, room));
 }
 
-/* Pixels of a window and of the padding that count. */
+/* The numbers of pixels of a window, and of its padding, that count. */
 static int64_t counted(const dt__windows *p, int d, int64_t i)
 {
     const int64_t from = i * p->stride[d] - p->padding[d];
@@ -163,8 +164,8 @@ void dt__device_avg_codes(const dt__windows *p, int zero)
     dt__parallel(p->planes, work, avg_share, &args);
 }
 
-/* e^x: Taylor's series about -1/8 to the fourth power for x in [-1/4, 0), times a constant for each
- * further bit. */
+/* e^x for x <= 0 (Q5.26): Taylor's series about -1/8 to the fourth power for x in [-1/4, 0), times
+ * a constant for each higher bit of x. */
 int32_t dt__device_exp(int32_t x)
 {
     static const int32_t powers[] = { 1672461947, 1302514674, 790015084, 290630308,
@@ -210,7 +211,8 @@ static void softmax_row(const dt__device_softmax *s, int64_t n, const uint8_t *x
         const int32_t a = (int32_t)((uint32_t)d << s->by.shift);
         sum += dt__div_pow2(dt__device_exp(dt__high_mult(a, s->by.m)), 12);
     }
-    const int room = __builtin_clz((unsigned)sum); /* the largest element makes it positive */
+    /* positive, since the largest element contributes */
+    const int room = __builtin_clz((unsigned)sum);
     const int32_t fraction = (int32_t)(((uint32_t)sum << room) - ((uint32_t)1 << 31));
     const int32_t inverse = dt__device_reciprocal(fraction);
     for (int64_t i = 0; i < n; i++) {

@@ -6,7 +6,7 @@
 #include "kernels/planes.h"
 #include "kernels/products/requantize.h"
 
-/* Two operands of n codes. residual as of dt__requantizing. */
+/* Two operands of n codes; `residual` as in dt__requantizing. */
 typedef struct dt__device_zip {
     int64_t n;
     const uint8_t *a, *b;
@@ -44,18 +44,19 @@ typedef struct dt__device_quantizing {
 } dt__device_quantizing;
 void dt__device_quantize_codes(const dt__device_quantizing *q);
 
-/* Means of windows of codes, of the pixels inside of the plane, or of its padding too, whose codes
- * are `zero`; p->x and p->y are codes. */
+/* Averages of windows of codes: over the pixels inside the plane, or over padding too, whose code
+ * is `zero`; p->x and p->y are codes. */
 void dt__device_avg_codes(const dt__windows *p, int zero);
 
 typedef struct dt__device_softmax {
     dt__multiplier by; /* shift at least 0 */
-    int32_t least;     /* of x - max; below it the result is -128 */
+    int32_t least;     /* least value of x - max; below it the result is -128 */
 } dt__device_softmax;
 /* Rows of n codes. */
 void dt__device_softmax_codes(const dt__device_softmax *s, int64_t rows, int64_t n,
                               const uint8_t *x, uint8_t *y);
-/* Its parts, for x <= 0 in Q5.26 and x in [0, 1) in Q0.31: e^x and 1 / (1 + x), in Q0.31. */
+/* The parts of softmax, exposed for tests: e^x for x <= 0 in Q5.26, and 1 / (1 + x) for x in [0, 1)
+ * in Q0.31; results in Q0.31. */
 int32_t dt__device_exp(int32_t x);
 int32_t dt__device_reciprocal(int32_t x);
 

@@ -127,7 +127,7 @@ static inline double dt__log_series(double x)
     return x - x == 0 ? y : x;
 }
 
-/* The same of any float. */
+/* The same for any float. */
 static inline float dt__log_f32(float x)
 {
     const double v = (double)x, y = dt__log_series(v > 0 ? v : 1);

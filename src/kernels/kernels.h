@@ -35,9 +35,9 @@ typedef struct dt__after {
     const void *bias;     /* [n], or NULL */
     const void *residual; /* [rows][n], or NULL */
     bool relu;
-    uint8_t *bits; /* [rows][dt__bit_row(n)]: relu's mask, as of the kernel `relu`; or NULL */
+    uint8_t *bits; /* [rows][dt__bit_row(n)]: relu's mask, as in the kernel `relu`; or NULL */
     void (*function)(int64_t n, const void *x, void *y); /* a kernel of the table, or NULL */
-    void *y; /* x itself, or other memory to keep the function's operand in x */
+    void *y; /* x itself, or other memory if x is kept as the function's operand */
 } dt__after;
 
 /* Bytes of a row of n bits. */
@@ -72,15 +72,15 @@ typedef struct dt__transpose {
     int64_t ldy;
 } dt__transpose;
 
-/* Up to four columns of a position's row: column i is at offset + at[i]. They lie so near that 16
- * bytes hold those of four neighbouring positions, `step` bytes apart (of eight with a step of 1),
- * which sets read at once. */
+/* Up to four columns of a position's row: column i is at offset + at[i]. The columns of four
+ * neighbouring positions, `step` bytes apart (of eight positions with a step of 1), lie within 16
+ * bytes, which vector kernels read at once. */
 typedef struct dt__taps {
     int32_t offset;
     uint8_t at[4]; /* at most DT__TAPS_NEAR(step) */
 } dt__taps;
 #define DT__TAPS_READ 16
-#define DT__TAPS_STEP 4 /* most */
+#define DT__TAPS_STEP 4 /* largest step */
 #define DT__TAPS_NEAR(step) (DT__TAPS_READ - 1 - ((step) == 1 ? 7 : 3 * (step)))
 
 /* Codes of a tile of positions for a product (im2col). Four columns of a position's row are a word;
@@ -88,9 +88,9 @@ typedef struct dt__taps {
  *
  * Four neighbouring positions are a quad. A word of a quad is the OR of its parts: byte i of
  * position k's word is at from + offset + at[i] + k step, or 0 if at[i] is DT__GATHER_NONE. Where a
- * row of the image ends inside of a quad, its lanes have several addresses, each less the distance
- * of its first lane from lane 0. Up to DT__GATHER_READ bytes before and behind a row's codes are
- * read. */
+ * row of the image ends inside of a quad, it consists of several runs of lanes; from[r] is the
+ * address of run r minus the distance of its first lane from lane 0. Up to DT__GATHER_READ bytes
+ * before and behind a row's codes are read. */
 #define DT__GATHER_READ 64
 #define DT__GATHER_NONE 0x80
 #define DT__BLOCK 16 /* positions */
@@ -98,12 +98,12 @@ typedef struct dt__taps {
 typedef struct dt__gather_quad {
     int runs;
     int past[4];            /* the first lane behind each run */
-    const uint8_t *from[4]; /* of each run */
+    const uint8_t *from[4]; /* one per run */
 } dt__gather_quad;
 
 typedef struct dt__gathering {
     int64_t words, blocks;
-    int64_t step;         /* 0: each lane has an address */
+    int64_t step;         /* 0: each lane is a run */
     const int32_t *first; /* [words + 1]: the first part of each word */
     const dt__taps *part;
     const dt__gather_quad *quad; /* [blocks][4] */
@@ -113,8 +113,8 @@ typedef struct dt__gathering {
 /* A convolution's product of a tile of positions (numerics §2): for each output o and position m
  *     acc = -(zu[m] ksum[o]);  per piece   acc = fmaf((float)s, scale[o], acc)
  *     s = the sum of u w over the piece's words + absent[o] zu[m];   y = sx[m] acc + bias[o]
- * `absent`, or NULL, is the sum of the codes whose columns the words leave out, since they meet the
- * code of zero. Outputs lie in octets, the last one filled up with zeros. */
+ * `absent`, or NULL, is the sum of the codes whose columns the words leave out, since these columns
+ * read the code of zero. Outputs lie in octets, the last one filled up with zeros. */
 #define DT__OCTET 8
 
 typedef struct dt__qtile {
@@ -123,14 +123,14 @@ typedef struct dt__qtile {
     const int32_t *length; /* words of each piece */
     const uint8_t *u;      /* [blocks][words][DT__BLOCK][4], aligned to 64 */
     const uint8_t *w;      /* signed codes [octets][words][DT__OCTET][4] */
-    /* The same by outputs, for sets that multiply rows: [octets][DT__OCTET][row bytes], pieces one
-     * after another, each filled up with zeros to a multiple of `fill` words, 8 or 16. Up to fill
-     * words behind u may be read then. NULL: none. */
+    /* The same codes by output, for sets that multiply rows: [octets][DT__OCTET][row bytes], where
+     * each piece is padded with zeros to a multiple of `fill` words, 8 or 16. Up to `fill` words
+     * behind u may then be read. NULL: not given. */
     const uint8_t *rows;
     int64_t row;
     int fill;
     const float *scale;     /* [octets][pieces][DT__OCTET] */
-    const int32_t *absent;  /* the same */
+    const int32_t *absent;  /* likewise */
     const float *ksum;      /* [octets][DT__OCTET] */
     const float *bias;      /* [outputs], or NULL */
     const float *sx, *zu_f; /* [blocks][DT__BLOCK], aligned to 64 */
@@ -146,10 +146,10 @@ typedef struct dt__qtile {
 #define DT__DEPTHWISE_ROUND 32
 
 typedef struct dt__qdepthwise {
-    int64_t n, step, groups; /* of scales */
+    int64_t n, step, groups; /* groups of scales */
     const int32_t *length;   /* words of each group, of at most DT__PIECE taps */
     const dt__taps *word;
-    const int8_t (*codes)[4]; /* of each word, 0 of absent taps */
+    const int8_t (*codes)[4]; /* the codes of each word; 0 for absent taps */
     const uint8_t *u;
     const float *scale;
     float ksum, zu, sx;
@@ -170,7 +170,7 @@ typedef struct dt__prelu {
     const void *x, *slope;
 } dt__prelu;
 
-/* Dropout: word i of a random stream decides about element i. */
+/* Dropout: word i of a random stream decides on element i. */
 typedef struct dt__drop {
     uint64_t key, counter, threshold; /* of 2^32 */
     double scale;
@@ -186,7 +186,7 @@ typedef struct dt__cross_entropy {
     int64_t ignore;
     double smoothing;
     double gamma;       /* of the focal loss, where smoothing is 0 */
-    const void *weight; /* of each class; NULL: 1 */
+    const void *weight; /* [classes]; NULL: 1 */
     void *row;          /* [rows][2] */
     double *loss;       /* [rows]; forward only */
 } dt__cross_entropy;
@@ -196,18 +196,18 @@ typedef struct dt__pointwise {
     int64_t n;
     const void *x, *target;
     double delta;       /* huber_loss */
-    const void *weight; /* bce_with_logits: [columns], of positive targets; NULL: 1 */
+    const void *weight; /* bce_with_logits: [columns], the weights of positive targets; NULL: 1 */
     int64_t columns;
     double divisor;
 } dt__pointwise;
 
-/* State of the online softmax of a row: the largest logit m so far, the sum of exp(x - m), the sum
- * of x. */
+/* The online softmax of a row: the largest logit m so far, the sum of exp(x - m), and the sum of
+ * x. */
 typedef struct dt__online {
     double most, total, sum;
 } dt__online;
 
-/* State of a row in dt__logits: of its logits, and of a teacher's. */
+/* The state of a row in dt__logits: of its logits, and of a teacher's. */
 typedef struct dt__logits_row {
     dt__online x, teacher;
     int64_t best;  /* index of the first largest logit */
@@ -224,7 +224,7 @@ typedef struct dt__logits_row {
 #define DT__LOGITS 512
 
 typedef struct dt__logits {
-    int64_t rows, n;        /* of this block */
+    int64_t rows, n;        /* rows and columns of this block */
     int64_t first, classes; /* the block's first class; number of classes */
     void *x;                /* [rows][n]; backward writes the gradient there */
     const void *teacher;    /* [rows][n], or NULL: share is 0 */
@@ -235,12 +235,13 @@ typedef struct dt__logits {
     dt__logits_row *row; /* forward: [rows] */
     void *kept;          /* for backward: [rows][DT__LOGITS_KEPT] */
     double *loss;        /* forward: [rows] */
-    void *entropy;       /* forward: the cross entropy alone, [rows]; or NULL */
-    int32_t *best;       /* forward: [rows], -1 if the label is ignored; or NULL */
+    /* forward: the cross entropy without the teacher's term, [rows]; or NULL */
+    void *entropy;
+    int32_t *best; /* forward: [rows], -1 if the label is ignored; or NULL */
 } dt__logits;
 
-/* The largest logit m, the sums of exp(x - m) and of exp((x - m) / T); of a teacher the first and
- * third. */
+/* What forward keeps of a row: the largest logit m, the sums of exp(x - m) and of exp((x - m) / T);
+ * then the first and third of these for the teacher's logits. */
 #define DT__LOGITS_KEPT 5
 
 /* Rows sorted by expert: those of expert e are row[start[e]] ... row[start[e + 1] - 1], or, if row
@@ -260,7 +261,7 @@ typedef struct dt__row_sums {
 typedef struct dt__gather {
     int64_t count, n; /* count of indices; elements of a row */
     const void *index;
-    dt_dtype type; /* of the indices: i32, i64, or floats that are whole numbers */
+    dt_dtype type; /* type of the indices: i32, i64, or floats that are whole numbers */
 } dt__gather;
 
 static inline int64_t dt__gather_at(const dt__gather *g, int64_t i)
@@ -298,7 +299,8 @@ typedef struct dt__rms_norm {
  * and rstd = 1 / sqrt(variance + eps): of the batch in training, else from `mean` and `var`.
  * weight, bias, factor and residual may be NULL. In backward d is { dx, dweight, dbias, dresidual,
  * dfactor }, each of which may be NULL; dx or dresidual may be dy. */
-/* Of a batch in shards each first computes its sums, which its caller adds up (autograd/tape.h). */
+/* With a batch in shards, each shard first computes its sums; the caller adds them up
+ * (autograd/tape.h). */
 typedef enum dt__norm_stage { DT__NORM_WHOLE, DT__NORM_SUMS, DT__NORM_APPLY } dt__norm_stage;
 
 typedef struct dt__batch_norm {
@@ -306,24 +308,25 @@ typedef struct dt__batch_norm {
     double eps;
     bool training, relu, relu6; /* at most one activation */
     const void *x, *weight, *bias, *factor;
-    const void *mean, *var; /* of evaluation */
+    const void *mean, *var; /* statistics for evaluation */
     const void *residual;   /* like x */
     void *y;
     double *stats;
     double *room; /* dt__batch_norm_room elements */
-    /* activation's mask, dt__bit_row bytes for each row of inner elements, or of channels if inner
-     * is 1; NULL in forward: not needed */
+    /* the activation's mask, dt__bit_row bytes for each row of inner elements, or of channels if
+     * inner is 1; NULL in forward if it is not needed */
     uint8_t *bits;
-    /* In training. DT__NORM_SUMS writes `own` alone (backward also dweight, dbias, dfactor): for
-     * each channel mean and sum of (x - mean)^2, in backward the sums of g and g (x - mean factor).
-     * DT__NORM_APPLY goes on with those of all shards, each [2][channels]. */
+    /* The stage, in training. DT__NORM_SUMS only writes `own` (in backward also dweight, dbias,
+     * dfactor): for each channel the mean and the sum of (x - mean)^2, in backward the sums of g
+     * and of g (x - mean factor). DT__NORM_APPLY continues with those of all shards, `all`,
+     * [2][channels] like `own`. */
     dt__norm_stage stage;
     double *own;
     const double *all;
     double all_count; /* values of a channel */
 } dt__batch_norm;
 
-#define DT__BATCH_NORM_PARTS 16 /* parts of x with sums of their own */
+#define DT__BATCH_NORM_PARTS 16 /* parts of x, each with its own sums */
 
 static inline int64_t dt__batch_norm_room(const dt__lines *l)
 {
@@ -363,8 +366,8 @@ typedef struct dt__sgd {
 } dt__sgd;
 
 /* p = p * shrink; g' = factor g + decay p; m, v follow g'; p -= rate m / (sqrt(v) + eps). With b =
- * sqrt(1 - beta2^n) that is Adam's formula for eps b and the rate b lr / (1 - beta1^n): one
- * division per element instead of two. */
+ * sqrt(1 - beta2^n) this is Adam's update if `eps` is b times Adam's and `rate` is b lr / (1 -
+ * beta1^n): it takes one division per element instead of two. */
 typedef struct dt__adam {
     int64_t n;
     void *p;
@@ -382,7 +385,7 @@ typedef struct dt__lion {
     double factor, beta1, beta2, shrink, lr;
 } dt__lion;
 
-/* Elements that share a learned scale. */
+/* A part of a tensor whose elements share a learned scale. */
 typedef struct dt__learn {
     int64_t n;
     const void *scale;        /* one element */
@@ -402,8 +405,8 @@ typedef struct dt__kernels {
 #include "kernels/kernels.inc"
 #undef DT__KERNEL
 #undef DT__KERNEL_F32
-    bool vectors; /* floats, of a set other than plain C: convolutions may go to oneDNN */
-    bool rows;    /* qd8_tile multiplies the rows of a weight, if they are given */
+    bool vectors; /* a vector set, not plain C: convolutions of floats may go to oneDNN */
+    bool rows;    /* qd8_tile multiplies the rows of a weight, if `rows` is given */
 } dt__kernels;
 
 #define DT__KERNEL(name, arguments)                                                                \
@@ -425,8 +428,8 @@ static inline const dt__kernels *dt__kernels_of(const dt_ctx *ctx, dt_dtype dtyp
     return ctx->kernels[dtype == DT_F64];
 }
 
-/* The same copy without dimensions of extent 1, and with neighbours merged that are contiguous in x
- * and y, for the longest inner loop. */
+/* Returns the same copy without dimensions of extent 1, and with neighbouring dimensions merged
+ * where x and y are contiguous across them, so that the inner loop is as long as possible. */
 dt__copy dt__copy_merged(const dt__copy *c);
 /* dt__copy for elements of any size: 1, 2, 4 or 8 bytes. */
 void dt__copy_bytes(const dt__copy *c, size_t element);

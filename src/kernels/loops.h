@@ -35,7 +35,7 @@ typedef struct dt__lines {
     int64_t outer, n, inner;
 } dt__lines;
 
-/* The same loops with extents of 1 dropped and neighbours merged. */
+/* The same loops, without dimensions of extent 1 and with neighbouring dimensions merged. */
 dt__zip dt__zip_merged(const dt__zip *z);
 
 /* A dt__reduce in the form of its kernel: kept and summed dimensions separately, with their strides
@@ -49,7 +49,7 @@ typedef struct dt__axes {
 typedef struct dt__reduction {
     dt__axes kept, over;
     bool over_last; /* the innermost dimension is summed: its extent is `line` */
-    int64_t line;   /* elements of the innermost dimension, which is in neither list */
+    int64_t line;   /* extent of the innermost dimension, which is in neither list */
 } dt__reduction;
 
 dt__reduction dt__reduction_of(const dt__reduce *r);

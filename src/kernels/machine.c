@@ -26,7 +26,7 @@ const char *dt__processor(char text[DT__PROCESSOR])
     read_brand(text);
     /* The brand string may be padded with spaces and contain bytes that are not ASCII. */
     size_t n = 0;
-    bool gap = false; /* spaces, before the next word */
+    bool gap = false; /* a run of spaces precedes the next word */
     for (const char *c = text; *c != 0; c++) {
         const bool space = *c <= ' ' || *c > '~';
         if (!space && gap) text[n++] = ' ';

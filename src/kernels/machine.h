@@ -1,4 +1,4 @@
-/* The processor, on which the bits of fp32 results depend besides the program. */
+/* The name of the processor. Besides the program, the bits of fp32 results depend on it. */
 #ifndef DT__KERNELS_MACHINE_H
 #define DT__KERNELS_MACHINE_H
 

@@ -5,9 +5,9 @@
 
 #include "core/core.h"
 
-/* A row's top_k largest logits, descending, ties to the lower expert, and their weights: by a
- * softmax over all n, or, if normalized, over those top_k. Backward gets the weights as an operand,
- * and recomputes the index. */
+/* A row's top_k largest logits in descending order (equal ones by ascending expert), and their
+ * weights: the softmax over all n or, if `normalized`, over these top_k. Backward gets the weights
+ * as an operand, and recomputes the index. */
 typedef struct dt__router {
     int64_t rows, n, top_k;
     bool normalize;
@@ -32,7 +32,8 @@ typedef struct dt__router_load {
     double *part; /* [dt__router_parts(rows)][3][n] */
 } dt__router_load;
 
-/* Rows of a part, and the number of parts, at least 1; they depend on the number of rows alone. */
+/* The number of rows per part, and the number of parts, at least 1; both depend on the number of
+ * rows alone. */
 static inline int64_t dt__router_part(int64_t rows)
 {
     return dt__max_i64(64, dt__ceil_div(rows, 64));

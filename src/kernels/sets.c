@@ -38,8 +38,8 @@ const dt__kernel_set *dt__kernel_set_of(const dt_ctx *ctx)
     return NULL;
 }
 
-/* The values of DETENT_CPU: names of the sets of all builds, so that scripts work with every
- * build. One of another processor limits nothing. */
+/* The values of DETENT_CPU: the sets of all builds, so that scripts work with every build. A name
+ * of another architecture is accepted and limits nothing. */
 static const char *const names[] = { "plain",       "avx2",     "avx-vnni", "avx512-vnni",
                                      "avx512-bf16", "amx-int8", "neon-dot" };
 

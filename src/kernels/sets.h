@@ -14,9 +14,10 @@ typedef struct dt__kernel_set {
 
 /* The set at `index`, from "plain" on; NULL past the last. */
 const dt__kernel_set *dt__kernel_set_at(int index);
-/* The DT_CPU_... bits of vectors and tiles that processor and system support. */
+/* The DT_CPU_... bits of vectors and tiles that the processor and the system support. */
 uint64_t dt__cpu_has(void);
-/* The bits that kernels of this build may use: those, and plain C; emulated, all of x86. */
+/* The bits that kernels of this build may use: those above, and plain C; in an emulating build all
+ * bits of x86. */
 uint64_t dt__cpu_offers(void);
 /* Whether the processor can run the set's kernels. */
 bool dt__kernel_set_runs(const dt__kernel_set *set);

@@ -10,8 +10,8 @@ static void run(void *user, dt_tape *t, dt_tensor *const *in, int n_in, dt_tenso
 static void mix(uint64_t *fingerprint, uint64_t value) { *fingerprint = *fingerprint * 31 + value; }
 
 /* A number that changes with the module's parameters, mode and hooks, which must be the same in the
- * second run. Buffers change with every batch and are left out: the segment saves the values that
- * it reads of them. */
+ * second run. Buffers change with every batch and do not count: the segment saves the values that
+ * it reads from them. */
 static uint64_t fingerprint(void *user)
 {
     uint64_t value = dt__module_changes(user);

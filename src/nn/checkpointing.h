@@ -5,8 +5,8 @@
 #include "autograd/segment.h"
 #include "nn/module.h"
 
-/* Run a call whose inputs are checked: in the usual way, and as a checkpointed segment. Errors are
- * on the tape. */
+/* Run a call whose inputs were checked: normally, and as a checkpointed segment. Errors are on the
+ * tape. */
 void dt__forward_once(dt_tape *t, const dt__module_call *c);
 void dt__forward_recomputed(dt_tape *t, const dt__module_call *c);
 

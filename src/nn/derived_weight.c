@@ -1,5 +1,5 @@
-/* The weight and the bias that a layer computes with. Only convolutions have a folded norm and only
- * linear layers have an adapter, so no layer has both. */
+/* The weight and the bias that a layer computes with. Only convolutions and linear layers have a
+ * folded norm, and only linear layers have an adapter; no layer has both. */
 #include "nn/derived_weight.h"
 
 dt_tensor *dt__derived_weight(dt_tape *t, const dt_module *layer, dt_tensor *weight)

@@ -1,12 +1,12 @@
-/* Folding a batch norm into the convolution or linear layer before it (numerics §3), with
- * f = γ / sqrt(var + eps) of the running variance:
+/* Folding a batch norm into the convolution or linear layer before it (numerics §3), with f = γ /
+ * sqrt(var + eps) of the running variance:
  *     batch statistics          W' = W f      b' = b f            y = norm(conv(x; W', b') / f)
  *     running statistics        W' = W f      b' = β + (b - μ) f      y = conv(x; W', b')
- * A linear layer has such a norm where its input is [batch, features].
- * With batch statistics f is 1 for a channel whose γ is 0, and it has no gradient: the norm's
- * output does not depend on it. Ops on the tape compute all of it, so that gradients reach W, b, γ
- * and β, and a converted model has the bits of the prepared one.
- * [Krishnamoorthi 2018, section 3.2.2] */
+ * A batch norm is folded into a linear layer only if the layer's input is [batch, features]. With
+ * batch statistics f is 1 for a channel whose γ is 0, and gets no gradient there: the norm's output
+ * does not depend on f. All of this is computed by ops on the tape, so that gradients reach W, b, γ
+ * and β, and a converted model has the bits of the prepared one. [Krishnamoorthi 2018, section
+ * 3.2.2] */
 #include "nn/fold.h"
 
 #include "autograd/segment.h"
@@ -20,7 +20,8 @@
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
-/* A running statistic before this batch's update, also when a checkpointed segment runs again. */
+/* The value of a running statistic before this batch's update, also when a checkpointed segment
+ * runs again. */
 static dt_tensor *running(dt_tape *t, const dt_module *norm, const char *name)
 {
     return dt__tape_save_read(t, own(norm, name));
@@ -109,10 +110,10 @@ int64_t dt__unfolded_channels(const dt_module *layer)
     return n;
 }
 
-#define AXES 3 /* of a split weight's channels: groups, inputs and outputs of a group */
+#define AXES 3 /* parts of a split weight's channels: groups, inputs and outputs of a group */
 
-/* The dims of the weight with a dimension for groups, and dims of the factor that broadcast to
- * it. Without s it is that of a linear layer. */
+/* The dims of the weight with a separate dimension for groups, and dims of the factor that
+ * broadcast to it. s NULL: a linear layer. */
 static int split(const dt__conv_state *s, const dt_tensor *weight, int64_t *dims, int64_t *factor)
 {
     const int64_t groups = s == NULL ? 1 : s->layer.conv.groups;

@@ -7,7 +7,7 @@
 #include "nn/cache/calib_cache.h"
 #include "nn/checkpointing.h"
 
-#define DEEPEST 256 /* modules that run inside of each other */
+#define DEEPEST 256 /* nesting depth of modules */
 
 /* ---- one module ----------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static dt_status check(dt_tape *t, const dt__module_call *c)
                         m->path, m->type->name);
 }
 
-/* Hooks, then the body, in the module's scope. */
+/* Runs the hooks, then the body, in the module's scope. */
 static void compute(dt_tape *t, const dt__module_call *c)
 {
     dt_module *m = c->m;
@@ -119,15 +119,16 @@ void dt__drop_step(dt_tape *t, dt_tensor *x, const dt_tensor *y)
 
 /* ---- fusion --------------------------------------------------------------------------------- */
 
-/* Modules are not fused in a calibration pass, which keeps the result of each module, nor where
- * each call is watched, nor under activation checkpointing, which runs a whole module again. */
+/* Modules are not fused in a calibration pass, which keeps the result of each module, while calls
+ * are observed (on_forward, on_call), or under activation checkpointing, which runs a whole module
+ * again. */
 static bool may_fuse(const dt_tape *t, const dt_module *m)
 {
     return t->status == DT_OK && t->calib == NULL && t->on_forward == NULL && t->on_call == NULL &&
            m != NULL && !m->recomputed && m->type->fusion != NULL;
 }
 
-/* The number of activation m if the epilogue of `fusion` can compute it; else negative. */
+/* The DT_ACT_... of activation module m if the epilogue of `fusion` supports it; else negative. */
 static int epilogue_activation(const dt_fusion *fusion, const dt_module *m)
 {
     if (m == NULL || m->type->activation == NULL || m->hooks != NULL) return -1;
@@ -136,7 +137,7 @@ static int epilogue_activation(const dt_fusion *fusion, const dt_module *m)
     return (fusion->activations >> activation & 1) != 0 ? activation : -1;
 }
 
-/* The number of links that one op can compute, and its epilogue; 0: nothing is fused. */
+/* The number of links that one op can compute, and its epilogue; 0: none can be fused. */
 static int64_t plan_epilogue(const dt_tape *t, const dt_link *link, int64_t n, dt_epilogue *e)
 {
     if (!may_fuse(t, link->m) || link->m->type->fusion->forward == NULL) return 0;
@@ -157,7 +158,7 @@ static void run_fused(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in
     m->type->fusion->forward(t, m, in[0], user, out);
 }
 
-/* Fused ops take a residual of the output's shape alone, so no other one is accepted here. */
+/* Fused ops only support a residual of the output's shape, so others are refused here. */
 static dt_status check_residual(dt_tape *t, const dt_link *link, const dt_tensor *y)
 {
     if (dt__same_dims(y, link->residual)) return DT_OK;
@@ -203,16 +204,16 @@ dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tenso
 
 /* ---- several modules on one input ----------------------------------------------------------- */
 
-/* Modules that one op computes. Their scopes are opened one within the other; `open` of them
- * are. */
+/* The modules that one op computes. Their scopes are nested; `open` of them are open. */
 typedef struct joint {
     dt_module *const *m;
     int n, open;
     dt_tensor *x;
-    dt_tensor *in[DT_MAX_OUT]; /* the input after the hooks of each open module */
+    dt_tensor *in[DT_MAX_OUT]; /* per open module: the input after its hooks */
 } joint;
 
-/* The body of module number `open`: opens the next one, or computes all in the last one's scope. */
+/* The body of module number `open`: opens the next one, or computes all of them in the last
+ * scope. */
 static void run_joint(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                       dt_tensor **out, int n_out)
 {

@@ -75,7 +75,7 @@ dt_tensor *dt_module_weight(dt_tape *t, dt_module *m)
     while (open != NULL && open->m != m) open = open->caller;
     if (open == NULL) {
         dt_tape_fail(t, DT_ERR_STATE,
-                     "module %s (%s): its weight is asked for outside of its forward, which would "
+                     "module %s (%s): its weight is read outside of its forward, which would "
                      "skip the hooks of its input; run it by dt_forward",
                      m->path, m->type->name);
         return NULL;

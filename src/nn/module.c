@@ -67,7 +67,7 @@ void dt__entries_free(dt_ctx *ctx, dt__entry *entries, int64_t n)
     dt__release(ctx, entries);
 }
 
-/* Whether a forward pass of m, or below it, has not returned: a hook frees it. */
+/* Whether a forward pass of m, or of a module below it, is running: then a hook is freeing m. */
 static bool is_running(dt_module *m)
 {
     DT__EACH_MODULE(each, m) {

@@ -10,7 +10,7 @@ static int64_t output_extent(const dt_conv_layer *l, int axis, int64_t extent)
     return room < 0 ? 0 : room / o->stride[axis] + 1;
 }
 
-/* Of a grouped weight. The index of experts, also an input of the layer, is not multiplied. */
+/* For a grouped weight. The index of experts, also an input, is not multiplied. */
 static int64_t grouped_products(const dt_tensor *weight, const dt_tensor *x)
 {
     return dt__is_float(x->dtype) ? 0 : x->count * weight->dims[1] * weight->dims[2];

@@ -51,7 +51,7 @@ static dt_status check_entry(loading *l, const dt__entry *e)
     dt_tensor *x = e->x;
     const char *path = dt__path_within(l->m, e->path);
     const dt_tensor *from = named(l, path);
-    if (from == NULL) { /* a tied parameter is listed under its first path only */
+    if (from == NULL) { /* tied parameters are listed under their first path only */
         if (dt__entry_is_first(l->m, e)) list(&l->missing, path);
         return DT_OK;
     }

@@ -70,7 +70,7 @@ static dt_status place_entry(dt_module *m, dt__entry *e)
     return DT_OK;
 }
 
-/* Sets the paths of m, whose parent has path `above`, and of everything in m. */
+/* Sets the paths of m, whose parent has the path `above`, and of everything below m. */
 static dt_status place(dt_module *m, const char *above)
 {
     const char *path = join(m->ctx, above, m->name);
@@ -100,9 +100,10 @@ static dt_status check_child(dt_module *m, const char *name, const dt_module *ch
     return check_name(m, name);
 }
 
-#define FEW_CHILDREN 32 /* are compared one by one */
+#define FEW_CHILDREN 32 /* up to this number names are compared one by one */
 
-/* Adds the name of the next child to those of m, and all before it, if it has none yet. */
+/* Adds the name of the next child to the index of m, and those of all earlier children if it is
+ * empty. */
 static dt_status index_child(dt_module *m, const char *name)
 {
     const int64_t n = m->n_children;
@@ -167,7 +168,7 @@ dt_status dt_module_add(dt_module *m, const char *name, dt_module *child)
     return s;
 }
 
-/* Entries of the tree that hold x, each with a reference; the path of one of them. */
+/* The entries of the tree that hold x, each with a reference; and the path of one of them. */
 static int count_entries(const dt_module *m, const dt_tensor *x, const char **path)
 {
     int n = 0;
@@ -266,7 +267,8 @@ dt_status dt_module_tie(dt_module *m, const char *path, const char *to)
     if (other == NULL) return DT_ERR_ARG;
     if (e->x == other->x) return DT_OK;
     if (holder->lora.rank > 0 || other_holder->lora.rank > 0) {
-        return dt_fail(m->ctx, DT_ERR_ARG, "tie: '%s' and '%s': a layer with an adapter", path, to);
+        return dt_fail(m->ctx, DT_ERR_ARG,
+                       "tie: '%s' and '%s': one belongs to a layer with an adapter", path, to);
     }
     if (!dt__same_dims(e->x, other->x) || e->x->dtype != other->x->dtype) {
         char a[160], b[160];

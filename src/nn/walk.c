@@ -88,7 +88,7 @@ dt_module *dt__module_next(const dt_module *root, const dt_module *m)
 
 bool dt__entry_is_first(const dt_module *root, const dt__entry *e)
 {
-    /* Paths are texts of the tree, so the same path is the same pointer. */
+    /* Paths are shared strings of the tree, so equal paths are equal pointers. */
     return dt_param_path(root, e->x) == dt__path_within(root, e->path);
 }
 
@@ -133,7 +133,7 @@ dt_status dt__module_params(dt_module *m, const dt__param **params, int64_t *n)
     return DT_OK;
 }
 
-/* Elements of the parameters, or of those alone that require a gradient. */
+/* The number of elements of all parameters, or of those that require a gradient. */
 static int64_t count_params(dt_module *m, bool trained)
 {
     int64_t n = 0;

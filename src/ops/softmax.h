@@ -23,7 +23,8 @@ static inline dt__lines dt__lines_of(const dt_tensor *x, int dim)
     return l;
 }
 
-/* Defines an op along `dim` by kernels `kernel` and <kernel>_backward, and its public function. */
+/* Defines an op along `dim` with kernels `kernel` and <kernel>_backward, and its public
+ * function. */
 #define DT__ALONG_OP(kernel, formula)                                                              \
     static void forward(const dt_call *c)                                                          \
     {                                                                                              \

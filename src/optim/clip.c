@@ -1,8 +1,8 @@
 /* Clipping by the global norm of all gradients.
  *     norm = sqrt(sum of g^2 over all parameters)      g *= min(1, limit / (norm + 1e-6))
- * [Pascanu et al. 2013; the 1e-6 is PyTorch's]. Squares are summed in double, first within
- * chunks, then pairwise in a tree whose shape depends on the counts only, so the number of threads
- * does not change the result. */
+ * [Pascanu et al. 2013; the 1e-6 is PyTorch's]. Squares are summed in double, first within chunks,
+ * then pairwise in a tree whose shape depends on the numbers of elements only, so the number of
+ * threads does not change the result. */
 #include "kernels/kernels.h"
 #include "nn/module.h"
 #include "optim/slots.h"

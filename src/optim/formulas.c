@@ -51,7 +51,7 @@ static int adam_states(const dt_optimizer_options *o)
 
 static dt_status betas_check(dt_ctx *ctx, const dt_optimizer_options *o, double eps)
 {
-    /* With eps 0 a gradient of 0 is an update of 0 / 0. */
+    /* With eps 0 a gradient of 0 would give the update 0 / 0. */
     const bool fits = eps >= 1e-30 && isfinite(eps);
     if (below_one(o->beta1) && below_one(o->beta2) && fits) return DT_OK;
     return dt_fail(ctx, DT_ERR_ARG,
@@ -96,7 +96,7 @@ static int lion_states(const dt_optimizer_options *o)
 
 static dt_status lion_check(dt_ctx *ctx, const dt_optimizer_options *o)
 {
-    return betas_check(ctx, o, 1); /* it has no eps */
+    return betas_check(ctx, o, 1); /* Lion has no eps */
 }
 
 static void lion_apply(dt_tape *t, const dt_optimizer_options *o, const dt_parameter_update *u)

@@ -45,12 +45,13 @@ static void free_slot(dt__slot *s)
     *s = (dt__slot){ 0 };
 }
 
-/* Factors by the last group whose pattern matches, and whether the parameter decays at all. */
+/* The factors come from the last group whose pattern matches. Also decides whether the parameter
+ * decays at all. */
 static void set_factors(const dt_optimizer *o, dt__slot *s)
 {
     const dt_optimizer_options *options = &o->options;
-    const int rank =
-        s->p->rank - dt_is_grouped(s->p); /* of an expert: it decays as it would alone */
+    /* an expert of a grouped parameter decays as a single layer's parameter would */
+    const int rank = s->p->rank - dt_is_grouped(s->p);
     const bool decays = !s->p->no_decay && (options->decay == DT_DECAY_ALL || rank >= 2);
     double decay_factor = 1.0;
     s->lr_factor = 1.0;
@@ -104,7 +105,7 @@ static dt_status begin_state(const dt_optimizer *o, dt__slot *s)
     return DT_OK;
 }
 
-/* By its path, so that all ranks agree. */
+/* The turn is a hash of the path, so that all ranks agree. */
 static void set_range(const dt_optimizer *o, dt__slot *s)
 {
     const dt__spread *spread = o->ctx->spread;
@@ -173,7 +174,7 @@ static dt_status check_groups(dt_ctx *ctx, const dt_optimizer_options *o)
     return DT_OK;
 }
 
-/* By the last group that matches. */
+/* Finds the last group that matches. */
 static bool is_frozen(const dt_optimizer_options *o, const char *path)
 {
     int64_t i = o->n_groups - 1;
@@ -217,7 +218,6 @@ static dt_status check_options(dt_ctx *ctx, const dt_optimizer_options *o)
     return formula->check(ctx, o);
 }
 
-/* Copies the glob. */
 static dt_status add_group(dt_optimizer *o, const char *glob, double lr_factor, double decay_factor)
 {
     dt__parameter_factors *g = dt__alloc(o->ctx, sizeof *g);
@@ -377,8 +377,9 @@ void dt_optimizer_set_updates(dt_optimizer *o, int64_t updates)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Whether the parameter can be written now; also where it has no gradient, since a converted model
- * has none at all. `beside`: adapters are trained beside packed weights, which stay as they are. */
+/* Whether the parameter can be written now; checked even if it has no gradient, since the
+ * parameters of a converted model have none. `beside`: packed weights are allowed, since adapters
+ * beside them are trained and they are not written. */
 static dt_status check_slot(const dt_optimizer *o, const dt__slot *s, bool beside)
 {
     char why[DT__WHY_SIZE];
@@ -473,7 +474,10 @@ static dt_status open_averages(dt_optimizer *o, dt_tape *t)
 {
     if (t->status != DT_OK) return t->status;
     if (!o->options.average) {
-        return dt_tape_fail(t, DT_ERR_STATE, "%s: it was made without averages", o->formula.name);
+        return dt_tape_fail(
+            t, DT_ERR_STATE,
+            "%s: the optimizer was made without averages (dt_optimizer_options.average)",
+            o->formula.name);
     }
     const dt_status s = dt__optimizer_follow(o);
     return s == DT_OK ? DT_OK : dt__tape_adopt(t, s);

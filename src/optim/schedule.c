@@ -6,8 +6,8 @@
 #include <detent/experimental/optim.h>
 #include <math.h>
 
-/* Where an update is: its number, updates since the end of the warmup, updates from there to the
- * end of the run, and progress on that way from 0 to 1. */
+/* The position of an update: its number; updates since the end of the warmup; updates from there to
+ * the end of the run; and the progress between these two, from 0 to 1. */
 typedef struct place {
     int64_t t, after, length;
     double p;
@@ -17,7 +17,7 @@ typedef double (*factor)(const dt_schedule *s, const place *at);
 
 static double between(const dt_schedule *s, double u) { return s->floor + (1.0 - s->floor) * u; }
 
-/* From 1 to 0 while u goes from 0 to 1. */
+/* Cosine from 1 to 0 while u goes from 0 to 1. */
 static double half_cosine(double u)
 {
     const double pi = 3.14159265358979323846;
@@ -50,7 +50,7 @@ static double cosine(const dt_schedule *s, const place *at)
     return between(s, half_cosine(at->p));
 }
 
-/* Cycles grow by a factor, so there are few of them, or all have one length. */
+/* Cycles grow by a factor, so there are few of them; or all have the same length. */
 static double cosine_restarts(const dt_schedule *s, const place *at)
 {
     int64_t length = s->every, left = at->after;
@@ -83,7 +83,7 @@ static double warmup_stable_decay(const dt_schedule *s, const place *at)
     return down <= 0 ? 1.0 : between(s, 1.0 - (double)down / (double)decay);
 }
 
-/* Fields that a schedule must be told: with 0 its rate would be 0, or never fall. */
+/* Fields that a schedule requires: with 0 its rate would be 0, or would never fall. */
 enum { LENGTH = 1, GAMMA = 2, EVERY = 4, POWER = 8 };
 
 static const struct {

@@ -12,12 +12,13 @@ extern "C" {
 
 /* ---- status ------------------------------------------------------------------------------- */
 
-/* Replaces by '?' what a terminal obeys or does not show: controls, also those beyond ASCII, marks
- * of direction, separators of lines, and each byte that is no UTF-8. For names of strangers. */
+/* Replaces by '?' what a terminal interprets or does not show: control characters, also those
+ * beyond ASCII, marks of direction, line separators, and each byte that is not UTF-8. For names
+ * from untrusted files. */
 DT_API void dt_text_clean(char *text);
 /* Writes the next character of n bytes of text as it is in a string of JSON, with a NUL: escaped
- * where dt_text_clean replaces it, U+FFFD in place of a byte that is no UTF-8. Returns the bytes of
- * text that it took; 0: there is none. */
+ * where dt_text_clean would replace it, and U+FFFD in place of a byte that is not UTF-8. Returns
+ * the number of bytes of text that it read; 0: n is 0. */
 DT_API size_t dt_text_json(const char *text, size_t n, char out[DT_TEXT_JSON]);
 
 /* A callback that receives `bytes` bytes of text. A status other than DT_OK ends the output; the
@@ -26,8 +27,8 @@ typedef dt_status (*dt_sink)(void *user, const char *text, size_t bytes);
 
 /* ---- context ------------------------------------------------------------------------------ */
 
-/* Whether the machine is to blame for it, and neither arguments nor a file: no memory, a disk that
- * is full or fails, too many open files. The same call may succeed later. */
+/* Whether the latest error was caused by the machine, and not by arguments or a file: no memory, a
+ * disk that is full or fails, too many open files. The same call may succeed later. */
 DT_API bool dt_error_of_machine(const dt_ctx *ctx);
 
 /* Sets the peak to the memory in use now. */
@@ -36,34 +37,35 @@ DT_API void dt_memory_reset_peak(dt_ctx *ctx);
 /* How products and convolutions of f32 values are computed where a tape records (numerics.md,
  * "Products of bf16"). */
 typedef enum dt_float_products {
-    DT_PRODUCTS_F32,  /* default */
-    DT_PRODUCTS_BF16, /* of operands that are rounded to bf16, with sums in f32: about twice as fast
-                       * where the processor has AVX-512 BF16, else slower */
-    DT_PRODUCTS_BF16_TILES, /* the same with sums in the order of matrix tiles: several times as
-                             * fast where the processor has AMX-BF16, about as fast as F32 with
-                             * AVX-512 BF16, else slower */
+    DT_PRODUCTS_F32, /* default */
+    /* operands are rounded to bf16, sums are f32: about twice as fast if the processor has AVX-512
+     * BF16, else slower */
+    DT_PRODUCTS_BF16,
+    /* the same with sums in the order of matrix tiles: several times as fast if the processor has
+     * AMX-BF16, about as fast as F32 with AVX-512 BF16, else slower */
+    DT_PRODUCTS_BF16_TILES,
 } dt_float_products;
 
-/* Sets that for later passes of the context. What a tape under dt_no_grad computes stays as it is,
- * and so do products of integers, attention, and grouped convolutions. Errors: ARG. */
+/* Sets this for later passes of the context. It does not affect tapes under dt_no_grad, products of
+ * integers, attention, and grouped convolutions. Errors: ARG. */
 DT_API dt_status dt_set_products(dt_ctx *ctx, int products);
 
-/* How far work is. */
+/* The progress of work. */
 typedef struct dt_work_state {
-    double share;        /* of its time that is over, 0 ... 1: it rises */
-    double seconds_left; /* as far as it can be told: by what such work took so far */
-    bool guessed;        /* some of the work that is left is of a kind that was not done yet */
+    double share;        /* share of the estimated time that has passed, 0 ... 1; it never falls */
+    double seconds_left; /* an estimate, from the speed of similar work so far */
+    bool guessed;        /* some of the remaining work is of a kind that was not timed yet */
 } dt_work_state;
 typedef void (*dt_work_told)(void *user, const dt_work_state *state);
 
 /* From then on dt_onnx_import, dt_tflite_import, dt_weights_import, dt_model_save, dt_export,
- * dt_export_verify, dt_quantize_model and dt_quantize_tensors tell `told` how far they are, on the
- * calling thread. What is called before the next dt_set_progress is one work. NULL: nobody is
- * told. */
+ * dt_export_verify, dt_quantize_model and dt_quantize_tensors report their progress by calling
+ * `told`, on the calling thread. All calls before the next dt_set_progress count as one work. NULL:
+ * no reports. */
 DT_API void dt_set_progress(dt_ctx *ctx, dt_work_told told, void *user);
 
-/* Says that of the same work a file of about so many bytes will be saved, so that the time for it
- * is told before. */
+/* Announces that a file of about this many bytes will be saved as part of the same work, so that
+ * its time is included in the estimate. */
 DT_API void dt_expect_save(dt_ctx *ctx, double bytes);
 
 /* ---- tensors ------------------------------------------------------------------------------ */
@@ -102,7 +104,7 @@ DT_API int64_t dt_grouped_count(const dt_tensor *x);
 /* Expert i of `w`, [dims...]: a handle that the caller frees. It shares the storage of `w` and
  * keeps `w` alive. It has the kind that `w` has now: dense, packed, or a FakeQuantTensor whose
  * dequantized values have the bits of those rows of `w`. (Handles from before prepare or convert
- * still see the master; take new ones.)
+ * still refer to the master; create new ones.)
  *
  * Gradient: an expert requires a gradient if `w` does; only dt_set_requires_grad(w) changes that.
  * Gradients of an expert, on any number of tapes, are added to its slice of the gradient of `w`;

@@ -1,13 +1,12 @@
-/* device.h: networks of integers alone, as microcontrollers compute them.
+/* device.h: networks of integers only, as microcontrollers compute them.
  *
  * A coded tensor is a result of the ops below: int8 codes with one scale and one zero point for the
- * whole tensor. Its value is (code - zero_point) * scale; ops of floats read it, and gradients are
+ * whole tensor. Its value is (code - zero_point) * scale; float ops read it, and gradients are
  * those of the value. The ops take coded tensors and give coded tensors by the integer arithmetic
  * of docs/numerics.md §8, which is that of CMSIS-NN and TensorFlow Lite Micro, bit for bit. With a
  * plain tensor in place of a coded one they compute in floats, without codes.
  *
- * dt_prepare with a preset `device-...` makes a model of such ops; nobody needs to call them.
- */
+ * dt_prepare with a preset `device-...` makes a model of such ops; programs need not call them. */
 #ifndef DETENT_EXPERIMENTAL_DEVICE_H
 #define DETENT_EXPERIMENTAL_DEVICE_H
 
@@ -17,37 +16,38 @@
 extern "C" {
 #endif
 
-/* The quantization of a result: it belongs to the tensor and is shared by all that read it. */
+/* The quantization of a result: it belongs to the tensor and is shared by all its readers. */
 typedef struct dt_device_range {
     dt_tensor *scale;      /* f32 [1], positive */
     dt_tensor *zero_point; /* i8 [1] */
-    /* f32 [2]: both ends, of which scale and zero point were computed, where they are learned: then
-     * backward gives them gradients [LSQ, both ends]. NULL: not */
+    /* f32 [2]: the ends of the range from which scale and zero point were computed, if they are
+     * learned: backward then gives them gradients [LSQ, both ends]. NULL: they are not learned */
     dt_tensor *ends;
 } dt_device_range;
 
 /* Whether x is a coded tensor. */
 DT_API bool dt_is_coded(const dt_tensor *x);
-/* Scale and zero point of a coded tensor; each may be NULL. STATE for others. */
+/* Scale and zero point of a coded tensor; each pointer may be NULL. STATE if x is not coded. */
 DT_API dt_status dt_coded_range(const dt_tensor *x, float *scale, int *zero_point);
-/* Copies its codes, x->count of them, in the order of its elements. STATE for others. */
+/* Copies the codes of a coded tensor, x->count of them, in the order of its elements. STATE if x is
+ * not coded. */
 DT_API dt_status dt_coded_read(const dt_tensor *x, int8_t *codes);
 
-/* Every sum fits int32, whatever the input: where a bias or a multiplier would not fit, the weight
- * of an output, or the result, gets a larger scale than it was given (docs/numerics.md §8). Errors
- * of every function below, on the tape, besides those of ops.h: NUMERIC for scales and biases that
- * are not finite. `activation` is DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6, a clamp of the result's
+/* Every sum fits int32, whatever the input: if a bias or a multiplier would not fit, the weight of
+ * an output, or the result, gets a larger scale than the given one (docs/numerics.md §8). Errors of
+ * every function below, on the tape, besides those of ops.h: NUMERIC for scales and biases that are
+ * not finite. `activation` is DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6, a clamp of the result's
  * codes. */
 
-/* Codes of x: clamp(round(x / scale) + zero_point, -128, 127), halves away from zero. */
+/* The codes of x: clamp(round(x / scale) + zero_point, -128, 127), halves away from zero. */
 DT_API dt_tensor *dt_device_quantize(dt_tape *t, dt_tensor *x, const dt_device_range *range);
-/* The value of a coded tensor as a plain one. */
+/* The value of a coded tensor, as a plain tensor. */
 DT_API dt_tensor *dt_device_dequantize(dt_tape *t, dt_tensor *x);
 
 typedef struct dt_device_linear_options {
     int activation; /* DT_ACT_... */
-    /* the weight has one scale, not one for each output: the product of scales is then rounded to
-     * f32, as TensorFlow Lite does */
+    /* the weight has a single scale, not one per output: the product of scales is then rounded to
+     * f32, as in TensorFlow Lite */
     bool one_scale;
 } dt_device_linear_options;
 
@@ -99,36 +99,36 @@ enum {
     DT_TABLE_GELU_TANH,
     DT_TABLE_LEAKY_RELU,
     DT_TABLE_HARDSWISH,
-    DT_TABLE_RELU, /* where no layer in front can clamp its own codes */
+    DT_TABLE_RELU, /* used only where no preceding layer can clamp its own codes */
     DT_TABLE_RELU6,
 };
 
 typedef struct dt_device_table_options {
     int function; /* DT_TABLE_... */
-    double slope; /* of leaky_relu, -256 ... 256 */
+    double slope; /* for leaky_relu, -256 ... 256 */
 } dt_device_table_options;
 
-/* y = f(x), with the codes of LiteRT's reference kernels. range NULL: of sigmoid and tanh, which
- * have their own. ARG for a range of those. */
+/* y = f(x), with the codes of LiteRT's reference kernels. range must be NULL for sigmoid and tanh,
+ * which have fixed ranges; otherwise ARG. */
 DT_API dt_tensor *dt_device_table(dt_tape *t, dt_tensor *x, const dt_device_range *range,
                                   const dt_device_table_options *options);
-/* dt_mean over 1 to 65536 elements; ARG for others. */
+/* dt_mean over 1 to 65536 elements; ARG for other numbers. */
 DT_API dt_tensor *dt_device_mean(dt_tape *t, dt_tensor *x, const dt_device_range *range,
                                  const dt_reduce_options *options);
 
-/* The result of the ops below has its operand's scale and zero point, but for softmax. */
+/* The results of the ops below, except softmax, have the scale and zero point of the operand. */
 
 /* dt_max_pool2d. */
 DT_API dt_tensor *dt_device_max_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
 /* dt_avg_pool2d; padding that counts has the zero point. */
 DT_API dt_tensor *dt_device_avg_pool2d(dt_tape *t, dt_tensor *x, const dt_pool_options *options);
-/* Over the last dimension; scale 1/256, zero point -128. ARG for more than 511 elements. */
+/* Softmax over the last dimension; scale 1/256, zero point -128. ARG for more than 511 elements. */
 DT_API dt_tensor *dt_device_softmax(dt_tape *t, dt_tensor *x);
-/* dt_pad with a number, which becomes the code that dt_device_quantize gives it. */
+/* dt_pad with a constant, which becomes the code that dt_device_quantize computes for it. */
 DT_API dt_tensor *dt_device_pad(dt_tape *t, dt_tensor *x, const dt_pad_options *options);
 /* dt_slice, as a copy. */
 DT_API dt_tensor *dt_device_slice(dt_tape *t, dt_tensor *x, const dt_slice_options *options);
-/* dt_concat of 2 to DT_MAX_IN tensors with one scale and zero point; ARG where they differ. */
+/* dt_concat of 2 to DT_MAX_IN tensors with equal scale and zero point; ARG if they differ. */
 DT_API dt_tensor *dt_device_concat(dt_tape *t, dt_tensor *const *x, int n, int64_t dim);
 /* dt_reshape. */
 DT_API dt_tensor *dt_device_reshape(dt_tape *t, dt_tensor *x, int rank, const int64_t *dims);
@@ -137,8 +137,8 @@ DT_API dt_tensor *dt_device_permute(dt_tape *t, dt_tensor *x, const int64_t *dim
 /* dt_upsample_nearest: planes of x [N, C, H, W] resampled to height x width. */
 DT_API dt_tensor *dt_device_upsample_nearest(dt_tape *t, dt_tensor *x, int64_t height,
                                              int64_t width);
-/* dt_dropout, for training: a dropped element gets the zero point, and the scale is divided by
- * 1 - p. */
+/* dt_dropout, for training: a dropped element becomes the zero point, and the scale is divided by 1
+ * - p. */
 DT_API dt_tensor *dt_device_dropout(dt_tape *t, dt_tensor *x, double p);
 
 #ifdef __cplusplus

@@ -19,7 +19,7 @@ typedef struct dt_extent {
     int batch, length; /* the powers: 0 or 1 */
 } dt_extent;
 
-/* Where a value of a trace comes from. */
+/* The origin of a value of a trace. */
 typedef enum dt_value_kind {
     DT_VALUE_INPUT,
     DT_VALUE_PARAMETER, /* a parameter or buffer of the model */
@@ -34,14 +34,15 @@ typedef struct dt_trace_value {
     dt_dtype dtype;
     int rank;
     dt_extent extent[DT_MAX_RANK];
-    const char *name; /* path of a parameter, name of an input; of others "" */
-    /* Of a PARAMETER the model's own tensor, quantized or not; of a CONSTANT its values, where an
-     * extent that depends on B or T is 1: all elements along it are equal. Lent. Others: NULL. */
+    const char *name; /* path of a parameter, or name of an input; else "" */
+    /* PARAMETER: the model's own tensor, quantized or not; CONSTANT: its values, where an extent
+     * that depends on B or T is 1, since all elements along it are equal. Lent. Others: NULL. */
     dt_tensor *tensor;
-    int64_t call;        /* the call that makes a RESULT; -1: none */
-    int result;          /* which of its results */
-    int64_t first, last; /* of a RESULT: the call that writes it and the last that reads it, which
-                          * is dt_trace_calls() if it is an output of the model; -1: no RESULT */
+    int64_t call; /* the call that computes a RESULT; -1: none */
+    int result;   /* which of its results */
+    /* RESULT: the call that writes it, and the last call that reads it, which is dt_trace_calls()
+     * if it is an output of the model; others: -1 */
+    int64_t first, last;
     /* A result that is a coded tensor (device.h): int8 codes with this scale and zero point. */
     bool coded;
     float scale;
@@ -51,30 +52,30 @@ typedef struct dt_trace_value {
 /* How a call reads a value. */
 typedef struct dt_trace_operand {
     int64_t value; /* -1: this operand is not given */
-    /* How it is quantized before the call reads it; NULL: it is not. */
+    /* The quantization that is applied before the call reads it; NULL: none. */
     const dt_quant_spec *quant;
-    bool coded;  /* the call reads its codes; false with `quant`: its dequantized values */
-    bool sample; /* of an activation: a row of codes is all but the first dimension */
+    bool coded;  /* the call reads codes; false with `quant`: it reads dequantized values */
+    bool sample; /* activations: a row of codes is everything but the first dimension */
     /* `quant` is the scheme of a weight. A PARAMETER is a FakeQuantTensor or packed; a CONSTANT,
      * the weight of a layer with a folded norm or an adapter in a prepared model, is quantized by
      * it. */
     bool weight;
-    /* Of an activation's static or learned range: f32 and i8 [1], lent; NULL: dynamic, or the
-     * scheme has no zero point. */
+    /* For an activation with a static or learned range: f32 and i8 [1], lent; NULL: the range is
+     * dynamic, or the scheme has no zero point. */
     dt_tensor *scale, *zero_point;
 } dt_trace_operand;
 
 /* A call of an op. */
 typedef struct dt_trace_call {
     const dt_op *op;
-    const void *options; /* of the op, for a batch of one example; NULL: the op has none */
-    int64_t length;      /* the number of tokens that `options` are of; internal */
-    const char *module;  /* path of the module that made the call; "" of the model itself */
+    const void *options; /* options of the op for a batch of one example; NULL: the op has none */
+    int64_t length;      /* internal: the number of tokens that `options` are for */
+    const char *module;  /* path of the module that made the call; "" for the model itself */
     const char *type;    /* the type of that module: "conv2d" */
     int n_in, n_out;
     dt_trace_operand in[DT_MAX_IN];
-    int64_t out[DT_MAX_OUT]; /* values; -1: nothing reads this result */
-    const void *other[2];    /* the options with another batch and another length; internal */
+    int64_t out[DT_MAX_OUT]; /* values; -1: no call reads this result */
+    const void *other[2];    /* internal: the options for another batch size and another length */
 } dt_trace_call;
 
 /* The calls of ops that a model makes, and the values that they read and write. */
@@ -85,58 +86,59 @@ typedef struct dt_trace_input {
     const char *name; /* NULL: "input", "input1", ... */
     dt_dtype dtype;   /* DT_F32, or DT_I32 for tokens */
     int rank;
-    int64_t dims[DT_MAX_RANK]; /* of one example: dims[0] is 1 */
+    int64_t dims[DT_MAX_RANK]; /* dims of one example: dims[0] is 1 */
     bool tokens;               /* [1, length]: dimension 1 is symbolic, too */
-    int64_t below;   /* of integers: values are 0 ... below - 1; of floats above 0: so, too */
-    int64_t context; /* of tokens: the most that the model takes; 0: no limit */
+    int64_t below;   /* integers: values are 0 ... below - 1; floats: likewise if it is above 0 */
+    int64_t context; /* tokens: most tokens that the model takes; 0: no limit */
 } dt_trace_input;
 
 typedef struct dt_trace_options {
     const dt_trace_input *input;
     int n_inputs, n_outputs; /* n_outputs 0: 1 */
     /* Ops check shapes and compute nothing: constants have no values, and ranges need not have been
-     * observed. For questions about formats before a model is trained. */
+     * observed. For checking formats before a model is trained. */
     bool shapes_only;
-    /* What an op becomes in a format (dt_exporter). One that becomes nothing is traced as the calls
-     * of its `lower`, where it has that. NULL: every op is traced as it is. */
+    /* The operators that an op becomes in a format (dt_exporter); NULL: none, and the op is traced
+     * as the calls of its `lower`, if it has one. `becomes` NULL: every op is traced as it is. */
     const char *(*becomes)(const char *op);
 } dt_trace_options;
 
-/* Runs a module in evaluation, without gradients and without fused ops, and writes down each call
- * of an op. What does not depend on an input becomes a constant; calls whose results nobody reads
- * are left out. The module runs with two batch sizes, and two lengths where an input has tokens:
+/* Runs a module in evaluation, without gradients and without fused ops, and records each call of an
+ * op. Values that do not depend on an input become constants; calls whose results are not read are
+ * left out. The module runs with two batch sizes, and with two lengths if an input has tokens:
  * extents that differ are symbolic. `m` may be of any type, with ops of the program's own; it is
  * left in evaluation mode and must outlive the trace. Errors: UNSUPPORTED, naming op and module (an
  * extent that is not a multiple of batch and length; a call that writes, or draws random numbers),
  * ARG, those of the forward pass, NOMEM. */
 DT_API dt_status dt_trace_create(dt_module *m, const dt_trace_options *options, dt_trace **out);
-/* The same of a model of a family, whose inputs `info` describes. */
+/* The same for a model of a family, whose inputs `info` describes. */
 DT_API dt_status dt_trace_model(dt_module *m, const dt_model_info *info, bool shapes_only,
                                 dt_trace **out);
 /* NULL is allowed. */
 DT_API void dt_trace_free(dt_trace *t);
 
-/* The number of calls, and call i in the order in which they run: lent, NULL outside. */
+/* The number of calls, and call i in execution order: lent, NULL if i is out of range. */
 DT_API int64_t dt_trace_calls(const dt_trace *t);
 DT_API const dt_trace_call *dt_trace_call_at(const dt_trace *t, int64_t i); /* as above */
-/* The number of values, and value i in the order in which they are made: lent, NULL outside. */
+/* The number of values, and value i in the order of creation: lent, NULL if i is out of range. */
 DT_API int64_t dt_trace_values(const dt_trace *t);
 DT_API const dt_trace_value *dt_trace_value_at(const dt_trace *t, int64_t i); /* as above */
-/* The number of inputs and outputs; *values: which values they are, lent. */
+/* The number of inputs and outputs; *values: their values, lent. */
 DT_API int dt_trace_inputs(const dt_trace *t, const int64_t **values);
 DT_API int dt_trace_outputs(const dt_trace *t, const int64_t **values); /* as above */
 DT_API bool dt_trace_has_length(const dt_trace *t);                     /* an input has tokens */
 /* The most tokens that the model takes; 0: it takes none. */
 DT_API int64_t dt_trace_context(const dt_trace *t);
 
-/* The integer at `offset` of a call's options as an extent, since it may depend on the batch; 0
- * where the options have no integer there. */
+/* The integer at `offset` of a call's options as an extent, since it may depend on the batch; 0 if
+ * the options have no integer there. */
 DT_API dt_extent dt_trace_option(const dt_trace_call *c, size_t offset);
-/* The extent for a batch size and a length; INT64_MAX where it is larger, as in the next two. */
+/* The extent for a batch size and a length; INT64_MAX if it is too large, as in the next two
+ * functions. */
 DT_API int64_t dt_extent_at(dt_extent e, int64_t batch, int64_t length);
-/* Elements of a value. */
+/* The number of elements of a value. */
 DT_API int64_t dt_trace_count(const dt_trace_value *v, int64_t batch, int64_t length);
-/* Multiply-adds of a call; 0 of ops that are no products. */
+/* Multiply-adds of a call; 0 for ops that are not products. */
 DT_API int64_t dt_trace_multiply_adds(const dt_trace *t, const dt_trace_call *c, int64_t batch,
                                       int64_t length);
 /* Whether the result has the elements of its operand in the same order: reshape, flatten. */
@@ -145,19 +147,19 @@ DT_API bool dt_trace_is_view(const dt_trace_call *c);
  * that element, and both have one shape. */
 DT_API bool dt_trace_is_in_place(const dt_trace *t, const dt_trace_call *c, int i);
 
-/* Where the results of a trace lie in one block of memory. */
+/* The places of a trace's results in one block of memory. */
 typedef struct dt_trace_plan {
     size_t bytes; /* of the block */
-    /* of each value; SIZE_MAX: no RESULT, an output of the model, or a view of one of these */
+    /* offset of each value; SIZE_MAX if it is not a RESULT, or is an output of the model or a view
+     * of one */
     size_t *offset;
     void *memory;
 } dt_trace_plan;
 
 /* Plans for one batch size and length. Values that are in use at the same time do not overlap. A
- * view lies where its operand lies, and a result may lie over an operand that no later call reads,
- * where the op allows it (dt_trace_is_in_place). `align` is a power of two. Free the plan with
- * dt_trace_plan_free. Errors: ARG (also where the block has more bytes than size_t counts),
- * NOMEM. */
+ * view has the place of its operand, and a result may overwrite an operand that no later call
+ * reads, if the op allows it (dt_trace_is_in_place). `align` is a power of two. Free the plan with
+ * dt_trace_plan_free. Errors: ARG (also if the block's size exceeds size_t), NOMEM. */
 DT_API dt_status dt_trace_plan_create(const dt_trace *t, int64_t batch, int64_t length,
                                       size_t align, dt_trace_plan *out);
 /* Frees a plan and zeroes it. */
@@ -166,13 +168,13 @@ DT_API void dt_trace_plan_free(dt_ctx *ctx, dt_trace_plan *p);
 /* A block with a lifetime, for dt_plan_blocks. */
 typedef struct dt_plan_block {
     size_t bytes;
-    int64_t first, last; /* it is used from call `first` to call `last`, both included */
+    int64_t first, last; /* used from call `first` to call `last`, both included */
     size_t offset;       /* the result */
 } dt_plan_block;
 
 /* Places blocks so that those whose lifetimes share a call do not overlap: the largest first, each
- * into the smallest gap that holds it. *bytes: what all take together. Errors: ARG (`align` is no
- * power of two; more bytes than size_t counts), NOMEM. */
+ * into the smallest gap that holds it. *bytes: the total size. Errors: ARG (`align` is not a power
+ * of two; the size exceeds size_t), NOMEM. */
 DT_API dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align,
                                 size_t *bytes);
 
@@ -182,7 +184,7 @@ extern DT_API const char *const dt_onnx_opsets[]; /* "21", "25", NULL */
 extern DT_API const char *const dt_onnx_ops[];    /* "plain", "nbits", "qdq", ended by NULL */
 extern DT_API const char *const dt_gguf_types[];  /* "trained", "f32", ..., ended by NULL */
 
-/* What an exporter is given. */
+/* The input of an exporter. */
 typedef struct dt_export_call {
     dt_ctx *ctx;
     dt_module *m;
@@ -197,88 +199,89 @@ typedef struct dt_export_call {
 typedef struct dt_exporter {
     const char *name; /* "hf" */
     const char *text; /* one sentence of help */
-    const char *was;  /* an old name that the program still accepts; NULL: none */
+    const char *was;  /* a former name that the program still accepts; NULL: none */
     bool folder;      /* it writes a folder; false: a file */
     bool floats;      /* the format holds floats only (options->hf.dequantize) */
-    bool traced;      /* it reads a trace of a model that is float or converted, not prepared */
-    bool integers;    /* not traced, but a prepared model is to be converted for it as well */
-    /* Whether the format can hold the model, prepared or not: OK, or UNSUPPORTED with all that it
-     * cannot hold. Called before anything is written, and before a model is trained. NULL: it can
-     * hold any model. */
+    bool traced;      /* it needs a trace of a model that is float or converted, not prepared */
+    bool integers;    /* not traced, but a prepared model must be converted for it, too */
+    /* Whether the format can express the model, prepared or not: OK, or UNSUPPORTED listing
+     * everything that it cannot express. Called before anything is written, and before a model is
+     * trained. NULL: the format can express any model. */
     dt_status (*check)(const dt_export_call *call);
-    /* Of `traced`: whether the format can express a call; if not, why it cannot, in `why`. */
+    /* If `traced`: whether the format can express a call; if not, `why` gets the reason. */
     bool (*expresses)(const dt_trace *t, const dt_trace_call *c, const dt_export_options *options,
                       char *why, size_t size);
-    /* Of `traced`: the operators that an op becomes in the format; NULL: it has none. */
+    /* If `traced`: the operators that an op becomes in the format; NULL: it has none. */
     const char *(*becomes)(const char *op);
     dt_status (*write)(const dt_export_call *call);
 } dt_exporter;
 
 /* The i-th exporter; NULL past the last. */
 DT_API const dt_exporter *dt_exporter_at(int i);
-/* The exporter with this name, or with this old name; NULL if there is none, or no name. */
+/* The exporter with this name or former name; NULL if there is none, or name is NULL. */
 DT_API const dt_exporter *dt_exporter_named(const char *name);
 
-/* Reads a format as recipes name it: "c", "onnx", "onnx-nbits", "tflite", "gguf", "gguf-f16". Sets
- * *exporter, and of *options what the name says. False: there is none. */
+/* Parses a format as recipes name it: "c", "onnx", "onnx-nbits", "tflite", "gguf", "gguf-f16". Sets
+ * *exporter, and the fields of *options that the name implies. False: unknown format. */
 DT_API bool dt_export_format(const char *name, const dt_exporter **exporter,
                              dt_export_options *options);
 /* Whether a model, prepared or not, could be written in a format as recipes name it: OK, or
  * dt_export's UNSUPPORTED. Writes nothing; ranges need not have been observed. */
 DT_API dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *format);
 
-/* What one call of an op takes in an exported C program. */
+/* The resources that one call of an op needs in an exported C program. */
 typedef struct dt_cost_row {
-    const char *module, *op; /* lent as the row is; "": the model itself */
+    const char *module, *op; /* lent like the row; module "": the model itself */
     dt_shape output;         /* of one example */
     size_t flash;            /* bytes of constants that no earlier call reads */
     size_t ram;              /* bytes of the arena that are in use while it runs */
     int64_t multiply_adds;
-    double instructions; /* of a Cortex-M4, an estimate (docs/device.md) */
-    bool peak;           /* the first of the calls that use most of the arena */
+    double instructions; /* estimated for a Cortex-M4 (docs/device.md) */
+    bool peak;           /* the first of the calls during which most of the arena is in use */
 } dt_cost_row;
-/* Gets one row; `row` is lent during the call. */
+/* Called with each row, which is lent during the call. */
 typedef void (*dt_cost_fn)(void *user, const dt_cost_row *row);
 
-/* What one inference takes. Code and stack depend on the compiler. */
+/* The resources of one inference. Those of code and stack depend on the compiler. */
 typedef struct dt_costs {
     size_t flash;         /* bytes of constants */
-    size_t arena;         /* bytes: the most in use at a time, or more, since there may be gaps */
-    size_t input, output; /* bytes, which are the caller's */
+    size_t arena;         /* bytes in use at the same time, at most, and gaps between blocks */
+    size_t input, output; /* bytes, allocated by the caller */
     bool integers;        /* a network of integers alone (device.h) */
-    size_t cmsis_arena;   /* of such a network, where CMSIS-NN computes its layers; else 0 */
-    /* Of a Cortex-M4, estimates: the rows' sum, and what it takes without wait states of flash. */
+    size_t cmsis_arena;   /* for such a network, if CMSIS-NN computes its layers; else 0 */
+    /* Estimates for a Cortex-M4: the sum over rows, and the time without wait states of flash. */
     double instructions, cycles;
 } dt_costs;
 
-/* Computes what format c would take: `each` gets a row a call, in order, but for those whose result
- * is their operand under another name. Writes nothing. Errors: ARG, STATE (a prepared model:
- * convert it), UNSUPPORTED (a language model, whose memory depends on the length of its text; what
- * the format cannot express), those of dt_trace_model, NOMEM. */
+/* Computes the resources of format c: `each` gets one row per call, in order, except calls whose
+ * result is just their operand. Writes nothing. Errors: ARG, STATE (a prepared model: convert it),
+ * UNSUPPORTED (a language model, whose memory depends on the length of its text; what the format
+ * cannot express), those of dt_trace_model, NOMEM. */
 DT_API dt_status dt_export_costs(dt_module *m, const dt_model_info *info, dt_cost_fn each,
                                  void *user, dt_costs *out);
 
-/* How far an export's results are from the model's. */
+/* The differences between an export's results and the model's. */
 typedef struct dt_export_difference {
     char output[96];           /* name, cut if it is longer */
-    int64_t values, equal;     /* how many there are, and how many have the same bits */
+    int64_t values, equal;     /* number of values, and of those with the same bits */
     double absolute, relative; /* the largest difference; divided by the largest magnitude */
 } dt_export_difference;
 
-/* The text of the last two, wherever a difference is printed. */
+/* Formats the last two numbers, in the form that is used wherever a difference is printed. */
 #define DT_DIFFERENCE_TEXT "largest difference %.3g (relative to the largest output: %.3g)"
 
-/* Runs an exported file by an interpreter that shares nothing with the writer, on random inputs,
- * and the model on the same inputs. *n: how many outputs are in `out`. Errors: UNSUPPORTED (format
- * c: its own self-test does that; formats without an interpreter), IO, FORMAT, NOMEM. */
+/* Runs an exported file by an interpreter that shares no code with the writer, on random inputs,
+ * and the model on the same inputs. *n: number of outputs in `out`. Errors: UNSUPPORTED (format c,
+ * which has its own self-test; formats without an interpreter), IO, FORMAT, NOMEM. */
 DT_API dt_status dt_export_verify(dt_module *m, const dt_model_info *info, const char *path,
                                   dt_export_difference out[DT_MAX_OUT], int *n);
-/* Says that of the same work (dt_set_progress) dt_export_verify will run an export in that format,
- * so that the time for it is told before. Errors: as dt_trace_model. */
+/* Announces that dt_export_verify will check an export in that format as part of the same work
+ * (dt_set_progress), so that its time is included in the estimate. Errors: as for
+ * dt_trace_model. */
 DT_API dt_status dt_expect_verify(dt_module *m, const dt_model_info *info, const char *format);
 
-/* Whether dt_export_open would take it for an exported file: by the end of its name, of a folder by
- * NAME.h, NAME.c and NAME_test.c in it. */
+/* Whether dt_export_open would accept the path as an exported file: by the end of its name; for a
+ * folder by NAME.h, NAME.c and NAME_test.c in it. */
 DT_API bool dt_export_is_file(const char *path);
 
 #ifdef __cplusplus

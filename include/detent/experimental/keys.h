@@ -10,9 +10,10 @@
 extern "C" {
 #endif
 
-#define DT_NO_LIMIT 1e300 /* `most` of a number with a lower bound only; -DT_NO_LIMIT for `least` */
+/* `most` of a number without an upper bound; -DT_NO_LIMIT: `least` of one without a lower bound */
+#define DT_NO_LIMIT 1e300
 
-/* Named shapes, without the batch dimension. A single one may have no name. */
+/* Named shapes, without the batch dimension. A single shape may have no name. */
 #define DT_MAX_SHAPES 8
 typedef struct dt_shapes {
     int n;
@@ -20,11 +21,11 @@ typedef struct dt_shapes {
     dt_ints shape[DT_MAX_SHAPES];
 } dt_shapes;
 
-/* A list of maps of several kinds. The first key of a map is the name of its kind. */
+/* A kind of the maps in a list. The first key of a map is the name of its kind. */
 typedef struct dt_item_kind {
-    const char *name;          /* also that of the first key of `keys` */
+    const char *name;          /* also the name of the first key of `keys` */
     const char *text;          /* one sentence of documentation, without a full stop */
-    const struct dt_key *keys; /* of its options */
+    const struct dt_key *keys; /* keys of its options */
     size_t size;               /* bytes of its options */
 } dt_item_kind;
 
@@ -47,8 +48,8 @@ typedef enum dt_key_type {
     DT_KEY_PATH,   /* const char *: a file or folder that the user names */
     DT_KEY_CHOICE, /* int: index into `choices` */
     DT_KEY_INTS,   /* dt_ints */
-    /* dt_reals: a list, or one number for a list of one; choice i of `choices`, where there are
-     * any, makes n = -1 - i */
+    /* dt_reals: a list, or one number for a list of one; if there are `choices`, choice i sets n =
+     * -1 - i */
     DT_KEY_REALS,
     DT_KEY_STRINGS, /* dt_strings: a list; in recipes also one string for a list of one */
     DT_KEY_MAP,     /* the struct that `keys` describes, in place */
@@ -61,28 +62,28 @@ typedef enum dt_key_type {
 typedef struct dt_key {
     const char *name; /* NULL: the end of the table */
     dt_key_type type;
-    size_t offset;              /* of the field in the options struct */
-    double least, most;         /* closed range of a number or of each number of a list; both 0: no
-                           * bounds */
+    size_t offset; /* of the field in the options struct */
+    /* closed range of a number, or of each number of a list; both 0: no bounds */
+    double least, most;
     const char *fallback;       /* the default as recipe text; NULL: zero or absent; "!": the key is
                            * required */
-    const char *const *choices; /* of a CHOICE, ended by NULL */
-    const struct dt_key *keys;  /* of a MAP or LIST */
-    const dt_item_kind *(*kinds)(int i); /* of ITEMS: the i-th kind; NULL past the last */
-    bool own_kinds;                      /* of ITEMS: also the kinds of dt_layer_register */
+    const char *const *choices; /* CHOICE: ended by NULL */
+    const struct dt_key *keys;  /* MAP or LIST */
+    const dt_item_kind *(*kinds)(int i); /* ITEMS: the i-th kind; NULL past the last */
+    bool own_kinds;                      /* ITEMS: also the kinds of dt_layer_register */
     const char *text;                    /* one sentence of documentation, without a full stop */
     size_t size;                         /* LIST: bytes of one element */
     size_t count;                        /* LIST: offset of the number of elements */
-    ptrdiff_t given; /* offset of a bool that says whether the key was given; 0: none */
+    ptrdiff_t given; /* offset of a bool that is true if the key was given; 0: none */
     int fewest;      /* the minimum length of a list */
     int multiple;    /* an INT must be a multiple of this; 0: any */
-    /* The key's old name, and old and new names of choices in turn, ended by NULL. Recipes may use
-     * old names with a warning, files without. NULL: no old name. */
+    /* The key's former name, and pairs of former and current names of choices, ended by NULL.
+     * Recipes may use former names with a warning, files without. NULL: none. */
     const char *was;
     const char *const *choices_were;
-    bool resumable; /* of a recipe: `--resume` may change this key and all keys below it */
-    /* Of a recipe: another form of the key in the row above, which has the same name: a list, or a
-     * map, where that is neither. Each form has its own field; the form of the value decides. */
+    bool resumable; /* in recipes: `--resume` may change this key and all keys below it */
+    /* In recipes: an alternative form of the key in the row above, which has the same name: a list
+     * or map if that is neither. Each form has its own field; the form of the value selects it. */
     bool other_form;
 } dt_key;
 

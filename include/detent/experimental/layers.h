@@ -14,11 +14,12 @@ extern "C" {
 
 /* The first field of the options of every kind but `repeat`. */
 typedef struct dt_layer_head {
-    const char *name; /* dots make modules in between: "block.0.conv"; NULL or "": kind and place */
-    dt_strings from;  /* names of layers and inputs; none: the layer before */
+    /* dots create modules in between: "block.0.conv"; NULL or "": kind and index */
+    const char *name;
+    dt_strings from; /* names of layers and inputs; none: the previous layer */
 } dt_layer_head;
 
-/* A norm and an activation behind a layer. With one of them the layer `stem` consists of the
+/* A norm and an activation after a layer. If either is given, the layer `stem` consists of the
  * modules stem.conv (or stem.linear), stem.norm and stem.activation. */
 typedef struct dt_layer_after {
     int norm;              /* index into dt_layer_norm_names: none, batch, group, layer */
@@ -26,14 +27,14 @@ typedef struct dt_layer_after {
     int activation;        /* index into dt_activation_names */
 } dt_layer_after;
 
-/* The names of the norms, in the order of their numbers, ended by NULL. */
+/* The names of the norms, in this order, ended by NULL. */
 extern DT_API const char *const dt_layer_norm_names[];
 
 /* A kind of layer. */
 typedef struct dt_layer_type {
     dt_item_kind item;     /* its name, options and keys */
-    int least_in, most_in; /* how many inputs it reads */
-    /* Creates the module for inputs of these shapes. Errors: ARG or SHAPE where they do not fit,
+    int least_in, most_in; /* least and most number of inputs */
+    /* Creates the module for inputs of these shapes. Errors: ARG or SHAPE if they do not fit,
      * NOMEM. */
     dt_status (*create)(dt_ctx *ctx, const void *options, const dt_shape *in, int n_in,
                         dt_module **out);
@@ -41,14 +42,14 @@ typedef struct dt_layer_type {
     const char *part; /* with `after`: the name of the layer's module in a unit: "conv" */
 } dt_layer_type;
 
-/* The i-th kind of layer, `repeat` among them; NULL past the last. Each but `repeat` is the `item`
- * of a dt_layer_type. */
+/* The i-th kind of layer, including `repeat`; NULL past the last. Every kind except `repeat` is the
+ * `item` of a dt_layer_type. */
 DT_API const dt_item_kind *dt_layer_kind_at(int i);
 /* The kind with this name; NULL if there is none. */
 DT_API const dt_item_kind *dt_layer_kind(const char *name);
-/* Makes a kind of layer known to recipes and files of this context, by its `item`, whose options
- * begin with a dt_layer_head as in the kinds below. It must stay where it is until the context is
- * freed. Errors: ARG (no name, keys or create; a name that is taken), NOMEM. */
+/* Registers a kind of layer for recipes and files of this context, by its `item`, whose options
+ * must begin with a dt_layer_head like those of the kinds below. It must stay valid until the
+ * context is freed. Errors: ARG (no name, keys or create; a name that is taken), NOMEM. */
 DT_API dt_status dt_layer_register(dt_ctx *ctx, const dt_layer_type *type);
 /* A kind by its name, one of detent's or a registered one; NULL if there is none. */
 DT_API const dt_item_kind *dt_layer_kind_in(const dt_ctx *ctx, const char *name);
@@ -68,7 +69,7 @@ typedef struct dt_linear_layer {
     dt_layer_after after;
 } dt_linear_layer;
 
-typedef struct dt_conv_item { /* the four convolutions; in one dimension [0] counts */
+typedef struct dt_conv_item { /* the four convolutions; 1d ones use [0] only */
     dt_layer_head head;
     int64_t out, kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;
     bool bias, has_bias; /* as above */
@@ -77,7 +78,7 @@ typedef struct dt_conv_item { /* the four convolutions; in one dimension [0] cou
 
 typedef struct dt_recurrent_item { /* rnn, gru, lstm */
     dt_layer_head head;
-    dt_recurrent_layer network; /* its `in` is that of the input */
+    dt_recurrent_layer network; /* `in` is set from the input */
 } dt_recurrent_item;
 
 typedef struct dt_norm_layer { /* batch_norm1d, batch_norm2d, group_norm, layer_norm, rms_norm */
@@ -101,7 +102,7 @@ typedef struct dt_pool_layer {
     dt_pool_options pool;
 } dt_pool_layer;
 
-typedef struct dt_size_layer { /* adaptive pools; in one dimension [0] counts */
+typedef struct dt_size_layer { /* adaptive pools; 1d ones use [0] only */
     dt_layer_head head;
     int64_t size[2];
 } dt_size_layer;
@@ -117,8 +118,8 @@ typedef struct dt_affine_layer {
     dt_affine_options affine;
 } dt_affine_layer;
 
-/* Shapes of constants that stand in an operand's place: its first, second, third. None has the
- * batch; n 0: a layer's result. The others are the inputs, in their order. */
+/* Shapes of constants in place of operands: the first, second, third. They have no batch dimension;
+ * n 0: the operand is an input. Inputs fill the remaining operands in their order. */
 typedef struct dt_operands {
     dt_ints first, second, third;
     bool trained; /* parameters; if not, buffers */
@@ -127,12 +128,12 @@ typedef struct dt_operands {
 typedef struct dt_operands_layer { /* div, maximum, minimum, greater, equal, where, matmul */
     dt_layer_head head;
     dt_operands operands;
-    bool equal; /* greater: 1 also where both are equal */
+    bool equal; /* greater: the result is 1 also where both are equal */
 } dt_operands_layer;
 
 typedef struct dt_reduce_layer { /* sum, mean, amax, amin, prod, l2_norm, logsumexp */
     dt_layer_head head;
-    dt_reduce_options reduce; /* its dims are not the batch's */
+    dt_reduce_options reduce; /* its dims must not include the batch */
 } dt_reduce_layer;
 
 typedef struct dt_clamp_layer {
@@ -185,7 +186,8 @@ typedef struct dt_slice_layer {
 
 typedef struct dt_dims_layer {
     dt_layer_head head;
-    dt_ints dims; /* reshape: of one example, one may be -1; permute: of the batch too */
+    /* reshape: shape of an example, one extent may be -1; permute: includes the batch */
+    dt_ints dims;
 } dt_dims_layer;
 
 typedef struct dt_pad_layer {
@@ -193,20 +195,20 @@ typedef struct dt_pad_layer {
     dt_pad_options pad;
 } dt_pad_layer;
 
-/* `layers` times over: the modules are NAME.0, NAME.1, ... A repetition reads the one before it.
- * Inside, `input` is what the repetition reads; names of the same repetition come first, then those
- * around it. */
+/* Repeats `layers`: the modules are NAME.0, NAME.1, ... Each repetition reads the result of the
+ * previous one. Inside, `input` is what the repetition reads; names of the same repetition take
+ * precedence over outer ones. */
 typedef struct dt_repeat_layers {
     int64_t times;
     const char *name;
-    dt_strings from; /* of the first repetition */
+    dt_strings from; /* inputs of the first repetition */
     dt_item_list layers;
 } dt_repeat_layers;
 
 /* ---- the family ------------------------------------------------------------------------------ */
 
 typedef struct dt_layers_options {
-    dt_shapes input; /* of one example; several inputs have names, which `from` can use */
+    dt_shapes input; /* shapes of an example; several inputs have names, which `from` can use */
     dt_item_list layers;
     dt_strings output; /* names of the layers whose results are outputs; none: the last */
 } dt_layers_options;
@@ -215,13 +217,13 @@ typedef struct dt_layers_options {
 extern DT_API const dt_key dt_layers_keys[];
 
 /* The network of a list: inputs [N, shape], outputs [N, ...], at most DT_MAX_OUT. The options are
- * read here only. A batch norm that is the only reader of a convolution is folded under QAT, as in
- * the other families; each repetition is a unit of activation checkpointing. Errors: ARG, with the
- * path of the first wrong option ("layers.3.from.0: ..."); NOMEM. */
+ * only read during the call. A batch norm that is the only reader of a convolution is folded under
+ * QAT, as in the other families; each repetition is a unit of activation checkpointing. Errors:
+ * ARG, with the path of the first wrong option ("layers.3.from.0: ..."); NOMEM. */
 DT_API dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out);
 
-/* Checks a list without drawing weights and calls `fault` for everything that is wrong in it.
- * Returns OK also then. Errors: NOMEM. */
+/* Checks a list without drawing weights, and calls `fault` for everything that is wrong in it.
+ * Returns OK even then. Errors: NOMEM. */
 DT_API dt_status dt_layers_check(dt_ctx *ctx, const dt_layers_options *options,
                                  dt_option_fault fault, void *user);
 

@@ -1,5 +1,5 @@
-/* experimental/nn.h: types of modules of one's own, hooks, further layers, families of models, text
- * from language models. */
+/* experimental/nn.h: own types of modules, hooks, further layers, families of models, text
+ * generation with language models. */
 #ifndef DETENT_EXPERIMENTAL_NN_H
 #define DETENT_EXPERIMENTAL_NN_H
 
@@ -29,8 +29,8 @@ typedef struct dt_language {
     dt_module *(*head)(dt_module *m); /* the linear layer from hidden states to logits, lent */
     int64_t (*vocab)(const dt_module *m);
     int64_t (*context)(const dt_module *m); /* the most tokens of one sequence */
-    /* In a text of more tokens than this, keys and values of all its tokens differ from those in a
-     * shorter one (longrope), so that a decoder computes them again. NULL, or 0: in none. */
+    /* If a text has more tokens than this, keys and values of all its tokens differ from those in a
+     * shorter text (longrope), so a decoder computes them again. NULL, or 0: never. */
     int64_t (*near_tokens)(const dt_module *m);
 } dt_language;
 
@@ -40,14 +40,14 @@ typedef struct dt_epilogue {
     int activation;      /* DT_ACT_... */
 } dt_epilogue;
 
-/* How layers of a type can be fused. Only dt_forward_chain and dt_forward_each read it. A fused op
+/* How layers of a type can be fused. Only dt_forward_chain and dt_forward_each use this. A fused op
  * computes the same bits as the modules run one after the other. */
 typedef struct dt_fusion {
     /* Forward with an epilogue, one input, one output; NULL: the type takes no epilogue. */
     void (*forward)(dt_tape *t, dt_module *m, dt_tensor *x, const dt_epilogue *epilogue,
                     dt_tensor **y);
-    uint32_t activations; /* bit i: the epilogue can have activation number i of DT_ACT_... */
-    bool residual;        /* the epilogue can have a residual */
+    uint32_t activations; /* bit i: the epilogue supports the DT_ACT_... with number i */
+    bool residual;        /* the epilogue supports a residual */
     /* y[i] = m[i](x[i]), i < n, without gradients. x[i] is the common input after the input hooks
      * of m[i]. NULL: modules of this type run one after the other. */
     void (*joint)(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, dt_tensor **y);
@@ -59,20 +59,21 @@ typedef struct dt_module_type {
     /* Computes n_out outputs from n_in inputs; errors go on the tape. */
     void (*forward)(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out);
-    /* Frees the memory that `state` points to; NULL: it points to none. */
+    /* Frees what the state points to; NULL: it owns nothing. */
     void (*free_state)(dt_module *m);
     dt_quantizable quantizable;
     bool samples; /* inputs are [N, ...] and quantized with a scale per sample, not per token */
     bool block;   /* a checkpointing unit: dt_recompute makes backward run it again */
-    bool repeats; /* forward runs children several times: rounders see the inputs of every call,
-                     computed with the prepared weight; of other types those of the first call */
+    /* forward runs children several times: rounders use the inputs of every call, computed with the
+     * prepared weight; false: only those of the first call */
+    bool repeats;
     /* The number of groups where `weight` is [in, out / groups, ...] (transposed convolutions).
      * NULL or a result of 0: the rows of `weight` are outputs. */
     int64_t (*transposed_groups)(const dt_module *m);
-    const dt_language *language; /* NULL: no language model */
+    const dt_language *language; /* NULL: not a language model */
     const dt_fusion *fusion;     /* NULL: such layers are never fused */
     /* For an activation layer: its DT_ACT_... number, so that an epilogue can replace it; negative
-     * where no number has its function. NULL: the type is not an activation. */
+     * if no number has its function. NULL: the type is not an activation. */
     int (*activation)(const dt_module *m);
 } dt_module_type;
 
@@ -83,15 +84,15 @@ DT_API void *dt_module_state(dt_module *m);                         /* lent */
 DT_API const dt_module_type *dt_module_type_of(const dt_module *m); /* lent */
 /* Adds a parameter. Takes over the caller's reference to `x`, also on an error, and makes x a leaf
  * that requires a gradient. If x is NULL, returns the error of the call that failed to create it.
- * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape, or is a view that is not contiguous;
- * or the tree holds it already, and goes on doing so), NOMEM. */
+ * Errors: ARG (as above), DTYPE, STATE (x is lent by a tape; is a view that is not contiguous; or
+ * is in the tree already, where it remains), NOMEM. */
 DT_API dt_status dt_module_add_param(dt_module *m, const char *name, dt_tensor *x);
 /* Adds a buffer: a tensor that is saved with the module and not trained. Otherwise as above. */
 DT_API dt_status dt_module_add_buffer(dt_module *m, const char *name, dt_tensor *x);
 /* Declares that the batch norm `norm` is the only reader of the output of the convolution `layer`:
- * dt_prepare then folds it into the layer's weight. For composite modules of one's own; sequential
- * and family `layers` find such pairs. Errors: ARG (another kind of layer or norm, another
- * number of channels). */
+ * dt_prepare then folds it into the layer's weight. For own composite modules; sequential and
+ * family `layers` find such pairs. Errors: ARG (another kind of layer or norm, another number of
+ * channels). */
 DT_API dt_status dt_module_folds(dt_module *layer, dt_module *norm);
 /* Ties two parameters: afterwards `path` and `to` name the same tensor, with one gradient, one
  * optimizer state, and one entry in files, under its first path. Errors: ARG (no such parameter),
@@ -102,8 +103,8 @@ DT_API dt_status dt_module_tie(dt_module *m, const char *path, const char *to);
 DT_API const char *dt_param_path(const dt_module *m, const dt_tensor *x);
 /* Called with a module and its path; a status other than DT_OK ends the visit. */
 typedef dt_status (*dt_visit_module)(void *user, const char *path, dt_module *m);
-/* Called with a slot of what training keeps of the parameter at `path` (dt_optimizer_visit,
- * dt_freezer_visit). */
+/* Called with each tensor of training state that belongs to the parameter at `path`
+ * (dt_optimizer_visit, dt_freezer_visit). */
 typedef dt_status (*dt_visit_slot)(void *user, const char *slot, const char *path, dt_tensor *x);
 /* The same for the modules themselves, m first under "". */
 DT_API dt_status dt_module_visit_modules(dt_module *m, dt_visit_module visit, void *user);
@@ -122,8 +123,8 @@ typedef struct dt_link {
  * Composite modules run their children with it. The result has the bits of dt_forward and dt_add
  * called one after the other, hooks included; adjacent modules are fused where their types allow.
  * Intermediate results are dropped as soon as the next one exists; x is kept. A module of a chain
- * therefore returns its input or a tensor that it made. The result is lent by the tape; NULL with
- * the error on the tape: ARG (n below 1), SHAPE (a residual), those of dt_forward. */
+ * must therefore return its input or a tensor that it made. The result is lent by the tape; NULL
+ * with the error on the tape: ARG (n below 1), SHAPE (a residual), those of dt_forward. */
 DT_API dt_tensor *dt_forward_chain(dt_tape *t, const dt_link *link, int64_t n, dt_tensor *x);
 /* Runs n modules, 1...DT_MAX_OUT, on the same input: y[i] = m[i](x). The results have the bits of
  * dt_forward of each module; where their type allows and no gradient is recorded, one op computes
@@ -207,27 +208,27 @@ DT_API dt_status dt_conv_transpose1d_create(dt_ctx *ctx, const dt_conv_layer *la
 /* A stack of recurrent layers; start from dt_recurrent_defaults(). */
 typedef struct dt_recurrent_layer {
     int64_t in, hidden; /* extent of x, and of h in each direction */
-    int64_t layers;     /* each reads the h of the one below; default 1 */
+    int64_t layers;     /* each layer reads h of the one below; default 1 */
     bool bias;          /* default true */
     bool bidirectional; /* a second direction, backwards in time; its h follows the first one's */
     bool last;          /* y is h after the last step of each direction, in place of all steps */
     double dropout;     /* between layers, in training; default 0 */
-    bool reverse;       /* the one direction goes backwards in time */
+    bool reverse;       /* the single direction goes backwards in time */
     bool relu;          /* rnn: relu in place of tanh */
-    bool reset_before;  /* gru: the reset gate scales h before the product, not after it */
-    bool cell;          /* lstm: y has one more step behind all, the final c */
+    bool reset_before;  /* gru: the reset gate multiplies h before the product, not after it */
+    bool cell;          /* lstm: y has one more step at the end, the final c */
 } dt_recurrent_layer;
 
-/* one layer, biases */
+/* the defaults: one layer, with biases */
 DT_API dt_recurrent_layer dt_recurrent_defaults(void);
 
 /* An Elman network, h' = tanh(ih(x) + hh(h)): otherwise as dt_gru_create, with weights of `hidden`
  * rows. */
 DT_API dt_status dt_rnn_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 /* A gated recurrent unit, dt_gru_cell in each time step: x [N, T, in] -> y [N, T, D hidden] or,
- * with `last`, [N, D hidden]; D is 1, bidirectional 2. A second input is the initial h, [layers D,
- * N, hidden] (without: zeros), a second output the final h, likewise. Row i D + d of both is layer
- * i in direction d.
+ * with `last`, [N, D hidden]; D is 1, bidirectional 2. An optional second input is the initial h,
+ * [layers D, N, hidden] (default zeros), an optional second output the final h, likewise. Row i D +
+ * d of both is layer i in direction d.
  *
  * The products are linear layers: children layers.i.ih of the input, of all steps at once, and
  * layers.i.hh of h, step by step; ih_reverse and hh_reverse of the second direction. Their weights
@@ -235,12 +236,12 @@ DT_API dt_status dt_rnn_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_
  * +-1/sqrt(hidden); PyTorch's weight_ih_l0 is layers.0.ih.weight, its bias_hh_l1_reverse
  * layers.1.hh_reverse.bias. A preset quantizes these products; gates and states are floats.
  *
- * With `reset_before`, as in ONNX without linear_before_reset and Keras without reset_after,
- * n = tanh(ih_n(x) + hn(r h)): hh has [2 hidden, hidden], hn (hn_reverse) [hidden, hidden].
+ * With `reset_before`, as in ONNX without linear_before_reset and Keras without reset_after, n =
+ * tanh(ih_n(x) + hn(r h)): hh has [2 hidden, hidden], hn (hn_reverse) [hidden, hidden].
  *
  * Errors: ARG (an extent below 1 or too large, dropout outside 0...1 or with one layer, an option
- * of another kind, or reverse and bidirectional), NOMEM; in
- * forward SHAPE (x, no time step, a state), ARG (the number of inputs or outputs). */
+ * of another kind of layer, or both reverse and bidirectional), NOMEM; in forward SHAPE (of x or a
+ * state, or no time step), ARG (the number of inputs or outputs). */
 DT_API dt_status dt_gru_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module **out);
 /* A long short-term memory, dt_lstm_cell in each time step, with weights of 4 hidden rows;
  * otherwise as above. Initial and final c are the third input and output. */
@@ -257,7 +258,7 @@ DT_API dt_status dt_group_norm_create(dt_ctx *ctx, int64_t groups, int64_t chann
                                       dt_module **out);
 /* Rounds to int8 codes and back: y = rne(clamp(x / scale, -128 - z, 127 - z)) * scale, in f64
  * without rounding; dx = dy where nothing was clamped, else 0. Errors: ARG (a scale that is not a
- * positive normal number of at most 2^120, a zero point beyond -128 ... 127), NOMEM. */
+ * positive normal number up to 2^120, a zero point outside -128 ... 127), NOMEM. */
 DT_API dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point,
                                       dt_module **out);
 /* dt_prelu; weight [channels], or [1] for all channels: its slopes, initialized to `init` (PyTorch:
@@ -272,13 +273,14 @@ typedef struct dt_affine_options {
     dt_ints shape;    /* of weight and bias; broadcasts to an example: [channels, 1, 1] */
     bool scale, bias; /* which of them exist */
     bool trained;     /* they are parameters; false: buffers */
-    /* A run that draws new weights sets them to the deviation and the mean of its training targets,
-     * so that the layers before work on numbers near 1; not trained, with scale and bias. */
+    /* A run that initializes weights sets scale and bias to the deviation and the mean of its
+     * training targets, so that the previous layers compute numbers near 1; for buffers, with both
+     * scale and bias. */
     bool of_targets;
 } dt_affine_options;
 
-/* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither of them, an extent below 1,
- * of_targets with parameters or one of them alone); in forward SHAPE. */
+/* y = x * weight + bias; initialized to 1 and 0. Errors: ARG (neither scale nor bias, an extent
+ * below 1, of_targets with parameters or without both scale and bias); in forward SHAPE. */
 DT_API dt_status dt_affine_create(dt_ctx *ctx, const dt_affine_options *options, dt_module **out);
 
 typedef struct dt_mix_options {
@@ -292,7 +294,7 @@ typedef struct dt_mix_options {
 DT_API dt_status dt_mix_create(dt_ctx *ctx, const dt_mix_options *options, dt_module **out);
 /* dt_avg_pool2d; otherwise as above. */
 DT_API dt_status dt_avg_pool2d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
-/* dt_max_pool1d; the first of each option's numbers is read. */
+/* dt_max_pool1d; uses the first number of each option. */
 DT_API dt_status dt_max_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
 /* dt_avg_pool1d; otherwise as above. */
 DT_API dt_status dt_avg_pool1d_create(dt_ctx *ctx, const dt_pool_options *options, dt_module **out);
@@ -311,8 +313,8 @@ DT_API dt_status dt_upsample_nearest_create(dt_ctx *ctx, int64_t factor, dt_modu
 
 typedef struct dt_squeeze_excitation_layer {
     int64_t channels, squeeze; /* of x; between fc1 and fc2 */
-    const char *activation;    /* behind fc1, by its name in recipes; NULL: "relu" */
-    const char *gate;          /* behind fc2, likewise; NULL: "sigmoid" */
+    const char *activation;    /* after fc1, by its name in recipes; NULL: "relu" */
+    const char *gate;          /* after fc2, likewise; NULL: "sigmoid" */
 } dt_squeeze_excitation_layer;
 
 /* y = x gate(fc2(activation(fc1(dt_global_avg_pool2d(x))))) for x [N, channels, H, W]. Children:
@@ -349,10 +351,10 @@ typedef enum dt_norm_kind { DT_NORM_NONE, DT_NORM_BATCH, DT_NORM_GROUP } dt_norm
 /* The names of dt_norm_kind, in its order, ended by NULL. */
 extern DT_API const char *const dt_norm_names[];
 
-/* Of all norms of a convolutional network. */
+/* Options of all norms of a convolutional network. */
 typedef struct dt_norm_options {
-    int64_t groups;  /* of group norm; they must divide the channels */
-    double momentum; /* of batch norm */
+    int64_t groups;  /* group norm: number of groups, which must divide the channels */
+    double momentum; /* batch norm */
     double eps;
 } dt_norm_options;
 
@@ -360,10 +362,10 @@ typedef struct dt_norm_options {
 #define DT_MAX_BLOCKS 32
 
 typedef struct dt_cnn_block {
-    int64_t out, kernel, stride, padding, groups; /* of the convolution */
+    int64_t out, kernel, stride, padding, groups; /* for the convolution */
     int norm;       /* dt_norm_kind; DT_NORM_NONE: the convolution has a bias */
     int activation; /* index into dt_activation_names */
-    int pool;       /* of 2 x 2 pixels: 0 none, 1 max, 2 average */
+    int pool;       /* 2 x 2 pooling: 0 none, 1 max, 2 average */
 } dt_cnn_block;
 
 typedef struct dt_cnn_options {
@@ -385,10 +387,11 @@ extern DT_API const dt_key dt_cnn_keys[];
 DT_API dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out);
 
 typedef struct dt_resnet_options {
-    dt_ints image;  /* channels, height, width */
-    int64_t depth;  /* 2 + 2 blocks; every stage has equally many: with three widths 6 n + 2 */
+    dt_ints image; /* channels, height, width */
+    /* 2 + 2 blocks; every stage has the same number of blocks: with three widths 6 n + 2 */
+    int64_t depth;
     dt_ints widths; /* channels of each stage */
-    int shortcut;   /* where a block changes the shape: 0 pad, 1 conv */
+    int shortcut;   /* in blocks that change the shape: 0 pad, 1 conv */
     int norm;       /* dt_norm_kind */
     int64_t outputs;
     dt_norm_options norms;
@@ -424,15 +427,15 @@ DT_API dt_status dt_unet_create(dt_ctx *ctx, const dt_unet_options *options, dt_
 typedef struct dt_gpt_options {
     int64_t vocab, context, layers, heads, width;
     int64_t hidden; /* of an mlp; 0: 4 width */
-    bool bias;      /* of attention and mlps; the head has none, layer norms have one */
+    bool bias;      /* in attention and mlps; the head has none, layer norms have one */
     bool tied;      /* the head uses the token embedding's weight */
     double dropout; /* on embeddings and on the outputs of attention and mlps */
     double eps;
-    /* The share of a head's elements that rotary positions (DT_ROTARY_HALF) of base theta turn, in
-     * place of learned positions; 0: positions are learned. */
+    /* The share of a head's elements that rotary positions (DT_ROTARY_HALF) of base theta rotate,
+     * in place of learned positions; 0: positions are learned. */
     double rotated, theta;
     bool parallel; /* x + attention(norm1(x)) + mlp(norm2(x)) (Pythia) */
-    bool gelu_erf; /* mlps have gelu itself, not by tanh */
+    bool gelu_erf; /* mlps use exact gelu, not the tanh form */
 } dt_gpt_options;
 
 /* The keys of dt_gpt_options. */
@@ -458,38 +461,43 @@ typedef struct dt_longrope_options {
     bool given; /* false: none */
     int64_t original_context;
     dt_reals short_factor, long_factor; /* half of the head width each */
-    double attention_factor; /* 0: sqrt(1 + ln(context / original_context) / ln(original_context)),
-                                1 where the context is no longer */
+    /* 0: sqrt(1 + ln(context / original_context) / ln(original_context)), or 1 if the context is
+     * not longer */
+    double attention_factor;
 } dt_longrope_options;
 
 /* A mixture of experts in each block, in place of its mlp. */
 typedef struct dt_moe_options {
     bool given;             /* false: none */
-    int64_t experts, top_k; /* number of experts, each with `hidden`; experts per token */
+    int64_t experts, top_k; /* number of experts, each of size `hidden`; experts per token */
     bool normalize;         /* the weights of a token's experts add up to 1 */
     double balance, z;      /* factors of dt_load_balance_loss, dt_router_z_loss in dt_token_loss */
 } dt_moe_options;
 
-/* How blocks differ from Llama's. */
+/* Differences between blocks and Llama's. */
 enum { DT_BLOCK_NORMS_BEFORE, DT_BLOCK_NORMS_AFTER, DT_BLOCK_NORMS_BOTH };
 enum { DT_GATE_SILU, DT_GATE_GELU_TANH };
 typedef struct dt_block_options {
-    bool given;         /* false: as Llama's */
+    bool given;         /* false: blocks are Llama's */
     int norms;          /* DT_BLOCK_NORMS_BEFORE: x + f(norm(x)); _AFTER: x + norm(f(x)) (OLMo 2);
                            _BOTH: x + norm(f(norm(x))) (Gemma 3) */
     bool norm_plus_one; /* norms multiply by 1 + weight (Gemma 3), those of q and k too */
-    bool qk_norm_all;   /* the norms of q and k are over all heads together (OLMo 2), not each */
-    int activation;     /* of an mlp's gate: DT_GATE_... */
+    /* the norms of q and k are over all heads together (OLMo 2), not over each head */
+    bool qk_norm_all;
+    int activation;     /* the gate of an mlp: DT_GATE_... */
     bool scaled_tokens; /* embeddings are multiplied by sqrt(width) (Gemma 3) */
     double query_width; /* scores are divided by the square root of this; 0: the head width */
-    int64_t unrotated;  /* every n-th block has no rotation (SmolLM3); 0: none */
-    int64_t window;     /* a token attends to so many, itself and those before it; 0: to all */
-    int64_t full_every; /* with `window`: every n-th block has none; 0: each has one */
-    double local_theta; /* base of the rotation in blocks with a window, where `rope` scales
-                           nothing (Gemma 3); 0: theta and rope, as in the others */
-    int64_t hadamard;   /* the input of an mlp's output layer is multiplied by the Hadamard matrix
-                           of this order over the square root of it, so many values at a time: a
-                           power of two that divides hidden (QuaRot); 0: it is not */
+    int64_t unrotated;  /* every n-th block has no rotation (SmolLM3); 0: all have one */
+    /* a token attends to this many tokens, itself and those before it; 0: to all */
+    int64_t window;
+    int64_t full_every; /* with `window`: every n-th block has no window; 0: all have one */
+    /* base of the rotation in blocks with a window, to which `rope` does not apply (Gemma 3); 0:
+     * theta and rope, as in other blocks */
+    double local_theta;
+    /* the input of an mlp's output layer is multiplied by the Hadamard matrix of this order,
+     * divided by its square root, this many adjacent values at a time: a power of two that divides
+     * hidden (QuaRot); 0: it is not */
+    int64_t hadamard;
 } dt_block_options;
 
 typedef struct dt_llama_options {
@@ -526,7 +534,7 @@ typedef struct dt_token_loss_options {
     dt_module *teacher; /* for distillation; in evaluation mode, without gradient; NULL: none */
 } dt_token_loss_options;
 
-/* dt_linear_cross_entropy_defaults(), no teacher */
+/* defaults: dt_linear_cross_entropy_defaults(), no teacher */
 DT_API dt_token_loss_options dt_token_loss_defaults(void);
 
 /* Results per token, [batch, tokens]; lent by the tape. */
@@ -536,10 +544,10 @@ typedef struct dt_token_rows {
 } dt_token_rows;
 
 /* The loss of a language model, a scalar: dt_linear_cross_entropy of the final hidden states, so
- * that the logits never exist as a whole. Hooks of the model and of its head are called. ids and
- * labels are i32 [batch, tokens]; labels are already shifted (each is the token after the id at the
- * same position), and labels equal to ignore_index (-100) are ignored. *rows, unless rows is NULL,
- * gets results per token. In training mode the auxiliary loss of the routers is added; with
+ * that the logits never exist as a whole. Hooks of the model and of its head run. ids and labels
+ * are i32 [batch, tokens]; labels are already shifted (each is the token after the id at the same
+ * position), and labels equal to ignore_index (-100) are ignored. *rows, unless rows is NULL, gets
+ * results per token. In training mode the auxiliary loss of the routers is added; with
  * DT_REDUCE_SUM it is multiplied by the number of labels not ignored, so that it weighs the same
  * when a batch is split. Errors: ARG (no language model), SHAPE, those of the model and of the
  * op. */
@@ -548,22 +556,23 @@ DT_API dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_ten
 
 /* The shape of one example (without the batch dimension), and the option that sets it. */
 typedef struct dt_example {
-    const char *key; /* of the option: "sizes" */
+    const char *key; /* name of the option: "sizes" */
     int item;        /* index into the option, where it is a list; negative: the whole option */
-    int rank;        /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape,
-                      * unless `exact`; 3: channels, height, width */
+    /* 0: tokens, dims are vocabulary and context; 1: dims[0] values of any shape, unless `exact`;
+     * 3: channels, height, width */
+    int rank;
     int64_t dims[DT_MAX_RANK];
-    bool exact; /* no other shape with as many values will do */
+    bool exact; /* only this shape is accepted, no other with as many values */
 } dt_example;
 
-/* The inputs and outputs of a model, in the order of dt_forward_n. */
+/* The shapes of the inputs and outputs of a model, in the order of dt_forward_n. */
 typedef struct dt_model_sides {
     int n_in, n_out;
     const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT]; /* lent by the options, or NULL */
     dt_example in[DT_MAX_SHAPES], out[DT_MAX_OUT];
 } dt_model_sides;
 
-/* A fault in the options of a model: the path of the option, and what is wrong. */
+/* Called for a fault in the options of a model, with the path of the option and what is wrong. */
 typedef void (*dt_option_fault)(void *user, const char *path, const char *text);
 
 /* A family in the recipe: `model: {family: NAME, ...}`. */
@@ -573,36 +582,36 @@ typedef struct dt_family {
     const dt_key *keys; /* of its options */
     size_t options_size;
     dt_status (*create)(dt_ctx *ctx, const void *options, dt_module **out);
-    /* The shapes of input and output, for options with which create succeeds; NULL: not known.
+    /* Sets the shapes of input and output, for options that create accepts; NULL: not known.
      * Errors: NOMEM. */
     dt_status (*shapes)(dt_ctx *ctx, const void *options, dt_example *in, dt_example *out);
-    /* Calls `fault` for everything that is wrong with the options and that the keys do not check;
+    /* Calls `fault` for everything that is wrong in the options and that the keys do not check;
      * NULL: create reports it. Errors: NOMEM. */
     dt_status (*check)(dt_ctx *ctx, const void *options, dt_option_fault fault, void *user);
-    /* As `shapes`, of a model with several inputs or outputs; NULL: it has one of each. */
+    /* Like `shapes`, for a model with several inputs or outputs; NULL: it has one of each. */
     dt_status (*sides)(dt_ctx *ctx, const void *options, dt_model_sides *out);
 } dt_family;
 
-/* The i-th family of detent itself; NULL past the last. */
+/* The i-th built-in family; NULL past the last. */
 DT_API const dt_family *dt_family_at(int i);
-/* Makes a family of the program's own known to recipes and files that this context reads. It must
- * stay where it is until the context is freed. `shapes` may be NULL: then data are not compared
- * with the model before it runs; `options_size` may be 0 for a family without keys. Errors: ARG (no
- * name, keys or create; a name that is taken), NOMEM. */
+/* Registers an own family for recipes and files that this context reads. It must stay valid until
+ * the context is freed. `shapes` may be NULL: then data are not checked against the model before it
+ * runs; `options_size` may be 0 for a family without keys. Errors: ARG (no name, keys or create; a
+ * name that is taken), NOMEM. */
 DT_API dt_status dt_family_register(dt_ctx *ctx, const dt_family *family);
 
 /* ---- text from language models -------------------------------------------------------------- */
 
 /* Generates text with a language model and a key-value cache: each call computes only its new
- * tokens. The model may be float, prepared, converted or frozen. It is lent until the decoder is
+ * tokens. The model may be float, prepared, converted or frozen. The decoder borrows it until it is
  * freed; other passes may run it meanwhile. */
 typedef struct dt_decoder dt_decoder;
 
-/* Lets all attention layers of a language model that run without a decoder read keys and values as
- * a decoder with this cache keeps them (DT_CACHE_..., f32: as they are; experimental/ops.h), with
- * straight-through gradients: a model that is trained so knows what the cache costs, and its logits
- * have the bits of the decoder's. Files do not hold it. Errors: ARG (an unknown cache), UNSUPPORTED
- * (no language model, or one without such layers). */
+/* Makes all attention layers of a language model that runs without a decoder read keys and values
+ * as a decoder with this cache keeps them (DT_CACHE_..., f32: unchanged; experimental/ops.h), with
+ * straight-through gradients. So a model is trained with the errors of the cache, and its logits
+ * have the bits of the decoder's. Files do not store this. Errors: ARG (an unknown cache),
+ * UNSUPPORTED (not a language model, or one without such layers). */
 DT_API dt_status dt_set_cache(dt_module *m, int cache);
 
 typedef struct dt_decoder_options {
@@ -614,33 +623,33 @@ typedef struct dt_decoder_options {
 DT_API dt_decoder_options dt_decoder_defaults(void);
 
 /* An empty decoder; options NULL: the defaults. Puts the model into evaluation mode and runs one
- * token through it, so that the cache and the workspace for single tokens are allocated here; later
- * calls allocate only a few KiB for attention every 512 tokens. Errors: ARG (no language model, a
- * capacity above the context, an unknown cache); those of the model; NOMEM. */
+ * token through it, to allocate the cache and the workspace for single tokens; later calls allocate
+ * only a few KiB for attention every 512 tokens. Errors: ARG (no language model, a capacity above
+ * the context, an unknown cache); those of the model; NOMEM. */
 DT_API dt_status dt_decoder_create(dt_module *m, const dt_decoder_options *options,
                                    dt_decoder **out);
 /* Frees the decoder. NULL is allowed. */
 DT_API void dt_decoder_free(dt_decoder *d);
 DT_API int64_t dt_decoder_length(const dt_decoder *d);   /* number of tokens fed */
 DT_API int64_t dt_decoder_capacity(const dt_decoder *d); /* the most tokens */
-/* Forgets all tokens but the first `length`. ARG if the decoder holds fewer. */
+/* Removes all tokens but the first `length`. ARG if the decoder has fewer. */
 DT_API dt_status dt_decoder_rewind(dt_decoder *d, int64_t length);
 /* Appends n tokens; *logits, f32 [vocab], become the logits after the last of them, lent until the
  * next call. The same tokens in more or fewer calls, or in one pass without a decoder, have logits
- * of the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass; so
- * do any number of threads, and a converted model in place of the prepared one. With a cache of
- * codes the same holds, but for a pass without a decoder, whose keys and values are floats. The
- * feed by which a text of a model with longrope becomes longer than the original context runs all
- * its tokens again; so does the first one after a rewind back across it. On an error nothing is
- * appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more tokens than
- * the capacity, a model in training mode); NUMERIC (keys or values for codes that are not
- * finite); those of the model. */
+ * with the same bits, unless inputs are quantized with one dynamic scale for all tokens of a pass;
+ * the bits do not depend on the number of threads, and are the same for the converted and the
+ * prepared model. With a cache of codes this holds except for a pass without a decoder, whose keys
+ * and values are floats. With longrope, the feed by which a text becomes longer than the original
+ * context runs all its tokens again; so does the first feed after a rewind to a shorter text. On an
+ * error nothing is appended. Errors: ARG (n below 1, ids outside the vocabulary); STATE (more
+ * tokens than the capacity, a model in training mode); NUMERIC (keys or values for codes that are
+ * not finite); those of the model. */
 DT_API dt_status dt_decoder_feed(dt_decoder *d, const int32_t *ids, int64_t n, dt_tensor **logits);
 
 typedef struct dt_sampling {
     double temperature; /* default 1; 0: always the most likely token */
     int64_t top_k;      /* sample from this many most likely tokens; default 0: all */
-    double top_p;       /* then from the fewest whose probabilities reach this sum; default 1 */
+    double top_p;       /* then from the fewest tokens whose probabilities sum to this; default 1 */
     uint64_t seed;
 } dt_sampling;
 
@@ -648,9 +657,9 @@ typedef struct dt_sampling {
 DT_API dt_sampling dt_sampling_defaults(void);
 
 /* Draws a token: *id = i with probability p_i = e^(logits_i / temperature) / sum, over the tokens
- * that top_k and top_p keep; where logits are equal they keep the lower ids. Draw number k depends
- * only on (seed, k, logits). Errors: NUMERIC (a logit is NaN or +infinity, or all are -infinity),
- * ARG (options, k below 0), SHAPE (logits are not f32 [vocab]), NOMEM. */
+ * that top_k and top_p keep; of equal logits they keep the lower ids. Draw number k depends only on
+ * (seed, k, logits). Errors: NUMERIC (a logit is NaN or +infinity, or all are -infinity), ARG
+ * (options, k below 0), SHAPE (logits are not f32 [vocab]), NOMEM. */
 DT_API dt_status dt_sample(dt_ctx *ctx, const dt_sampling *options, int64_t k,
                            const dt_tensor *logits, int32_t *id);
 

@@ -24,10 +24,10 @@
 extern "C" {
 #endif
 
-/* Raised when what plugins use changes without another size. */
+/* Incremented when the interface of plugins changes although the sizes of structs do not. */
 #define DT_PLUGIN_ABI 1
 
-/* A number that is another where the structs of plugins have other sizes. */
+/* A number that differs if the structs of a plugin have other sizes. */
 #define DT_PLUGIN_LAYOUT                                                                           \
     (((((((uint64_t)sizeof(dt_op) * 31 + sizeof(dt_call)) * 31 + sizeof(dt_key)) * 31 +            \
         sizeof(dt_loss)) *                                                                         \
@@ -45,8 +45,8 @@ typedef struct dt_plugin {
     uint64_t layout; /* DT_PLUGIN_LAYOUT likewise */
     const char *name;
     const char *text; /* one sentence */
-    /* Registers what it has. Called once for each context that loads the plugin; what it registers
-     * stays as long as the process. */
+    /* Registers the plugin's items. Called once for each context that loads the plugin; the items
+     * must stay valid as long as the process. */
     dt_status (*start)(dt_ctx *ctx);
 } dt_plugin;
 
@@ -61,10 +61,10 @@ typedef struct dt_plugin {
     DT_PLUGIN_VISIBLE const dt_plugin dt_this_plugin = { DT_PLUGIN_ABI, DT_PLUGIN_LAYOUT, NAME,    \
                                                          TEXT, START };
 
-/* Loads a shared object and starts it. `path` may end in "@xxh3:" and 16 digits: another file than
- * that is an error. A file that the context has loaded is not started again. The code of a plugin
- * runs in this process and may do all that the process may. Errors: IO (no file), CONFIG (no
- * plugin; one of other headers; a symbol is missing; another hash; a name that another plugin has),
+/* Loads a shared object and starts it. `path` may end in "@xxh3:" and 16 digits, the hash that the
+ * file must have. A file that the context has already loaded is not started again. The code of a
+ * plugin runs in this process with all its rights. Errors: IO (no file), CONFIG (not a plugin;
+ * compiled with other headers; a missing symbol; a different hash; a name that another plugin has),
  * those of its `start`, NOMEM. */
 DT_API dt_status dt_plugin_load(dt_ctx *ctx, const char *path);
 

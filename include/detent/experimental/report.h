@@ -1,4 +1,4 @@
-/* report.h: a page about runs: one HTML file that needs nothing else, from what runs wrote. */
+/* report.h: a page about runs: one self-contained HTML file, made from the files of the runs. */
 #ifndef DETENT_EXPERIMENTAL_REPORT_H
 #define DETENT_EXPERIMENTAL_REPORT_H
 
@@ -8,22 +8,22 @@
 extern "C" {
 #endif
 
-/* The most runs that a page or a comparison lays side by side. More are a table with a row for each
- * recipe, and so are sweeps. */
+/* Up to this many runs a page or a comparison shows side by side. More runs, and sweeps, are shown
+ * as a table with a row per recipe. */
 #define DT_MOST_SIDES 16
 
 typedef struct dt_report_options {
     const char *output; /* the file to write; NULL: report.html in the folder of the first run */
-    bool live;          /* the page makes a browser load it again every few seconds */
+    bool live;          /* the page reloads itself every few seconds */
 } dt_report_options;
 
 /* Writes a page about the runs in `n` folders, whole or not at all. A folder of a sweep stands for
- * its runs. A run may be under way or interrupted: the page shows what is there, and says what is
- * not. Up to DT_MOST_SIDES runs are side by side; of more, or of sweeps, the page has mean and
- * deviation of each recipe, plots over bits and bytes, and a run of each of the best eight recipes.
- * `options` NULL means the defaults. Errors: ARG (n below 1), IO (a folder without recipe.yaml and
- * metrics.jsonl; a sweep without runs; a file that cannot be read or written), NOMEM. A damaged
- * file of a run is not an error: the page names it. */
+ * its runs. A run may be in progress or interrupted: the page shows what exists, and says what is
+ * missing. Up to DT_MOST_SIDES runs are shown side by side; for more runs, or sweeps, the page has
+ * mean and deviation of each recipe, plots over bits and bytes, and one run of each of the best
+ * eight recipes. `options` NULL means the defaults. Errors: ARG (n below 1), IO (a folder without
+ * recipe.yaml and metrics.jsonl; a sweep without runs; a file that cannot be read or written),
+ * NOMEM. A damaged file of a run is not an error: the page names it. */
 DT_API dt_status dt_report_write(dt_ctx *ctx, const char *const *runs, int n,
                                  const dt_report_options *options);
 
@@ -35,21 +35,23 @@ typedef struct dt_spread {
 } dt_spread;
 
 enum {
-    DT_COMPARE_AUTO, /* SIDES up to DT_MOST_SIDES runs or with `seeds`; of more, or sweeps, TABLE */
-    DT_COMPARE_SIDES, /* a column for each run, or of several seeds for each recipe */
+    /* SIDES up to DT_MOST_SIDES runs or with `seeds`; for more runs, or sweeps, TABLE */
+    DT_COMPARE_AUTO,
+    DT_COMPARE_SIDES, /* a column for each run or, with several seeds, for each recipe */
     DT_COMPARE_TABLE, /* a row for each recipe: the keys that differ, mean and deviation */
-    DT_COMPARE_CSV,   /* the same for programs: numbers as in summary.json */
+    DT_COMPARE_CSV,   /* the same table for programs: numbers as in summary.json */
     DT_COMPARE_LATEX, /* a tabular with the lines of booktabs */
     DT_COMPARE_MARKDOWN
 };
 
 typedef struct dt_compare_options {
-    int columns; /* of the terminal, at least 40; 0: 80 */
-    int seeds;   /* SIDES: this many runs in a row are of one recipe, with several seeds; 0: 1 */
-    int form;    /* DT_COMPARE_... */
+    int columns; /* width of the terminal, at least 40; 0: 80 */
+    /* SIDES: this many consecutive runs are of one recipe with different seeds; 0: 1 */
+    int seeds;
+    int form; /* DT_COMPARE_... */
 } dt_compare_options;
 
-/* Writes which keys of the runs' recipes differ, and their results; of several seeds mean and
+/* Writes which keys of the runs' recipes differ, and their results; for several seeds mean and
  * standard deviation (dt_spread). A folder of a sweep stands for its runs. In a table, runs whose
  * recipes differ in nothing but run.seed, data.split.fold, run.threads and where they write are one
  * row; the same recipe with the same seed counts once. `options` NULL means the defaults. Errors:

@@ -22,7 +22,7 @@ const dt__limits dt__limits_avx512 = { "avx512-vnni", DT_CPU_AVX2 | DT_CPU_AVX51
                                        f32,           f64,
                                        read,          copy };
 
-/* Tiles multiply bytes; all else is AVX-512's. */
+/* Tiles are used for products of bytes; the other limits are those of AVX-512. */
 const dt__limits dt__limits_amx = { "amx-int8",
                                     DT_CPU_AVX2 | DT_CPU_AVX512_VNNI | DT_CPU_AMX_INT8,
                                     DT__LIMITS_TILES_ROUND,

@@ -1,11 +1,11 @@
 /* Atomic writing of files: a file is written under a temporary name in the same folder, synced,
- * renamed, and the folder is synced. Until the rename an existing file of that name is unchanged.
- * A link is followed, so that it stays a link.
+ * renamed, and the folder is synced. Until the rename an existing file of that name is unchanged. A
+ * link is followed, so that it stays a link.
  *
  * The temporary file of `name` is .detent-name-<number>.tmp. Its writer holds a lock on it (flock)
  * from its creation until it is renamed or removed; the system releases the lock when the writer
- * dies. So whoever gets the lock knows that the writer was killed, and may remove the file. A
- * process id in the name would not do: it may belong to another program by now. */
+ * dies. So a process that gets the lock may remove the file: its writer was killed. A process id in
+ * the name would not suffice, since it may have been reused. */
 #define _DEFAULT_SOURCE /* realpath, flock */
 #include "core/system/atomic_file.h"
 
@@ -25,9 +25,10 @@
 #define PIECE ((size_t)8 << 20)
 #define MARK ".detent-"
 #define ENDING ".tmp"
-#define MOST_NAME 200   /* bytes of a file's name in that of its temporary file */
+#define MOST_NAME 200   /* bytes of a file's name in the name of its temporary file */
 #define MOST_TRIES 1000 /* numbers of temporary files */
-#define SWEPT 4         /* numbers that are looked at always, though a lower one is free */
+/* numbers that are always checked for leftovers, even if a lower one is free */
+#define SWEPT 4
 
 const char *dt__path_tail(const char *path)
 {
@@ -119,10 +120,10 @@ static bool is_at(int folder, const char *name, int descriptor)
            named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
 }
 
-/* Removes a temporary file whose writer was killed. While this process has the lock, nobody else
- * renames or removes the file, so `name` remains that file. Where the file system has no locks, the
- * file stays. A file may have got the permissions of the one that it was to replace, without those
- * to write; some file systems lock only what is open to write. */
+/* Removes a temporary file whose writer was killed. While this process has the lock, no other
+ * process renames or removes the file, so `name` remains that file. Where the file system has no
+ * locks, the file stays. The file may already have the permissions of the one that it should
+ * replace, without write permission; some file systems lock only files opened for writing. */
 static void remove_left(int folder, const char *name)
 {
     const int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
@@ -134,8 +135,8 @@ static void remove_left(int folder, const char *name)
 }
 
 /* Creates and locks a temporary file. False, with the reason in errno, EEXIST if the name is taken:
- * another program may take a file that is not locked yet for one that was left. The lock has a
- * descriptor of its own, since the file is closed before it is renamed. */
+ * another program may remove a file that is not locked yet as a leftover. The lock has a descriptor
+ * of its own, since the file is closed before it is renamed. */
 static bool create(dt__new_file *file, const char *name)
 {
     struct stat about;
@@ -154,7 +155,7 @@ static bool create(dt__new_file *file, const char *name)
     return file->lock >= 0;
 }
 
-/* Takes the first free number, and removes what killed programs left under others. */
+/* Takes the first free number, and removes files that killed programs left under other numbers. */
 static dt_status open_temporary(dt__new_file *file)
 {
     char name[DT__TEMPORARY];
@@ -195,7 +196,7 @@ bool dt__file_is_same(const dt__new_file *a, const dt__new_file *b)
 
 /* ---- write, commit, abandon ------------------------------------------------------------------ */
 
-/* Another piece is written. */
+/* Starts writing a full piece to the disk, and reports it as work that is done. */
 static void tell_piece(const dt__new_file *file)
 {
     if (!file->unsynced) dt__sys_write_behind(file->descriptor, (off_t)file->bytes, PIECE);
@@ -239,7 +240,7 @@ static dt_status take_place(dt__new_file *file)
     }
     file->temporary[0] = 0;
     if (file->unsynced || dt__sys_sync(file->folder) == 0 || errno == EINVAL) return DT_OK;
-    return fail(file, "make sure that the new name lasts");
+    return fail(file, "sync its folder");
 }
 
 dt_status dt__file_commit(dt__new_file *file)

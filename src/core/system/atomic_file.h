@@ -7,7 +7,7 @@
 
 #include <sys/types.h>
 
-#define DT__TEMPORARY 256 /* bytes of a temporary file's name, with its end */
+#define DT__TEMPORARY 256 /* bytes of a temporary file's name, including the suffix and NUL */
 
 /* A file that is being written under a temporary name. */
 typedef struct dt__new_file {
@@ -17,15 +17,16 @@ typedef struct dt__new_file {
     char temporary[DT__TEMPORARY]; /* name in the same folder; "": none */
     mode_t mode;                   /* permissions of the old file; 0: there is none */
     int folder, descriptor;        /* -1: closed */
-    int lock;      /* a second descriptor of the file, until it has its name; -1: closed */
-    bool unsynced; /* not made sure to last: of files that can be made again */
+    /* a second descriptor of the file, which holds the lock until the rename; -1: closed */
+    int lock;
+    bool unsynced; /* without syncing: for files that can be made again */
     bool counted;  /* its bytes are planned work (dt__plan_work) */
-    size_t bytes;  /* that were written */
+    size_t bytes;  /* bytes written so far */
 } dt__new_file;
 
-/* Creates the temporary file beside the one of that path, or beside the one that it links to, and
- * removes those that killed programs left when they wrote the same path.
- * Errors: IO, also if `path` is a device, a folder or a pipe; then nothing is left to abandon. */
+/* Creates the temporary file in the folder of that path, or of the file that it links to, and
+ * removes temporary files of the same path that killed programs left. Errors: IO, also if `path` is
+ * a device, a folder or a pipe; then nothing is left to abandon. */
 dt_status dt__file_begin(dt_ctx *ctx, const char *path, dt__new_file *file);
 dt_status dt__file_write(dt__new_file *file, const void *data, size_t bytes);
 /* Gives the file the permissions of the old one, syncs it, renames it, syncs the folder. After an
@@ -43,7 +44,8 @@ typedef struct dt__span {
     size_t bytes;
 } dt__span;
 
-/* Writes the spans, one after the other, as the file `path`: all of the above. */
+/* Writes the spans, one after the other, as the file `path`: begin, write and commit in one
+ * call. */
 dt_status dt__file_replace(dt_ctx *ctx, const char *path, const dt__span *span, int64_t count);
 
 /* The same without waiting for the disk, which takes milliseconds: readers see the old file or the
@@ -54,14 +56,14 @@ dt_status dt__file_replace_unsynced(dt_ctx *ctx, const char *path, const dt__spa
 /* Records IO: "<path>: cannot <verb>: <the system's reason for `error`>". */
 dt_status dt__file_fail(dt_ctx *ctx, const char *verb, const char *path, int error);
 
-/* The end of a path, cut so that a message has room for more. */
+/* The end of a path, cut so that a message has room for other text. */
 const char *dt__path_tail(const char *path);
 
 /* Syncs the folder that holds the last name of `path`, so that the name survives a power failure.
  * Returns 0 or the error. Some file systems cannot sync folders (EINVAL); that is accepted. */
 int dt__sync_around(const char *path);
 
-/* Makes a folder whose name lasts. Returns 0 or the error, EEXIST where there is something. */
+/* Makes a folder and syncs its parent. Returns 0 or the error; EEXIST if something exists there. */
 int dt__make_folder(const char *path);
 
 #endif

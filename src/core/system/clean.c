@@ -1,4 +1,4 @@
-/* Text that a terminal shows as it is. */
+/* Text that terminals display literally. */
 #include "core/core.h"
 #include "core/text/utf8.h"
 
@@ -6,13 +6,13 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* Whether a terminal shows the code point, and does not obey it: no control, no mark of direction,
- * no separator of lines, nothing that is not assigned. */
+/* Whether a terminal displays the code point literally: no control, mark of direction, line
+ * separator or unassigned code point. */
 static bool is_shown(uint32_t c)
 {
     switch (utf8proc_category((utf8proc_int32_t)c)) {
     case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF: /* marks of direction among them */
+    case UTF8PROC_CATEGORY_CF: /* includes marks of direction */
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP: return false;
@@ -20,7 +20,7 @@ static bool is_shown(uint32_t c)
     }
 }
 
-/* \\u and four digits, for code points beyond U+FFFF twice. */
+/* \\u and four digits; a surrogate pair for code points beyond U+FFFF. */
 static size_t put_escape(uint32_t c, char *out)
 {
     if (c < 0x10000) return (size_t)sprintf(out, "\\u%04x", (unsigned)c);

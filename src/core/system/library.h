@@ -1,5 +1,5 @@
 /* A shared library that is loaded when its functions are first needed: linking to it would cost
- * every start of a program the time that the library's own start takes. */
+ * every start of a program the library's start time. */
 #ifndef DT__CORE_LIBRARY_H
 #define DT__CORE_LIBRARY_H
 
@@ -19,7 +19,7 @@ void *dt__library_load(const char *file, const dt__function *functions, int n, v
                        char why[256]);
 
 /* Defines `const char *loader(void)`, which loads `file` once into `table` by the list `functions`
- * of the file: NULL, or why that is not possible. */
+ * of the including file. Returns NULL, or why the library cannot be loaded. */
 #define DT__LIBRARY_LOADER(loader, file, table)                                                    \
     static char why[256];                                                                          \
     static void load(void)                                                                         \

@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATIENCE 2000 /* milliseconds in which a pipe's writer has to open it */
+#define PATIENCE 2000 /* milliseconds within which a pipe's writer must open it */
 #define PAUSE 20
 
-/* Whether the pipe holds bytes or somebody has it open to write. Copies a byte to the pipe scratch
- * and leaves the bytes of `from` where they are: of an empty pipe, tee gives 0 without a writer and
- * EAGAIN with one. */
+/* Whether the pipe contains bytes or a process has it open for writing. tee copies a byte to the
+ * pipe `scratch` and leaves the bytes of `from` in place: for an empty pipe it returns 0 without a
+ * writer and EAGAIN with one. */
 static bool has_writer(int from, int scratch)
 {
     const ssize_t n = tee(from, scratch, 1, SPLICE_F_NONBLOCK);
@@ -32,8 +32,8 @@ static bool writer_comes(int from, int scratch)
     return false;
 }
 
-/* To open a pipe must not wait for a writer, to read from it must: a writer may be slow, but a pipe
- * without one is refused. */
+/* Opening a pipe must not wait for a writer, but reading must: a writer may be slow, while a pipe
+ * without a writer is refused. */
 static dt_status await_writer(dt_ctx *ctx, const char *path, int descriptor)
 {
     int scratch[2];

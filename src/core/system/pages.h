@@ -4,8 +4,8 @@
 
 #include <stddef.h>
 
-/* Gives the whole pages within these bytes back to the system. They read as 0 from then on, or, of
- * a file that is mapped, as the file. */
+/* Returns the whole pages within these bytes to the system. They then read as 0 or, if a file is
+ * mapped there, as the file. */
 void dt__pages_give_back(const void *at, size_t n);
 
 #endif

@@ -6,9 +6,10 @@
 #include <sys/mman.h>
 
 #define HUGE_PAGE ((size_t)2 << 20)
-#define SMALL ((size_t)64 << 10) /* blocks from this size on lie in regions, */
-#define LARGE HUGE_PAGE          /* and from this one on have memory of their own */
-#define LEAST (2 * HUGE_PAGE)    /* bytes of the first region; each next one has a quarter of all */
+#define SMALL ((size_t)64 << 10) /* blocks of at least this size are in regions, */
+#define LARGE HUGE_PAGE          /* and blocks of at least this size are allocated alone */
+/* bytes of the first region; each further one has a quarter of the total size */
+#define LEAST (2 * HUGE_PAGE)
 #define MOST (16 * HUGE_PAGE)
 
 /* Sanitizers find errors at the ends of blocks that the C library gives. */
@@ -23,17 +24,17 @@
 #define APART 0
 #endif
 
-/* Its first bytes. */
+/* The header of a region. */
 typedef struct region {
     struct region *next;
     size_t size, used;
-    size_t blocks; /* that were not given back */
+    size_t blocks; /* blocks in use */
 } region;
 
-/* The first region is the one that blocks are taken from. */
+/* Blocks are taken from the first region. */
 struct dt__regions {
     region *first;
-    size_t size; /* of all regions */
+    size_t size; /* total size of all regions */
 };
 
 dt__regions *dt__regions_create(void) { return calloc(1, sizeof(dt__regions)); }
@@ -53,7 +54,7 @@ void dt__regions_free(dt__regions *r)
     free(r);
 }
 
-/* Bytes that begin at a huge page; NULL: there are none. Pages beside them are not touched. */
+/* Allocates bytes that begin at a huge page; NULL: no memory. Pages beside them are not touched. */
 static void *allocate_pages(size_t bytes)
 {
     void *p = NULL;
@@ -87,7 +88,8 @@ static void *take_block(dt__regions *all, size_t bytes, size_t alignment)
     return (char *)r + at;
 }
 
-/* Where memory is too scarce for a region, or for what alignment adds, a block is of its own. */
+/* If memory is too scarce for a region, or for the space that alignment needs, the block is
+ * allocated alone. */
 void *dt__regions_allocate(void *user, size_t bytes, size_t alignment)
 {
     void *p = NULL;

@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define ALL 8 /* pieces after which all are waited for */
+#define ALL 8 /* pieces after which all earlier ones are waited for */
 
-/* result = call, for as long as a signal interrupts it. */
+/* result = call, repeated while a signal interrupts it. */
 #define AGAIN(result, call)                                                                        \
     do result = (call);                                                                            \
     while (result < 0 && errno == EINTR)

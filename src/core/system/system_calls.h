@@ -16,13 +16,14 @@ ssize_t dt__sys_read(int file, void *to, size_t bytes);
 ssize_t dt__sys_read_at(int file, void *to, size_t bytes, off_t from);
 ssize_t dt__sys_write(int file, const void *data, size_t bytes);
 int dt__sys_sync(int file);
-/* Has the `bytes` before `end` of a file written to the disk, and waits for as many before them,
- * and now and then for all, so that a file grows as fast as the disk takes it, and the last sync is
- * short. */
+/* Starts writing the `bytes` bytes before `end` of a file to the disk, and waits for as many before
+ * them, and from time to time for all: so a file grows as fast as the disk can write it, and the
+ * last sync is short. */
 void dt__sys_write_behind(int file, off_t end, off_t bytes);
 int dt__sys_truncate(int file, off_t size);
 
-/* On Linux an interrupted close has closed: it is not begun again, and no error. */
+/* On Linux an interrupted close has closed the descriptor: it is not repeated, and counts as
+ * success. */
 int dt__sys_close(int file);
 
 #endif

@@ -6,7 +6,7 @@
 
 void dt__put_base64(dt__chars *t, const uint8_t *bytes, size_t n);
 /* Decodes into `to`, which has room for 3 bytes for each 4 of the text. Returns the number of
- * bytes; -1: it is not base64. */
+ * bytes; -1: the text is not base64. */
 int64_t dt__base64_read(const char *text, uint8_t *to);
 
 #endif

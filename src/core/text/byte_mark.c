@@ -14,7 +14,7 @@ const char *dt__foreign_mark(const void *text, size_t bytes)
         size_t bytes;
         const char *name;
     } marks[] = {
-        { "\xFF\xFE\0\0", 4, "UTF-32" }, /* before UTF-16, whose mark begins it */
+        { "\xFF\xFE\0\0", 4, "UTF-32" }, /* before UTF-16, whose mark is a prefix of this one */
         { "\0\0\xFE\xFF", 4, "UTF-32" },
         { "\xFF\xFE", 2, "UTF-16" },
         { "\xFE\xFF", 2, "UTF-16" },

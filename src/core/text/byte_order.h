@@ -12,8 +12,8 @@
 #define DT__BIG_ENDIAN 0
 #endif
 
-/* Copies `bytes` bytes, whole elements of `width` bytes, with the bytes of each in reverse. `to`
- * and `from` do not overlap. */
+/* Copies `bytes` bytes: whole elements of `width` bytes, each with its bytes reversed. `to` and
+ * `from` do not overlap. */
 void dt__reverse_elements(void *to, const void *from, size_t bytes, size_t width);
 
 /* Copies one number of `bytes` bytes from a file into memory, or back. */

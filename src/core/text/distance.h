@@ -1,4 +1,4 @@
-/* How far two words are apart. */
+/* Edit distance of two words. */
 #ifndef DT__CORE_DISTANCE_H
 #define DT__CORE_DISTANCE_H
 

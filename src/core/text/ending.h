@@ -1,11 +1,11 @@
-/* Endings of file names, which are the same in small letters and in capitals. */
+/* Endings of file names, compared without regard to case. */
 #ifndef DT__CORE_ENDING_H
 #define DT__CORE_ENDING_H
 
 #include <stdbool.h>
 #include <string.h>
 
-/* ASCII alone, in every locale. */
+/* ASCII only, in every locale. */
 static inline bool dt__is_digit(char c) { return c >= '0' && c <= '9'; }
 static inline bool dt__is_letter(char c)
 {
@@ -16,7 +16,7 @@ static inline char dt__small_letter(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
 }
 
-/* Whether the text at `at`, of at least m bytes, is `ending`, of m bytes in small letters. */
+/* Whether the m bytes at `at` equal `ending`, which is in lower case, without regard to case. */
 static inline bool dt__is_ending(const char *at, const char *ending, size_t m)
 {
     size_t i = 0;
@@ -24,7 +24,7 @@ static inline bool dt__is_ending(const char *at, const char *ending, size_t m)
     return i == m;
 }
 
-/* Whether n bytes of a name are longer than `ending` and end in it. */
+/* Whether a name of n bytes is longer than `ending` and ends in it. */
 static inline bool dt__ends_in_of(const char *name, size_t n, const char *ending)
 {
     const size_t m = strlen(ending);
@@ -36,7 +36,7 @@ static inline bool dt__ends_in(const char *name, const char *ending)
     return dt__ends_in_of(name, strlen(name), ending);
 }
 
-/* Whether a name is `ending`, or ends in it, in these very letters. */
+/* Whether a name is `ending`, or ends in it; case matters. */
 static inline bool dt__has_end(const char *name, const char *ending)
 {
     const size_t n = strlen(name), m = strlen(ending);

@@ -10,26 +10,10 @@
  * requires. */
 #include "core/text/half.h"
 
-#include <string.h>
-
 #define F32_INFINITY 0x7f800000u
 #define F16_INFINITY 0x7c00u
 #define F16_QUIET 0x0200u
 #define BF16_QUIET 0x0040u
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* value / 2^shift, rounded to nearest even; shift >= 1. */
 static uint32_t shift_rne(uint32_t value, int shift)
@@ -39,7 +23,7 @@ static uint32_t shift_rne(uint32_t value, int shift)
     return (value + below_half + odd) >> shift;
 }
 
-/* A magnitude below 2^-14, the least normal f16, as an f16 subnormal: a multiple of 2^-24. */
+/* A magnitude below 2^-14, the least normal f16, becomes an f16 subnormal: a multiple of 2^-24. */
 static uint32_t f16_subnormal(uint32_t magnitude)
 {
     const int exponent = (int)(magnitude >> 23);
@@ -49,8 +33,8 @@ static uint32_t f16_subnormal(uint32_t magnitude)
 
 uint16_t dt__f32_to_f16(float x)
 {
-    const uint32_t sign = (bits_of(x) >> 16) & 0x8000u;
-    const uint32_t magnitude = bits_of(x) & 0x7fffffffu;
+    const uint32_t sign = (dt__bits_of_f32(x) >> 16) & 0x8000u;
+    const uint32_t magnitude = dt__bits_of_f32(x) & 0x7fffffffu;
     uint32_t half;
     if (magnitude > F32_INFINITY) {
         half = F16_INFINITY | F16_QUIET | ((magnitude >> 13) & 0x3ffu);
@@ -74,14 +58,14 @@ float dt__f16_to_f32(uint16_t half)
     } else if (magnitude >= 0x0400u) {
         bits = (magnitude << 13) + ((127u - 15u) << 23);
     } else {
-        bits = bits_of((float)magnitude * 0x1p-24f);
+        bits = dt__bits_of_f32((float)magnitude * 0x1p-24f);
     }
-    return float_of(sign | bits);
+    return dt__f32_of_bits(sign | bits);
 }
 
 uint16_t dt__f32_to_bf16(float x)
 {
-    const uint32_t bits = bits_of(x);
+    const uint32_t bits = dt__bits_of_f32(x);
     if ((bits & 0x7fffffffu) > F32_INFINITY) return (uint16_t)((bits >> 16) | BF16_QUIET);
     return (uint16_t)shift_rne(bits, 16);
 }

@@ -5,8 +5,22 @@
 #include <stdint.h>
 #include <string.h>
 
-/* To nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the same
- * sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
+static inline uint32_t dt__bits_of_f32(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
+static inline float dt__f32_of_bits(uint32_t bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Rounds to nearest, ties to even; overflow gives infinity, underflow a subnormal or a zero of the
+ * same sign. A NaN becomes a quiet NaN with the leading bits of its payload. */
 uint16_t dt__f32_to_f16(float x);
 uint16_t dt__f32_to_bf16(float x);
 

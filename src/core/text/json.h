@@ -16,15 +16,15 @@ typedef struct dt__json {
     const unsigned char *begin, *at, *end;
     char *strings;
     void **blocks; /* memory for items of options (core/block_list.h); NULL: options without any */
-    int depth;     /* of items within items */
+    int depth;     /* nesting depth of items */
     dt_status status; /* of the last dt__json_open or dt__json_more */
 } dt__json;
 
 /* FORMAT, with the file and the position in the text. */
 dt_status dt__json_fail(const dt__json *j, const char *format, ...) DT_PRINTF(2, 3);
 dt_status dt__json_expect(dt__json *j, char c);
-/* Of a list or an object: skips `open`, or, behind an element, `,`. Return whether an element
- * comes; else `close` is skipped, or j->status is an error:
+/* Begins or continues a list or an object: skips `open` or, after an element, `,`. Returns whether
+ * an element follows; else `close` is skipped, or j->status is an error:
  *     for (bool more = dt__json_open(j, '['); more; more = dt__json_more(j, ']')) ...
  *     DT__TRY(j->status); */
 bool dt__json_open(dt__json *j, char open);
@@ -37,15 +37,15 @@ dt_status dt__json_string(dt__json *j, const char **out);
 dt_status dt__json_bytes(dt__json *j, const char **out, size_t *bytes);
 /* The name of an object's field, and the colon. */
 dt_status dt__json_key(dt__json *j, const char **out);
-/* An integer of 0...2^63-1, written as digits only. */
+/* A nonnegative integer up to 2^63-1, digits only. */
 dt_status dt__json_integer(dt__json *j, int64_t *out);
 /* The text of a number, by JSON's grammar. */
 #define DT__NUMBER_TEXT 48
 dt_status dt__json_number(dt__json *j, char text[DT__NUMBER_TEXT]);
-/* An integer that may be negative. */
+/* An integer of either sign. */
 dt_status dt__json_signed(dt__json *j, int64_t *out);
 dt_status dt__json_bool(dt__json *j, bool *out);
-/* The list that comes next: finite numbers, or strings; out[*n] of double or const char *, which
+/* The next value, a list of finite numbers or of strings: out[*n] of double or const char *, which
  * live as long as *blocks (core/block_list.h). */
 #define DT__JSON_LIST 65536
 dt_status dt__json_values(dt__json *j, void **blocks, bool strings, int64_t *n, const void **out);
@@ -65,7 +65,7 @@ typedef struct dt__chars {
     char *bytes; /* to be freed with dt__release */
     size_t used, capacity;
     bool failed;
-    /* how dt__put_value writes texts, with blanks behind `,` and `:`; NULL: JSON without blanks */
+    /* how dt__put_value writes strings, with blanks after `,` and `:`; NULL: JSON without blanks */
     void (*word)(struct dt__chars *t, const char *text);
 } dt__chars;
 
@@ -75,17 +75,18 @@ void dt__put_quoted(dt__chars *t, const char *text);
 void dt__put_quoted_bytes(dt__chars *t, const char *text, size_t bytes); /* UTF-8; NUL is allowed */
 void dt__put_integer(dt__chars *t, int64_t value);
 void dt__put_real(dt__chars *t, double value); /* finite */
-/* Of an object with a field before: `, "name": value`, null where it is not finite. */
+/* In an object that already has a field: writes `, "name": value`, or null if the value is not
+ * finite. */
 void dt__put_field(dt__chars *t, const char *name, double value);
-/* dt_write to a dt__chars. NOMEM. */
+/* The dt_write function of a dt__chars. NOMEM. */
 dt_status dt__collect(void *chars, const char *text, size_t bytes);
-/* Writes `,` unless *first, the flag of a list or object before its first element. */
+/* Writes `,` unless *first is set; *first is true before the first element of a list or object. */
 void dt__put_comma(dt__chars *t, bool *first);
-/* Whether element i of n is there, after writing the `,` between it and the one before. */
+/* Whether there is an element i of n; writes the `,` before it. For loops over elements. */
 bool dt__put_each(dt__chars *t, int64_t i, int64_t n);
-/* A fragment of a text: a text as it is, or in quotes, or a number. */
+/* A piece of text: a string as it is, a string to be quoted, or a number. */
 typedef struct dt__fragment {
-    const char *text, *quoted; /* NULL: not this */
+    const char *text, *quoted; /* NULL: not of this type */
     bool is_real;
     int64_t integer;
     double real;
@@ -138,18 +139,18 @@ const char *dt__chars_text(dt__chars *t);
 /* Writes the options as one object: all keys of the table, except those whose `given` flag is
  * false. */
 void dt__put_options(dt__chars *t, const dt_key *keys, const void *options);
-/* The value of one key of options. */
+/* Writes the value of one key of options. */
 void dt__put_value(dt__chars *t, const dt_key *key, const void *options);
-/* Reads it. FORMAT if a key is unknown, missing or repeated, or a value has the wrong type or
- * range. Strings live as long as j->strings, items as long as *j->blocks. In items, keys with a
- * default may be missing. */
+/* Reads such an object. FORMAT if a key is unknown, missing or repeated, or a value has the wrong
+ * type or range. Strings live as long as j->strings, items as long as *j->blocks. In items, keys
+ * with a default may be missing. */
 dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options);
-/* The same where keys may be missing, whose fields stay as they are: of files that were written
- * before the keys were there. */
+/* The same, but keys may be missing, whose fields keep their values: for files that were written
+ * before the keys existed. */
 dt_status dt__json_given_options(dt__json *j, const dt_key *keys, void *options);
 /* Sets every field with a default to it, and clears all other fields. */
 dt_status dt__default_options(dt_ctx *ctx, const dt_key *keys, void *options, size_t size);
-/* The current name of a choice; `text` may be an old one. */
+/* The current name of a choice; `text` may be a former name. */
 const char *dt__choice_now(const dt_key *key, const char *text);
 /* Reads the value of one key into its field. FORMAT if it has the wrong type or range. */
 dt_status dt__json_value(dt__json *j, const dt_key *key, void *options);
@@ -157,8 +158,8 @@ dt_status dt__json_value(dt__json *j, const dt_key *key, void *options);
 /* ---- messages ------------------------------------------------------------------------------- */
 
 #define DT__SHOWN 96
-/* Copies a name from a file for a message: cleaned (dt_text_clean), cut if long. Returns
- * text. */
+/* Copies a name from a file for use in a message: cleaned (dt_text_clean), and cut if it is long.
+ * Returns text. */
 const char *dt__shown(const char *name, char text[DT__SHOWN]);
 
 #endif

@@ -36,8 +36,8 @@ static void put_ints(dt__chars *t, const dt_ints *list)
     dt__put_text(t, "]");
 }
 
-/* A list of one is a number, as in recipes, unless there are choices in its place; a length below 0
- * stands for choice -1 - n. */
+/* Numbers of a list as JSON. A list of one number is written as the number, as in recipes, unless
+ * the key also has choices, which stand for lists: a length -1 - n is choice n. */
 static void put_reals(dt__chars *t, const dt_key *key, const dt_reals *list)
 {
     const bool is_list = list->n != 1 || key->choices != NULL;
@@ -84,7 +84,7 @@ static void put_items(dt__chars *t, const dt_item_list *items)
 
 static int64_t pair_at(const void *field, int i) { return ((const int64_t *)field)[i]; }
 
-/* An invalid index is written as a text that no reader accepts. */
+/* An invalid index is written as a string that no reader accepts. */
 static void put_choice(dt__chars *t, const char *const *choices, int index)
 {
     int n = 0;
@@ -164,7 +164,8 @@ static dt_status read_real(dt__json *j, const dt_key *key, void *to)
     char text[DT__NUMBER_TEXT];
     DT__TRY(dt__json_number(j, text));
     if (dt__parse_real(text, out) != DT__NUMBER) {
-        return dt__json_fail(j, "'%s' must be a number that fits, not %s", key->name, text);
+        return dt__json_fail(j, "'%s' must be a number in the range of double, not %s", key->name,
+                             text);
     }
     return check_range(j, key, *out);
 }
@@ -284,10 +285,10 @@ typedef struct read_so_far {
 
 static dt_status read_fields(dt__json *j, const dt_key *keys, void *options, uint64_t *seen);
 
-/* The kind whose name is the first key of the object that comes next. */
+/* The kind named by the first key of the next object. */
 static dt_status find_kind(dt__json *j, const dt_key *key, const dt_item_kind **out)
 {
-    dt__json ahead = *j; /* reads the name only; *j stays where it is */
+    dt__json ahead = *j; /* a copy reads the name; *j stays where it is */
     const char *name;
     char shown[DT__SHOWN];
     DT__TRY(dt__json_expect(&ahead, '{'));
@@ -422,7 +423,7 @@ dt_status dt__json_options(dt__json *j, const dt_key *keys, void *options)
 
 /* ---- defaults ------------------------------------------------------------------------------- */
 
-/* The default as JSON: words get quotes, and a single number of a PAIR or of a list becomes a
+/* The default as JSON: words are quoted, and a single number of a PAIR or of a list becomes a
  * list. */
 static const char *json_of(dt__chars *t, const dt_key *key)
 {
@@ -467,7 +468,7 @@ static dt_status set_default(dt_ctx *ctx, const dt_key *key, void *options)
     return s;
 }
 
-/* Maps that may be absent get the defaults of their keys too, for whoever gives them. */
+/* Maps that may be absent also get the defaults of their keys, which hold if a map is given. */
 static dt_status set_defaults(dt_ctx *ctx, const dt_key *keys, void *options)
 {
     for (const dt_key *key = keys; key->name != NULL; key++) {

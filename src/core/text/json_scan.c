@@ -1,5 +1,5 @@
 /* A JSON scanner by RFC 8259: strings, numbers and punctuation, without recursion and without
- * allocations. Files come from strangers, so duplicate keys, ranges of numbers and depth must be
+ * allocations. Files may be malicious, so duplicate keys, ranges of numbers and depth must be
  * checked here, and a failed allocation must not change what is read; JSON libraries do not
  * guarantee that. */
 #include "core/text/json.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Where the scanner is: of a text of several lines the line, and the column counted from 1. */
+/* The position of the scanner, for messages: the line, if the text has several, and the column,
+ * counted from 1. */
 static void put_place(const dt__json *j, char *out, size_t size)
 {
     const unsigned char *begin = j->begin;
@@ -99,7 +100,7 @@ static bool hex4(dt__json *j, uint32_t *out)
     return true;
 }
 
-/* The digits after "\u". Two surrogates make one character; a single one is an error. */
+/* The digits after "\u". Two surrogates make one character; a single surrogate is an error. */
 static dt_status unicode(dt__json *j, bool zero, char **to)
 {
     uint32_t c, low;
@@ -318,7 +319,7 @@ typedef struct around {
 static dt_status open_one(dt__json *j, around *a, bool *empty)
 {
     if (a->depth == DT__JSON_DEPTH) {
-        return dt__json_fail(j, "more than %d lists and objects within each other", DT__JSON_DEPTH);
+        return dt__json_fail(j, "lists and objects are nested more than %d deep", DT__JSON_DEPTH);
     }
     const bool object = *j->at++ == '{';
     a->objects = a->objects << 1 | (uint64_t)object;
@@ -327,7 +328,7 @@ static dt_status open_one(dt__json *j, around *a, bool *empty)
     return DT_OK;
 }
 
-/* After a value: skips closing brackets, up to the place of the next value. */
+/* After a value: skips closing brackets, up to the next value. */
 static dt_status close_some(dt__json *j, around *a)
 {
     while (a->depth > 0) {

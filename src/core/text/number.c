@@ -66,7 +66,7 @@ dt__number dt__parse_real(const char *text, double *out)
     return DT__NUMBER;
 }
 
-/* 1e-05 becomes 1e-5. */
+/* Shortens the exponent: 1e-05 becomes 1e-5. */
 static void shorten_exponent(char *text)
 {
     char *digits = strchr(text, 'e');
@@ -76,8 +76,9 @@ static void shorten_exponent(char *text)
     memmove(digits, digits + zeros, strlen(digits + zeros) + 1);
 }
 
-/* The fewest significant digits that tell a finite value from its neighbours. A decimal of at most
- * 15 digits comes back from a normal double, so printed with 15 such a value ends in zeros. */
+/* The fewest significant digits that distinguish a finite value from its neighbours. A decimal of
+ * at most 15 digits survives conversion to a normal double and back, so such a value printed with
+ * 15 digits ends in zeros. */
 static int fewest_digits(double value)
 {
     char text[32];

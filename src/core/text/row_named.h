@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The first of n rows of `size` bytes whose name, a const char * at their beginning, is `name`;
- * NULL: there is none. */
+/* The first of n rows of `size` bytes whose name, a const char * at the beginning of the row, is
+ * `name`; NULL: none. */
 static inline void *dt__row_named(const void *rows, int64_t n, size_t size, const char *name)
 {
     for (const char *row = rows; n > 0; row += size, n--) {
@@ -18,7 +18,7 @@ static inline void *dt__row_named(const void *rows, int64_t n, size_t size, cons
     return NULL;
 }
 
-/* The same of an array; and whether an array of words has one. */
+/* The same for an array; and whether an array of words contains one. */
 #define DT__ROW_NAMED(rows, name)                                                                  \
     dt__row_named(rows, sizeof(rows) / sizeof *(rows), sizeof *(rows), name)
 #define DT__IS_ONE_OF(word, words) (DT__ROW_NAMED(words, word) != NULL)

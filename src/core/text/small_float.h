@@ -6,39 +6,27 @@
 #ifndef DT__CORE_SMALL_FLOAT_H
 #define DT__CORE_SMALL_FLOAT_H
 
+#include "core/text/half.h"
+
 #include <math.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
 
 typedef struct dt__small_float {
     int bits, mantissa, bias;
-    float most, edge; /* the largest value; codes above its own are none. What rounds to it */
+    /* the largest value (codes of larger ones are invalid); magnitudes below `edge` round to at
+     * most this value */
+    float most, edge;
 } dt__small_float;
 
-/* Of E3M2 the sign is the highest bit of a byte, behind two that are 0. */
+/* The sign of E3M2 is the highest bit of a byte, followed by two zero bits. */
 extern const dt__small_float dt__e2m1, dt__e2m3, dt__e3m2, dt__e4m3, dt__e5m2;
-
-static inline uint32_t dt__bits_of_f32(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-
-static inline float dt__f32_of_bits(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
 
 /* 2^n, -126 <= n <= 127. */
 static inline float dt__f32_power(int n) { return dt__f32_of_bits((uint32_t)(127 + n) << 23); }
 
-/* The nearest value, ties to even mantissas; beyond `most` that, with the sign. Not of NaN. The
- * power of two that is added and taken off has the value's last bit as its own, so that the sum
- * itself is rounded half to even. */
+/* The nearest value, ties to even mantissas; the largest value, with the sign, for magnitudes
+ * beyond it. x must not be NaN. The power of two that is added and subtracted has the value's last
+ * bit as its own last bit, so the addition rounds half to even. */
 static inline float dt__small_round(const dt__small_float *f, float x)
 {
     const float size = fabsf(x) < f->most ? fabsf(x) : f->most;
@@ -49,8 +37,8 @@ static inline float dt__small_round(const dt__small_float *f, float x)
     return copysignf((size + unit) - unit, x);
 }
 
-/* The code of a value: sign, exponent and mantissa from the highest of `bits` bits. Times
- * 2^(bias - 127) the value has them as the leading bits of an f32. */
+/* The code of a value: sign, exponent and mantissa, from the highest of `bits` bits on. Multiplied
+ * by 2^(bias - 127) the value has them as the leading bits of an f32. */
 static inline uint8_t dt__small_code(const dt__small_float *f, float value)
 {
     const uint32_t size = dt__bits_of_f32(fabsf(value) * dt__f32_power(f->bias - 127));
@@ -58,7 +46,7 @@ static inline uint8_t dt__small_code(const dt__small_float *f, float value)
     return (uint8_t)(sign | size >> (23 - f->mantissa));
 }
 
-/* The value of a code; some number beyond `most` of a code that is none. */
+/* The value of a code; for an invalid code a number beyond `most`. */
 static inline float dt__small_value(const dt__small_float *f, uint8_t byte)
 {
     const uint32_t code = byte, sign = code >> (f->bits - 1);
@@ -67,7 +55,7 @@ static inline float dt__small_value(const dt__small_float *f, uint8_t byte)
     return dt__f32_of_bits(dt__bits_of_f32(value) | sign << 31);
 }
 
-/* Whether a code is a value's. */
+/* Whether a code is valid. */
 static inline bool dt__small_has(const dt__small_float *f, uint8_t code)
 {
     return fabsf(dt__small_value(f, code)) <= f->most;

@@ -13,9 +13,9 @@ uint32_t dt__utf8_get(const unsigned char *p, int n);
 /* Writes the code point `c`; returns the number of bytes. */
 #define DT__UTF8_BYTES 4
 int dt__utf8_put(uint32_t c, char out[DT__UTF8_BYTES]);
-/* The character at the front of n > 0 bytes as a page or a terminal can show it: itself, or,
- * *hidden, \u and four digits of what none shows, of U+FFFD in place of a byte that is not UTF-8.
- * `out` has room as for dt_text_json. Returns the bytes of the text that it took. */
+/* The first character of n > 0 bytes in a form that pages and terminals can show: the character
+ * itself, or, with *hidden set, \u and four digits; U+FFFD stands for a byte that is not UTF-8.
+ * `out` has room as for dt_text_json. Returns the number of bytes of the text that were read. */
 size_t dt__visible(const char *text, size_t n, char *out, bool *hidden);
 /* Whether all of `text` is UTF-8, or the n bytes at `text`. */
 bool dt__is_utf8(const char *text);

@@ -1,6 +1,6 @@
-/* A few rows of floats times packed codes on AArch64. A shuffle moves a code to the top of its
- * lane, with zeros below; the conversion to float divides by the power of two that this multiplied
- * by, which is exact. */
+/* A few rows of floats times packed codes on AArch64. A table lookup moves a code to the top byte
+ * of its lane and fills the bytes below with zeros, which multiplies the code by a power of two;
+ * the conversion to float divides by that power, exactly. */
 #if defined DETENT_SIMD && defined __aarch64__
 #include "core/threads.h"
 #include "kernels/arm/neon.h"
@@ -34,14 +34,6 @@ DT__INLINE floats codes_at(int bits, const uint8_t *step, int v, int at)
     const uint8x16_t packed = vld1q_u8(step + 16 * v);
     const uint8x16_t high = half == 0 ? vshlq_n_u8(packed, 4) : vandq_u8(packed, vdupq_n_u8(0xf0));
     return vcvtq_n_f32_s32(to_top(high, i), 28);
-}
-
-DT__INLINE floats load_scales(int dtype, const uint8_t *from, int v)
-{
-    if (dtype == DT__SCALE_F32) return vld1q_f32((const float *)(const void *)from + 4 * v);
-    const uint16x4_t half = vld1_u16((const uint16_t *)(const void *)from + 4 * v);
-    if (dtype == DT__SCALE_F16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
-    return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
 }
 
 #define KERNEL(name) dt__##name##__neon_dot

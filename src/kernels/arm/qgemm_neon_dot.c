@@ -1,29 +1,29 @@
 /* The integer product with AArch64's dot products, by the formula of dt__qgemm in panels.h
- * (numerics §2). udot adds four products of u8 and u8 to an int32 lane. There is none of u8 and s8,
- * so a code q is multiplied as q + shift, which is not negative:
+ * (numerics §2). udot adds four products of u8 and u8 to an int32 lane. There is no instruction for
+ * u8 and s8, so a code q is multiplied as q + shift, which is not negative:
  *
  *     sum of u * q = -shift * sum of u + sum of u * (q + shift)
  *
- * The first term, a number for each row and segment, is what sums begin with. (By sdot, activations
- * would be shifted, and what that adds differs from output to output.) Codes of activations in
- * blocks are u - 128, which has a sign, so sdot multiplies these by q, and sums begin with 0.
+ * Sums begin with the first term, which depends on the row and segment alone. (With sdot the
+ * activations would be shifted, and the correction would differ from output to output.) Activations
+ * in blocks have signed codes u - 128; sdot multiplies these by q, and sums begin with 0.
  *
  * A panel is processed in segments, at most 256 columns of a piece. A segment is multiplied with
- * all rows, a tile of rows at a time; with many rows its codes are made bytes first. */
+ * all rows, a tile of rows at a time; with many rows its codes are unpacked to bytes first. */
 #if defined DETENT_SIMD && defined __aarch64__
 #include "kernels/arm/neon.h"
 #include "kernels/products/qgemm.h"
 
 #include <string.h>
 
-#define VECTORS 8     /* of a panel */
-#define DEPTH 32      /* most steps of a segment */
-#define CHUNK 96      /* most rows for which a segment is unpacked once */
-#define MOST_ROWS 6   /* of a tile */
-#define UNPACK_FROM 5 /* rows */
+#define VECTORS 8     /* per panel */
+#define DEPTH 32      /* steps per segment, at most */
+#define CHUNK 96      /* rows for which a segment is unpacked once, at most */
+#define MOST_ROWS 6   /* rows per tile, at most */
+#define UNPACK_FROM 5 /* from this number of rows on, codes are unpacked first */
 #define UNPACKED_STEP (DT__LANES * DT__STEP)
 
-/* The sums of a row of activations between segments. */
+/* The sums of one row of activations, kept between segments. */
 typedef struct sums {
     float acc[DT__LANES];
     int32_t piece[DT__LANES];
@@ -31,15 +31,15 @@ typedef struct sums {
 
 typedef struct segment {
     const uint8_t *codes;
-    const uint8_t *scales; /* of the piece, if it ends here; else NULL */
+    const uint8_t *scales; /* the piece's scales, if the piece ends in this segment; else NULL */
     int steps;
-    bool first; /* of its piece */
+    bool first; /* the first segment of its piece */
     int scale_dtype, lanes;
     const uint8_t *u;
     int64_t ldu;
     sums *row;
-    const int32_t *start;     /* of each row: -shift times the sum of its activations */
-    const float *block_scale; /* of each row's block, or NULL; rows are block_step apart */
+    const int32_t *start;     /* [rows]: -shift times the sum of the row's activations */
+    const float *block_scale; /* scales of the rows' blocks, block_step apart; NULL: no blocks */
     int64_t block_step;
 } segment;
 
@@ -105,7 +105,7 @@ DT__INLINE uint32x4_t sum_of(const uint8_t *u, int steps)
     return vdotq_u32(sum, vcombine_u8(vld1_u8(u), vdup_n_u8(0)), one);
 }
 
-/* Four rows at a time, the last one in place of missing ones. */
+/* Computes four rows at a time; missing rows repeat the last one. */
 static void find_starts(const segment *s, int rows, int shift, int32_t *start)
 {
     for (int m = 0; m < rows; m += 4) {
@@ -122,7 +122,7 @@ static void find_starts(const segment *s, int rows, int shift, int32_t *start)
 
 typedef struct tile {
     int rows, columns, form;
-    bool blocks; /* of activations: codes on both sides have a sign */
+    bool blocks; /* activations are in blocks: both operands have signed codes */
 } tile;
 
 typedef int32x4_t row_sums[VECTORS];
@@ -151,7 +151,7 @@ DT__INLINE int32x4_t add_products(int32x4_t sum, uint8x16_t codes, float u)
     return sum;
 }
 
-/* The same of signed bytes. */
+/* The same for signed bytes. */
 DT__INLINE int32x4_t add_signed(int32x4_t sum, uint8x16_t codes, uint8x8_t x)
 {
     __asm__ volatile("sdot %0.4s, %1.16b, %2.4b[0]" : "+w"(sum) : "w"(codes), "w"(x));
@@ -191,16 +191,8 @@ DT__INLINE void multiply_step(tile t, const uint8_t *w, const uint8_t *u, int64_
     }
 }
 
-/* Vector v of the 32 scales of a piece. */
-DT__INLINE float32x4_t load_scales(int dtype, const uint8_t *from, int v)
-{
-    if (dtype == DT__SCALE_F32) return vld1q_f32((const float *)(const void *)from + 4 * v);
-    const uint16x4_t half = vld1_u16((const uint16_t *)(const void *)from + 4 * v);
-    if (dtype == DT__SCALE_F16) return vcvt_f32_f16(vreinterpret_f16_u16(half));
-    return vreinterpretq_f32_u32(vshll_n_u16(half, 16));
-}
-
-/* Adds the sums of a piece's earlier segments; then scales and adds them (ends), or keeps them. */
+/* Adds the sums of the piece's earlier segments; then scales them and adds them to acc (ends), or
+ * keeps them for the next segment. */
 DT__INLINE void end_segment(tile t, const segment *s, bool first, bool ends, int v0, row_sums *sum)
 {
     float32x4_t scale[VECTORS];
@@ -263,7 +255,7 @@ DT__INLINE void run_tile(tile t, const segment *s)
     }
 TILES(TILE)
 
-/* By whether activations are in blocks. */
+/* Selects the variant with or without blocks. */
 #define TILE_OF(form, rows) [form][rows - 1] = tile_##form##_##rows,
 #define BLOCKS_OF(form, rows) [form][rows - 1] = blocks_##form##_##rows,
 static void (*const tiles[2][DT__BYTES + 1][MOST_ROWS])(const segment *s) = {

@@ -1,17 +1,17 @@
 /* Convolutions of floats whose operands are rounded to bf16, as training computes them where
  * train.float is bf16 (numerics, "Products of bf16").
  *
- *     y (x of a transposed one, and dX)   per sample: a canvas of its padded operand, in which two
- *          channels are a word; then all positions of some rows of the result are a line, for which
- *          each tap of a pair of channels is one term (kernel bf16_lines)
- *     dW   per sample: a canvas of x and panels of dy, in which two neighbouring positions are a
- *          word (kernel bf16_sums); samples are summed one after the other within a part of the
- *          batch, then the parts
+ *     y, and dX    per sample: a canvas of the padded operand, in which a word holds a pair of
+ *                  channels; then all positions of some rows of the result are one line, for
+ *                  which each tap of a pair of channels is one term (kernel bf16_lines)
+ *     dW           per sample: a canvas of x and panels of dy, in which a word holds two
+ *                  neighbouring positions (kernel bf16_sums); the samples of a part of the batch
+ *                  are summed one after the other, then the parts
  *
- * The kernels of matrix tiles (tile_lines, tile_sums) take their place for DT_PRODUCTS_BF16_TILES.
+ * With DT_PRODUCTS_BF16_TILES the kernels tile_lines and tile_sums are used in place of these two.
  *
  * A stride divides the canvas into phases, so that neighbouring positions read neighbouring words;
- * of a transposed convolution it divides the result. */
+ * the stride of a transposed convolution divides the result instead. */
 #include "kernels/convolution/float_convs.h"
 
 #include "core/threads.h"
@@ -21,23 +21,16 @@
 #include <string.h>
 
 #define MOST_CANVAS ((int64_t)1 << 28) /* words */
-#define LINE_FLOATS 16384              /* of the results of a line, about */
+#define LINE_FLOATS 16384              /* results of a line, about */
 #define MOST_PARTS 32
-#define PARTS_FLOATS ((int64_t)1 << 22) /* of the sums of all parts, about */
-
-static void *take(size_t *total, void *base, int64_t count, size_t element)
-{
-    const size_t at = *total;
-    *total += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return base == NULL ? NULL : (char *)base + at;
-}
+#define PARTS_FLOATS ((int64_t)1 << 22) /* floats of the sums of all parts, about */
 
 static int64_t reach_of(const dt__conv *c, int i) { return (c->kernel[i] - 1) * c->dilation[i]; }
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* One axis: the operand has `from` elements and the result `to`. A canvas has `step` phases of
- * `cells`, `low` of which are padding before element 0; the result has `apart` phases of up to
+ * `cells` each, of which the first `low` are padding; the result has `apart` phases of up to
  * `count` positions. */
 typedef struct axis {
     int64_t from, to, step, apart, low, cells, count;
@@ -46,16 +39,18 @@ typedef struct axis {
 typedef struct lines {
     const dt__conv *c;
     bool transposed, tiles;
-    int64_t in, out, words_in, taps; /* channels of the operand, of the result; pairs of `in` */
+    /* channels of the operand and of the result; pairs of operand channels */
+    int64_t in, out, words_in, taps;
     axis axis[2];
-    int64_t width, plane, canvas_words; /* of the canvas: of a row, of a phase, of all */
-    int64_t rows;                       /* of a line, at most */
+    /* words of a canvas row, of a canvas phase, of the whole canvas */
+    int64_t width, plane, canvas_words;
+    int64_t rows; /* rows of a line, at most */
     const float *x, *w, *bias;
     float *y;
     uint16_t *halves; /* result: all of x, rounded, or NULL */
-    uint32_t *weight; /* of each phase of the result, one after the other */
-    int32_t *offset;  /* the same */
-    uint32_t *canvas; /* of each thread */
+    uint32_t *weight; /* for each phase of the result, one after the other */
+    int32_t *offset;  /* likewise */
+    uint32_t *canvas; /* one per thread */
     float *line;
 } lines;
 
@@ -78,8 +73,8 @@ static axis axis_of(const dt__conv *c, bool transposed, int i)
     return a;
 }
 
-/* The padding behind a row also serves as that before the next one; a row has room for its
- * positions. */
+/* The padding after a row is also the padding before the next row; a row has at least `count`
+ * cells. */
 static int64_t width_of(const axis *a)
 {
     const int64_t behind = dt__max_i64(0, a->cells - a->low - a->from);
@@ -87,7 +82,7 @@ static int64_t width_of(const axis *a)
     return dt__max_i64(a->count, a->cells - shared);
 }
 
-/* Rows of weights and words of a row as they are held: with tiles, whole ones. */
+/* Allocated rows of weights and words of a row: rounded up to whole tiles where tiles are used. */
 static int64_t rows_held(const lines *l)
 {
     return l->tiles ? dt__round_up(l->out, DT__BF16_TILE_SIDE) : l->out;
@@ -98,7 +93,7 @@ static int64_t words_held(const lines *l, int64_t words)
     return l->tiles ? dt__round_up(words, DT__BF16_TILE_SIDE) : words;
 }
 
-/* Words of all phases of the result. */
+/* Words of all phases of the result, at most. */
 static int64_t most_words(const lines *l)
 {
     const int64_t phases = l->axis[0].apart * l->axis[1].apart;
@@ -106,8 +101,8 @@ static int64_t most_words(const lines *l)
     return l->words_in * l->taps + phases * behind;
 }
 
-/* Phases whose columns lie between each other's, which are computed before they are written: of a
- * stride of 2 both, else one at a time. */
+/* How many phases are computed before any is written. With a column stride of 2 the columns of two
+ * phases alternate in a row, so both are computed first and written together. */
 static int together(const lines *l) { return l->axis[1].apart == 2 ? 2 : 1; }
 
 static int64_t line_floats(const lines *l) { return l->out * l->rows * l->width; }
@@ -131,15 +126,16 @@ static size_t open_lines(const dt__conv_work *w, void *base, int threads, lines 
                       DT__BF16_BEHIND / 4;
     const int64_t most = LINE_FLOATS / dt__max_i64(1, l->out * l->width);
     l->rows = dt__max_i64(1, dt__min_i64(rows->count, most));
-    l->weight = take(&bytes, base, most_words(l) * rows_held(l), sizeof *l->weight);
-    l->offset = take(&bytes, base, most_words(l), sizeof *l->offset);
-    l->canvas = take(&bytes, base, threads * l->canvas_words, sizeof *l->canvas);
-    l->line = take(&bytes, base, threads * together(l) * line_floats(l), sizeof *l->line);
+    l->weight = dt__scratch_take(base, &bytes, most_words(l) * rows_held(l), sizeof *l->weight);
+    l->offset = dt__scratch_take(base, &bytes, most_words(l), sizeof *l->offset);
+    l->canvas = dt__scratch_take(base, &bytes, threads * l->canvas_words, sizeof *l->canvas);
+    l->line =
+        dt__scratch_take(base, &bytes, threads * together(l) * line_floats(l), sizeof *l->line);
     return bytes;
 }
 
-/* The cell that tap k of an axis reads for position 0 of phase b of the result, in phase *phase of
- * the canvas; false: none. */
+/* The cell that tap k of axis i reads for position 0 of phase b of the result, in canvas phase
+ * *phase; false: the tap reads no cell. */
 static bool tap_of(const lines *l, int i, int64_t b, int64_t k, int64_t *phase, int64_t *cell)
 {
     const axis *a = &l->axis[i];
@@ -151,13 +147,14 @@ static bool tap_of(const lines *l, int i, int64_t b, int64_t k, int64_t *phase, 
     return !l->transposed || from % by == 0;
 }
 
-/* A phase of the result: rows b[0] + i apart, columns b[1] + j apart. Its words have `taps`
- * for each pair of channels, and are numbered from `first` on among those of all phases. */
+/* A phase of the result: rows b[0] + i apart, columns b[1] + j apart. For each pair of channels it
+ * has `taps` words, which are numbered from `first` on among the words of all phases. */
 typedef struct phase {
     int64_t b[2], taps, first;
 } phase;
 
-/* Where the tap reads within the planes of two channels; negative: the phase does not have it. */
+/* The offset of a tap within the canvas planes of a pair of channels; negative: the phase does not
+ * have this tap. */
 static int64_t place_of(const lines *l, const phase *p, int64_t tap)
 {
     const int64_t k[] = { tap / l->c->kernel[1], tap % l->c->kernel[1] };
@@ -168,7 +165,7 @@ static int64_t place_of(const lines *l, const phase *p, int64_t tap)
     return (of[0] * l->axis[1].step + of[1]) * l->plane + cell[0] * l->width + cell[1];
 }
 
-/* Goes on to the next phase, from { .taps = -1 } on; false: there is none. */
+/* Advances to the next phase; begins with { .taps = -1 }. False: there is no further phase. */
 static bool next_phase(const lines *l, phase *p)
 {
     const int64_t apart = l->axis[1].apart;
@@ -191,7 +188,7 @@ static uint32_t weight_at(const lines *l, int64_t o, int64_t i, int64_t tap)
     return half_of(l->w[row * l->taps + tap]);
 }
 
-/* The words of channels 2 i and 2 i + 1 of a phase. */
+/* Writes the words of channels 2 i and 2 i + 1 of a phase, and their offsets. */
 static void put_words(const lines *l, const phase *p, int64_t i)
 {
     const int64_t words = l->words_in * p->taps, strips = l->tiles ? 1 : dt__bf16_strips(l->out);
@@ -225,8 +222,8 @@ static void put_share(const void *args, const dt__share *s)
 
 /* ---- the canvas of a sample ------------------------------------------------------------------ */
 
-/* The elements of an axis that lie in a phase of the canvas: n of them, from `first` on, step
- * apart, in the cells from `cell` on. */
+/* Which elements of an axis lie in a phase of the canvas: n elements from `first` on, a.step apart,
+ * go to the cells from `cell` on. */
 typedef struct run {
     int64_t first, n, cell;
 } run;
@@ -278,15 +275,15 @@ static void draw(const job *j, const float *x, uint32_t *canvas)
 
 /* ---- lines of a sample ----------------------------------------------------------------------- */
 
-/* Columns of the phase's result. */
+/* The number of columns of a phase of the result. */
 static int64_t columns_of(const lines *l, const phase *p)
 {
     return dt__ceil_div(l->axis[1].to - p->b[1], l->axis[1].apart);
 }
 
-/* Rows of lines, of which each phase has so many columns, and rows of images. */
+/* How rows of lines become rows of images: the columns of each of up to two phases. */
 typedef struct putting {
-    int64_t columns[2], next, apart; /* next: from a phase's line to the other's */
+    int64_t columns[2], next, apart; /* next: from one phase's line to the other's */
 } putting;
 
 static void put_row(const putting *p, float bias, const float *restrict from, float *restrict to)
@@ -304,8 +301,8 @@ static void put_row(const putting *p, float bias, const float *restrict from, fl
     for (int64_t k = pairs; k < columns; k++) to[k * p->apart] = from[k] + bias;
 }
 
-/* Writes rows r ... of the phases' result from their lines, with the bias. Without one it is -0,
- * which changes nothing. */
+/* Writes n rows of the phases' result, from row r on, with the bias. The default bias is -0, since
+ * x + -0 = x for every x, +0 and -0 included. */
 static void put_rows(const lines *l, const phase *p, int64_t r, int64_t n, const float *line,
                      float *y)
 {
@@ -344,7 +341,7 @@ static void run_phases(const job *j, const phase *p, const uint32_t *canvas, flo
     }
 }
 
-/* Padding is zeroed once: samples draw the same cells. */
+/* Zeroes the padding once: every sample fills the same cells. */
 static void line_share(const void *args, const dt__share *s)
 {
     const job *j = args;
@@ -387,15 +384,15 @@ typedef struct sums {
     const dt__conv *c;
     bool tiles;
     axis axis[2];
-    int64_t columns; /* of dW's row */
+    int64_t columns; /* columns of a row of dW */
     int64_t words, pitch, width, plane, canvas_halves,
-        panel_words;     /* pitch: words of a panel row */
-    int64_t parts, part; /* of the batch; floats of the sums of one */
+        panel_words;     /* pitch: words of a panel's row */
+    int64_t parts, part; /* parts of the batch; floats of a part's sums */
     const float *x, *dy;
     const uint16_t *halves; /* in place of x */
     float *dw;
     int32_t *offset;
-    uint16_t *canvas; /* of each thread */
+    uint16_t *canvas; /* one per thread */
     uint32_t *panel;
     float *sum;
 } sums;
@@ -423,10 +420,10 @@ static size_t open_sums(const dt__conv_work *w, void *base, int threads, sums *s
     s->part = s->columns * lanes;
     s->parts = dt__min_i64(MOST_PARTS, dt__max_i64(4, PARTS_FLOATS / dt__max_i64(1, s->part)));
     s->parts = dt__min_i64(s->parts, c->batch);
-    s->offset = take(&bytes, base, s->columns, sizeof *s->offset);
-    s->canvas = take(&bytes, base, threads * s->canvas_halves, sizeof *s->canvas);
-    s->panel = take(&bytes, base, threads * s->panel_words, sizeof *s->panel);
-    s->sum = take(&bytes, base, s->parts * s->part, sizeof *s->sum);
+    s->offset = dt__scratch_take(base, &bytes, s->columns, sizeof *s->offset);
+    s->canvas = dt__scratch_take(base, &bytes, threads * s->canvas_halves, sizeof *s->canvas);
+    s->panel = dt__scratch_take(base, &bytes, threads * s->panel_words, sizeof *s->panel);
+    s->sum = dt__scratch_take(base, &bytes, s->parts * s->part, sizeof *s->sum);
     return bytes;
 }
 
@@ -522,7 +519,7 @@ static void sum_share(const void *args, const dt__share *share)
     }
 }
 
-/* Sums the parts of a column, in order, into dW. */
+/* Adds the parts' sums of a column, in order, to dW. */
 DT__LOOP(join_share, sums, s, k)
 {
     for (int64_t o = 0; o < s->c->out; o += 32) {

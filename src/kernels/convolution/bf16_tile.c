@@ -1,4 +1,4 @@
-/* Kernels of bf16 convolutions: bf16_tile.inc, for processors without an instruction for them. */
+/* Kernels of bf16 convolutions: bf16_tile.inc, for processors without bf16 instructions. */
 #include "kernels/kernels.h"
 
 #define KERNEL(name) dt__##name##__ref

@@ -28,9 +28,9 @@ static inline int64_t dt__bf16_strips(int64_t rows)
     return (rows + DT__BF16_STRIP - 1) / DT__BF16_STRIP;
 }
 
-#define DT__BF16_TILE_SIDE 16 /* rows of a tile, and words of its row */
+#define DT__BF16_TILE_SIDE 16 /* rows of a tile, and words of a row of it */
 
-/* The place of word p of row o in w of tile_lines: [words / 16][rows, whole tiles][16]. */
+/* The index of word p of row o in the w of tile_lines: [words / 16][rows, whole tiles][16]. */
 static inline int64_t dt__bf16_tile_word(int64_t outputs, int64_t o, int64_t p)
 {
     const int64_t side = DT__BF16_TILE_SIDE, rows = dt__round_up(outputs, side);

@@ -6,7 +6,7 @@
 static int64_t x_count(const dt__conv *c) { return c->batch * c->in * dt__conv_x_plane(c); }
 static int64_t y_count(const dt__conv *c) { return c->batch * c->out * dt__conv_y_plane(c); }
 
-/* Bytes for the whole images of sources. */
+/* Bytes of scratch for one image of each source. */
 static size_t plain_scratch(const dt__conv_work *w)
 {
     const int64_t x = w->x_source != NULL ? x_count(w->conv) : 0;

@@ -22,21 +22,21 @@ typedef struct dt__conv {
  * never both computed. The bias is per channel of the computed y or x. */
 typedef struct dt__conv_work {
     const dt__conv *conv;
-    const void *x, *y, *w; /* read: x and w for y, y and w for x, x and y for w */
-    const struct dt__source *x_source, *y_source; /* in place of x or y; an image is a row */
+    const void *x, *y, *w; /* operands: x and w for y, y and w for x, x and y for w */
+    const struct dt__source *x_source, *y_source; /* in place of x or y; a row is an image */
     const void *bias;                             /* or NULL */
     void *to_x, *to_y, *to_w;
     const uint16_t *x_halves; /* x rounded to bf16, in place of x: for to_w of dt__conv_rounds */
     uint16_t *to_halves;      /* result: x rounded to bf16, of to_y of dt__conv_rounds; or NULL */
-    bool ordered;  /* of floats, forward alone: sums have a stated order (float_convs.h) */
-    int products;  /* DT_PRODUCTS_...; of bf16 where dt__bf16_conv_takes it */
+    bool ordered;             /* floats, forward only: sums have a defined order (float_convs.h) */
+    int products;  /* DT_PRODUCTS_...; the bf16 ones only where bf16_conv.c supports the shape */
     void *scratch; /* of dt__conv_plan */
 } dt__conv_work;
 
 /* Whether all work of a convolution of floats with these products rounds x, y and w to bf16. */
 bool dt__conv_rounds(const dt__conv *conv, int products);
 
-/* Bytes of scratch that the work needs with a dtype's kernels. Only reads which pointers are NULL.
+/* Bytes of scratch that the work needs with a dtype's kernels. Only tests which pointers are NULL.
  * Errors: NOMEM. */
 dt_status dt__conv_plan(dt_ctx *ctx, const struct dt__kernels *kernels, const dt__conv_work *work,
                         size_t *scratch);

@@ -25,7 +25,7 @@ enum { X = DT__DNNL_X, Y = DT__DNNL_Y, W = DT__DNNL_W };
  * scratch. */
 typedef struct layout {
     size_t weight, gradients, gradient_bytes, threads, thread_bytes;
-    size_t image[2], sums[2], filled[2], gradient, own; /* within a thread's room */
+    size_t image[2], sums[2], filled[2], gradient, own; /* offsets within a thread's room */
 } layout;
 
 static size_t size_of(const dnnl_memory_desc_t *d)
@@ -55,7 +55,7 @@ static size_t own_bytes(const dt__dnnl_step *s)
     return bytes;
 }
 
-/* The larger size of both kinds of slices. */
+/* The larger size in both kinds of slices. */
 static size_t image_bytes(const dt__dnnl_plan *p, bool of_weight, int i)
 {
     const dt__dnnl_step *a = of_weight ? &p->whole.weight : &p->whole.image;
@@ -96,7 +96,7 @@ static layout lay_out(const dt__dnnl_plan *p, const dt__conv_work *w)
 
 static size_t scratch_of(const dt_ctx *ctx, const dt__dnnl_plan *p, const layout *l)
 {
-    const int threads = p->parts > 1 ? dt_threads(ctx) : 1; /* any may take a part */
+    const int threads = p->parts > 1 ? dt_threads(ctx) : 1; /* any thread may compute a part */
     return l->threads + (size_t)threads * l->thread_bytes;
 }
 
@@ -272,7 +272,7 @@ static void add(size_t bytes, const void *from, void *to)
     for (size_t i = 0; i < bytes / sizeof(float); i++) y[i] += x[i];
 }
 
-/* The slices of a part, one after the other. */
+/* Runs the slices of a part, one after the other. */
 static bool run_part(const run *r, int64_t part, char *room)
 {
     const int64_t slices = r->plan->slices, parts = r->plan->parts;
@@ -353,7 +353,7 @@ DT__SHARE(run, const run *r; atomic_bool *const failed;)
     }
 }
 
-/* On one thread of oneDNN's, as it is on helpers. */
+/* oneDNN uses one thread here, as on every helper. */
 static bool run_all(const run *r)
 {
     const int before = dt__dnnl_threads(1);

@@ -15,10 +15,10 @@
 
 dt__dnnl_library dt__dnnl;
 
-static int (*get_threads)(void); /* of the OpenMP that the library was linked with, or NULL */
+static int (*get_threads)(void); /* of the OpenMP that the library is linked with, or NULL */
 static void (*set_threads)(int);
 
-static char why[256]; /* it could not be loaded; "": it is */
+static char why[256]; /* why the library could not be loaded; "": it was loaded */
 
 static const dt__function functions[] = {
 #define FUNCTION(name) { "dnnl_" #name, offsetof(dt__dnnl_library, name) },
@@ -53,5 +53,5 @@ int dt__dnnl_threads(int threads)
     return before;
 }
 #else
-typedef int dt__no_onednn_library; /* ISO C wants a declaration */
+typedef int dt__no_onednn_library; /* ISO C forbids an empty translation unit */
 #endif

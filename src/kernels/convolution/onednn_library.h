@@ -46,8 +46,9 @@ extern dt__dnnl_library dt__dnnl; /* after dt__dnnl_load */
 /* Loads the library once in a process. Errors: STATE where it is missing, or too old. */
 dt_status dt__dnnl_load(dt_ctx *ctx);
 
-/* Sets how many threads oneDNN's OpenMP gives the calling thread, and returns how many it gave; 0
- * and no effect if oneDNN was built without. We run every primitive on one, inside of our loops. */
+/* Sets the number of threads of oneDNN's OpenMP for the calling thread, and returns the number
+ * before; 0 and no effect if oneDNN was built without OpenMP. Our own loops run every primitive on
+ * one thread. */
 int dt__dnnl_threads(int threads);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define MOST_PLANS 256
 #define LEAST_PRODUCTS 65536 /* fewest multiplications for a primitive */
-#define SLICE_BYTES 262144   /* of the images of a slice, to stay in cache */
+#define SLICE_BYTES 262144   /* bytes of a slice's images, so that they stay in cache */
 #define LEAST_SLICES 8       /* fewest slices, for threads to share */
 #define MOST_PARTS 8         /* most parts: each has a gradient of the weight */
 
@@ -134,7 +134,8 @@ static bool make_reorders(const dt__dnnl_cache *cache, dnnl_primitive_attr_t att
 
 /* ---- a slice -------------------------------------------------------------------------------- */
 
-/* Makes the step of a task. If `like` is not NULL, the weight has the same layout as there. */
+/* Creates the primitive of a task. If `like` is not NULL, the weight has the same layout as
+ * there. */
 static bool make_step(const dt__dnnl_cache *cache, const dt__dnnl_key *key, dt__dnnl_slice *slice,
                       const dt__dnnl_step *like, dt__dnnl_step *out)
 {
@@ -250,10 +251,10 @@ static dt_status open_cache(dt_ctx *ctx)
     }
     free_cache(ctx);
     ctx->convs = NULL;
-    return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: oneDNN has none for an engine");
+    return dt_fail(ctx, DT_ERR_NOMEM, "out of memory: oneDNN cannot create an engine");
 }
 
-/* The index of a new plan: after the last, or that of the least recently used one. */
+/* The index for a new plan: behind the last, or that of the least recently used plan. */
 static int64_t slot_for_new(dt_ctx *ctx, dt__dnnl_cache *cache)
 {
     if (cache->count < MOST_PLANS) return cache->count++;

@@ -14,8 +14,8 @@ typedef enum dt__dnnl_task {
     DT__DNNL_MAKE_W
 } dt__dnnl_task;
 
-/* A primitive, and the layout that it needs of each operand. `reorder` converts from row-major to
- * that, or back for the result; NULL if they are the same. The primitives own the layouts. */
+/* A primitive and the layout of each operand. `reorder` converts from row-major to that layout, or
+ * back for the result; NULL if the layouts are equal. The primitives own the layouts. */
 typedef struct dt__dnnl_step {
     dt__dnnl_task task;
     dnnl_primitive_t primitive;
@@ -23,12 +23,12 @@ typedef struct dt__dnnl_step {
     dnnl_primitive_t reorder[DT__DNNL_OPERANDS];
 } dt__dnnl_step;
 
-/* The steps for a number of images. */
+/* The steps for one number of images. */
 typedef struct dt__dnnl_slice {
     int64_t images;
     dnnl_memory_desc_t ours[DT__DNNL_OPERANDS]; /* row-major */
-    dt__dnnl_step image, weight; /* computes y or x; computes w's gradient; or none */
-    bool shares;                 /* both read the same operand in the same layout */
+    dt__dnnl_step image, weight; /* computes y or x; computes w's gradient; either may be missing */
+    bool shares;                 /* both steps read the same operand in the same layout */
 } dt__dnnl_slice;
 
 /* The key of the cache: all that primitives depend on. */
@@ -41,7 +41,7 @@ typedef struct dt__dnnl_plan {
     dt__dnnl_key key;
     bool refused;               /* oneDNN has no fast primitive for it */
     dt__dnnl_slice whole, rest; /* rest.images is 0 where slices are equal */
-    int64_t slices, parts;      /* a part is a run of slices for one thread */
+    int64_t slices, parts;      /* a part is a run of slices that one thread computes */
     uint64_t used;              /* time of last use, by the cache's counter */
 } dt__dnnl_plan;
 

@@ -1,6 +1,6 @@
-/* Convolutions of floats whose sums have a stated order (numerics §2): from 0, over k = channel *
- * taps + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and in
- * a transposed convolution what lies between pixels, are terms with x = 0.
+/* Convolutions of floats whose sums have a defined order (numerics §2): from 0, over k = channel *
+ * taps + tap ascending, each term by a fused multiply-add; then the bias is added. Padding, and the
+ * gaps between pixels in a transposed convolution, are terms with x = 0.
  *
  * A unit of work is COLUMNS positions of the result of one group of a sample: their terms are
  * gathered, DEPTH at a time, as a matrix that the kernel `gemm` multiplies by the group's
@@ -14,7 +14,7 @@
 #define DEPTH 256
 #define COLUMNS 64
 
-/* A convolution as products: `in` channels of the operand x and `out` of the result, of a group. */
+/* A convolution as products: a group has `in` channels of the operand x and `out` of the result. */
 typedef struct ordered_work {
     const dt__conv *c;
     bool transposed;
@@ -60,7 +60,7 @@ int64_t dt__ordered_conv_room(const dt__conv_work *w, int threads)
     return (o.transposed ? turned_room(&o) : 0) + product_room(&o) * threads;
 }
 
-/* w[group][in][out][tap] as [group][out][in][tap]. */
+/* Reorders w[group][in][out][tap] to [group][out][in][tap]. */
 static const float *turn_weight(const ordered_work *o, float *to)
 {
     for (int64_t g = 0; g < o->c->groups; g++) {
@@ -75,8 +75,8 @@ static const float *turn_weight(const ordered_work *o, float *to)
     return to;
 }
 
-/* Where a tap of an axis reads x: for position t of the result at (t * scale + start) / step, where
- * step divides that. */
+/* Where a tap of an axis reads x: for position t of the result at (t * scale + start) / step, if
+ * step divides the numerator. */
 typedef struct tap_line {
     int64_t scale, start, step;
     int64_t end; /* extent of x */
@@ -90,15 +90,15 @@ static tap_line tap_line_of(const ordered_work *o, int axis, int64_t tap)
                          : (tap_line){ stride, reach - pad, 1, o->x_size[axis] };
 }
 
-/* The place in x; -1: outside, or between pixels. */
+/* The index in x; -1: outside, or in a gap between pixels. */
 static int64_t place_of(const tap_line *l, int64_t t)
 {
     const int64_t at = t * l->scale + l->start;
     return at >= 0 && at % l->step == 0 && at / l->step < l->end ? at / l->step : -1;
 }
 
-/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result, where no
- * pixels lie apart. */
+/* to[j] = what a tap reads in one row of x for columns first ... first+n-1 of the result, if x has
+ * no gaps (step 1). */
 static void read_line(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
 {
     const int64_t scale = l->scale, start = first * scale + l->start;
@@ -113,7 +113,7 @@ static void read_line(const tap_line *l, const float *row, int64_t first, int64_
     for (; j < n; j++) to[j] = 0;
 }
 
-/* The same where they do. */
+/* The same with gaps. */
 static void read_apart(const tap_line *l, const float *row, int64_t first, int64_t n, float *to)
 {
     int64_t j = 0;
@@ -123,7 +123,7 @@ static void read_apart(const tap_line *l, const float *row, int64_t first, int64
     for (int64_t at = place_of(l, first + j); j < n && at < l->end; j += l->step) to[j] = row[at++];
 }
 
-/* A place in the result: the first of a unit's positions. */
+/* The first of a unit's positions. */
 typedef struct corner {
     int64_t row, column;
 } corner;
@@ -145,7 +145,7 @@ static void gather_term(const ordered_work *o, const tap_line line[2], const flo
     }
 }
 
-/* Terms p ... p+depth-1, rows of COLUMNS floats. */
+/* Gathers terms p ... p+depth-1, rows of COLUMNS floats. */
 static void gather(const ordered_work *o, const float *x, int64_t p, int64_t depth, corner c,
                    int64_t n, float *to)
 {
@@ -160,7 +160,7 @@ static void gather(const ordered_work *o, const float *x, int64_t p, int64_t dep
     }
 }
 
-/* Positions t ... t+n-1 of group g of a sample. */
+/* Computes positions t ... t+n-1 of group g of a sample. */
 static void multiply(const ordered_work *o, const dt__kernels *kernels, const float *x, int64_t g,
                      int64_t t, int64_t n, float *y, float *room)
 {

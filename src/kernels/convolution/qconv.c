@@ -10,24 +10,26 @@
 #include "kernels/products/copy_few.h"
 #include "kernels/convolution/qconv_weight.h"
 
-#define TILE DT__CODE_TILE    /* most positions of a tile, */
-#define TILE_BYTES (64 << 10) /* and most bytes, if that leaves FEWEST positions */
+#define TILE DT__CODE_TILE    /* positions of a tile, at most */
+#define TILE_BYTES (64 << 10) /* bytes of a tile, at most, if that leaves FEWEST positions */
 #define FEWEST 32
-#define BEHIND 16              /* words that are read behind a tile's */
+#define BEHIND 16              /* words behind a tile's words that may be read */
 #define CANVAS (128 << 10)     /* bytes of a canvas, unless one row of y needs more */
 #define MOST_CANVAS (16 << 20) /* limit of a canvas; beyond it rows are gathered code by code */
-#define MOST_PHASES 64         /* likewise */
-#define TOGETHER 32            /* multiply-adds in the time of an element of a loop */
+#define MOST_PHASES 64         /* phases, at most; beyond it rows are gathered code by code */
+/* multiply-adds that take as long as an element of a loop (dt__parallel) */
+#define TOGETHER 32
 
-/* A phase of rows and columns. */
+/* A phase of the result's rows and columns. */
 typedef struct phase {
     int64_t at[2];
-    int64_t words;         /* most of a group */
-    dt__conv_words *lists; /* of each group if columns have an order, else one */
-    uint8_t *w;            /* of group g from g * octets * words on */
-    uint8_t *rows;         /* likewise, each of row bytes; used if the set multiplies rows */
+    int64_t words;         /* words of a group, at most */
+    dt__conv_words *lists; /* one per group if columns have an order, else one */
+    uint8_t *w;            /* group g begins at g * octets * words */
+    /* likewise, with `row` bytes per output; used if the set multiplies rows */
+    uint8_t *rows;
     int64_t row;
-    int32_t *absent; /* of group g from g * octets * pieces on; NULL: no column is left out */
+    int32_t *absent; /* group g begins at g * octets * pieces; NULL: no column is left out */
 } phase;
 
 /* The division of a problem into units and tiles, and the parts of scratch. */
@@ -35,52 +37,55 @@ typedef struct plan {
     const dt__kernels *kernels;
     const dt__qconv *q;
     dt__axis axis[2];
-    int64_t in, out, octets;             /* channels and octets of outputs of a group */
-    bool general;                        /* rows are gathered code by code */
-    int64_t width, plane;                /* bytes of a canvas's row, and of a channel */
-    int64_t samples, band, bands, units; /* of a unit: samples, rows of y; how many there are */
-    int64_t tile;                        /* positions of a tile */
+    /* input channels, output channels, and octets of outputs, per group */
+    int64_t in, out, octets;
+    bool general;         /* rows are gathered code by code */
+    int64_t width, plane; /* bytes of a canvas row, and of a channel */
+    /* samples and rows of y per unit; bands per sample; number of units */
+    int64_t samples, band, bands, units;
+    int64_t tile; /* positions per tile */
     int64_t phases, lists;
     phase *phase;
-    float *scale, *ksum; /* of all groups */
-    uint8_t *own;        /* the threads' parts, of own_bytes: a canvas, words at u_at, results */
+    float *scale, *ksum; /* for all groups */
+    /* one area of own_bytes per thread: a canvas, words at u_at, results at y_at */
+    uint8_t *own;
     size_t own_bytes, u_at, y_at;
 } plan;
 
-/* Samples `sample` ... and rows of a phase from `row` on. */
+/* Samples from `sample` on, and rows of a phase from `row` on. */
 typedef struct unit {
     int64_t sample, samples, row, rows;
 } unit;
 
-/* A thread at work on one group and phase of a unit. */
+/* The state of a thread that computes one group and phase of a unit. */
 typedef struct worker {
     const plan *p;
     unit unit;
     int64_t group;
     const phase *phase;
     const dt__conv_words *words;
-    uint8_t *canvas; /* with `general`: one row */
+    uint8_t *canvas; /* with `general`: a single row */
     uint8_t *u;
     float *y;
     int runs;
-    dt__tile_run run[TILE]; /* of the tile's results */
-    int64_t filled;         /* the sample whose sx and zu all elements are; -1: none */
+    dt__tile_run run[TILE]; /* where the tile's results go */
+    int64_t filled;         /* the sample that all elements of sx and zu belong to; -1: none */
     _Alignas(64) float sx[TILE], zu_f[TILE];
     _Alignas(64) int32_t zu[TILE];
-    int64_t near; /* between neighbouring positions of a row; 0: more than quads can hold */
+    int64_t near; /* distance of neighbouring positions of a row; 0: too large for a quad */
     dt__gather_quad quad[TILE / 4];
 } worker;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Rows of a canvas that `rows` rows of a phase read. */
+/* Rows of a canvas that the positions of `rows` rows of a phase read. */
 static int64_t canvas_rows(const plan *p, int64_t rows)
 {
     const dt__axis *x = &p->axis[0];
     return (rows - 1) * x->step + x->high - x->low + 1;
 }
 
-/* A double, since extents are unbounded. */
+/* A double, since extents are unbounded and an integer could overflow. */
 static double canvas_size(const plan *p, int64_t rows)
 {
     return (double)canvas_rows(p, rows) * (double)p->width * (double)p->in;
@@ -134,13 +139,10 @@ static dt__conv_words_of words_of(const plan *p, const phase *f, int64_t list)
                                 .all = p->general };
 }
 
-/* Reserves `bytes` of scratch; NULL while they are counted. */
+/* Reserves `bytes` of scratch; returns NULL while sizes are only counted. */
 static void *take(const plan *p, size_t *total, int64_t bytes)
 {
-    uint8_t *scratch = p->q->scratch;
-    const size_t at = *total;
-    *total += (size_t)dt__round_up(bytes, DT__ALIGNMENT);
-    return scratch == NULL ? NULL : scratch + at;
+    return dt__scratch_take(p->q->scratch, total, bytes, 1);
 }
 
 /* Reserves the lists of a phase. Returns the most words of a position. */
@@ -215,9 +217,10 @@ size_t dt__qconv_scratch(const dt__qconv *q)
     return a > b ? a : b;
 }
 
-/* ---- the weight ------------------------------------------------------------------------------ */
+/* Replaces each phase's sums by the sums over all other phases: of the codes that its words leave
+ * out. */
 
-/* From the sums of each phase to those of all others. */
+/* Turns each phase's sum of codes into the sum over the other phases. */
 static void find_absent(const plan *p, int64_t octet)
 {
     const int64_t n = p->q->layout->pieces * DT__OCTET;
@@ -274,7 +277,7 @@ static unit unit_of(const plan *p, int64_t i)
     return u;
 }
 
-/* The input row at the top of a unit's canvas. */
+/* The input row at which a unit's canvas begins. */
 static int64_t canvas_row(const plan *p, const unit *u)
 {
     return p->axis[0].low + u->row * p->axis[0].step;
@@ -291,7 +294,7 @@ static int64_t image_of(const worker *w, int64_t sample, int64_t row, int64_t co
     return (channel * rows->out + y) * columns->out + x;
 }
 
-/* Positions first ... past - 1 of the tile are of `sample`. */
+/* Positions first ... past - 1 of the tile belong to `sample`. */
 static void set_sample(worker *w, int first, int past, int rows, int64_t sample)
 {
     const bool alone = first == 0 && past == rows;
@@ -305,7 +308,7 @@ static void set_sample(worker *w, int first, int past, int rows, int64_t sample)
     for (int k = first; k < past; k++) w->zu_f[k] = (float)zu;
 }
 
-/* Positions m ... m + n - 1, of a row, read the canvas from `from` on. */
+/* Positions m ... m + n - 1, which lie in one row, read the canvas from `from` on. */
 static void set_lanes(worker *w, int m, int n, const uint8_t *from)
 {
     const int64_t step = w->p->axis[1].step;
@@ -324,7 +327,7 @@ static void set_lanes(worker *w, int m, int n, const uint8_t *from)
     }
 }
 
-/* The results of positions m ... m + n - 1 are neighbours from element `to` on. */
+/* The results of positions m ... m + n - 1 are neighbours, beginning at element `to`. */
 static void set_results(worker *w, int m, int n, int64_t to)
 {
     dt__tile_run *last = w->runs > 0 ? &w->run[w->runs - 1] : NULL;
@@ -333,7 +336,7 @@ static void set_results(worker *w, int m, int n, int64_t to)
     else w->run[w->runs++] = (dt__tile_run){ m, m + n, to };
 }
 
-/* Finds `rows` positions from `first` on, which are ordered by sample, row and column. */
+/* Sets up `rows` positions from `first` on, in the order sample, row, column. */
 static void find_positions(worker *w, int64_t first, int rows)
 {
     const plan *p = w->p;
@@ -358,7 +361,7 @@ static void find_positions(worker *w, int64_t first, int rows)
 
 /* ---- words of a tile ------------------------------------------------------------------------- */
 
-/* The index of the input that tap k of output o reads; -1: none. */
+/* The index of the input that tap k reads for output position o; -1: none. */
 static int64_t input_of(const dt__axis *x, int64_t o, int64_t k)
 {
     int64_t i;
@@ -367,7 +370,7 @@ static int64_t input_of(const dt__axis *x, int64_t o, int64_t k)
     return i >= 0 && i < x->in ? i : -1;
 }
 
-/* Gathers a row code by code. */
+/* Gathers one row code by code (`general`). */
 static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t column, uint8_t *to)
 {
     const plan *p = w->p;
@@ -384,7 +387,8 @@ static void gather_row(const worker *w, int64_t sample, int64_t row, int64_t col
     }
 }
 
-/* The words of position m of a tile by its row, which is position `at` of the unit. */
+/* Writes the words of position m of the tile from its gathered row; it is position `at` of the
+ * unit. */
 static void gather_general(const worker *w, int64_t at, int m)
 {
     const plan *p = w->p;

@@ -14,20 +14,22 @@
 #include "kernels/convolution/conv_geometry.h"
 #include "kernels/kernels.h"
 
-/* Results as codes of one scale and zero point, by numerics §8: requantized sums of
- * (u - zu) q. Rows of the weight have one piece, and all samples one zu. */
+/* Results as codes with one scale and zero point, by numerics §8: requantized sums of (u - zu) q. A
+ * row of the weight is a single piece, and all samples have the same zu. */
 typedef struct dt__qconv_codes {
-    const int32_t *offset;    /* [output channels]: the bias less zu times the row's sum of codes */
+    /* [output channels]: the bias minus zu times the sum of the row's codes */
+    const int32_t *offset;
     const dt__multiplier *by; /* [output channels] */
     int zero, least, most;
     uint8_t *u;       /* images, codes plus 128 */
     int64_t ldu;      /* bytes of a sample of u */
-    int8_t *residual; /* images, contiguous, as of dt__requantizing; or NULL */
+    int8_t *residual; /* residuals as images, contiguous, as in dt__requantizing; or NULL */
 } dt__qconv_codes;
 
 typedef struct dt__qconv {
     const dt__conv *conv;
-    bool transposed;                /* the adjoint: u are codes of y, the result is x */
+    /* computes the adjoint: u holds codes of y, and the result is x */
+    bool transposed;
     const dt__panel_layout *layout; /* rows are output channels */
     const void *panels;
     const uint8_t *u; /* [batch][ldu]: contiguous images; DT__STEP bytes behind them may be read */
@@ -56,8 +58,8 @@ typedef struct dt__code_tile {
     int64_t ld;
     const dt__tile_run *run;
     int runs;
-    int64_t plane; /* from an output's image to the next */
-    int64_t every; /* between neighbouring positions */
+    int64_t plane; /* distance from an output's image to the next */
+    int64_t every; /* distance between neighbouring positions */
 } dt__code_tile;
 #define DT__CODE_TILE 96
 /* Requantizes a tile and writes its codes. */
@@ -66,7 +68,7 @@ void dt__qconv_write_codes(const dt__kernels *kernels, const dt__qconv *q, const
 /* Reads only the operands' extents. */
 size_t dt__qconv_scratch(const dt__qconv *q);
 void dt__qconv_run(const dt__kernels *kernels, const dt__qconv *q);
-/* Gathers code by code, for any geometry; reference for the faster ways. */
+/* Gathers code by code, for any geometry; the reference for the faster methods. */
 void dt__qconv_run_general(const dt__kernels *kernels, const dt__qconv *q);
 
 /* ---- depthwise: groups of one channel and few outputs (qdepthwise.c) ------------------------- */

@@ -3,7 +3,7 @@
 #include "kernels/products/copy_few.h"
 #include "kernels/convolution/qconv.h"
 
-/* A line of bytes of a tile, to the images at y, samples `ld` bytes apart. */
+/* Copies a line of a tile's bytes to the images at y, whose samples are `ld` bytes apart. */
 static void write_line(const dt__code_tile *t, const void *line, int64_t ld, void *y)
 {
     const int64_t sample = t->channels * t->plane;

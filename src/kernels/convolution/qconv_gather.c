@@ -42,7 +42,7 @@ dt__axis dt__axis_of(const dt__qconv *q, int axis)
     return x;
 }
 
-#define PAIRS 8 /* of a vector */
+#define PAIRS 8 /* pairs of bytes per vector */
 
 /* Columns 0, 2, 4 and so on of n, and 1, 3, 5 and so on. */
 static void draw_pairs(int64_t n, const uint8_t *restrict from, uint8_t *restrict even,
@@ -63,7 +63,7 @@ static void draw_pairs(int64_t n, const uint8_t *restrict from, uint8_t *restric
     if (n % 2 != 0) even[j] = from[2 * j];
 }
 
-/* A row's n columns, of which the first is `before`. */
+/* Writes a row's n columns; column 0 is number `before` of the canvas row. */
 static void draw_row(const dt__canvas *to, uint8_t *row, int64_t before, const uint8_t *from,
                      int64_t n)
 {
@@ -114,7 +114,7 @@ int64_t dt__conv_words_most(const dt__conv_words_of *of, int64_t *columns)
     return *columns / 4 + of->layout->pieces;
 }
 
-/* The offset of a column in the canvas; false where it reads no input. */
+/* The canvas offset of a column; false if the column reads no input. */
 static bool offset_of(const dt__conv_words_of *of, int64_t column, int64_t *offset)
 {
     const dt__axis *rows = &of->axis[0], *columns = &of->axis[1];

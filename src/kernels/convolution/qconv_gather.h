@@ -6,9 +6,9 @@
  *     convolution     1         stride    t * stride - padding + k * dilation
  *     transposed      stride    1         t + (p + padding - k * dilation) / stride, if it divides
  *
- * so that a transposed convolution is one convolution for each phase, with the taps that meet
- * pixels there. A canvas is a group's images with the code of zero around them; its first element
- * is input `low` of position 0, and all taps lie inside of it. */
+ * so that a transposed convolution is one convolution for each phase, with the taps that read
+ * pixels there. A canvas is a group's images with the code of zero around them; it begins with
+ * input `low` of position 0 and contains all inputs that taps read. */
 #ifndef DT__KERNELS_QCONV_GATHER_H
 #define DT__KERNELS_QCONV_GATHER_H
 
@@ -18,17 +18,18 @@ typedef struct dt__axis {
     int64_t in, out, taps;
     int64_t phases, step, stride, padding, dilation;
     bool transposed;
-    int64_t low, high; /* the first and last input of position 0, of any phase and tap */
+    /* the first and last input that position 0 reads, over all phases and taps */
+    int64_t low, high;
 } dt__axis;
 
 /* Axis 0 (rows) or 1 (columns) of a problem. */
 dt__axis dt__axis_of(const dt__qconv *q, int axis);
-/* Whether tap k of positions of a phase reads inputs: *input is that of position 0. */
+/* Whether tap k of a phase reads inputs; then *input is the input that it reads at position 0. */
 bool dt__axis_tap(const dt__axis *x, int64_t phase, int64_t k, int64_t *input);
-/* Positions of a phase; of all phases at most those of phase 0. */
+/* Number of positions of a phase; phase 0 has the most. */
 int64_t dt__axis_positions(const dt__axis *x, int64_t phase);
 
-/* A part of a canvas: all its columns, input rows from `row0` on, of each channel of a group. */
+/* A part of a canvas: all columns, the input rows from `row0` on, of each channel of a group. */
 typedef struct dt__canvas {
     uint8_t *bytes;
     int64_t row0, rows, width; /* rows of a channel; bytes of a row */
@@ -51,19 +52,19 @@ typedef struct dt__conv_words {
     dt__taps *part;
 } dt__conv_words;
 
-/* The geometry that it depends on. */
+/* What the lists of words depend on. */
 typedef struct dt__conv_words_of {
     const dt__axis *axis;
     const dt__panel_layout *layout;
-    int64_t row; /* an output, for the order of its columns */
+    int64_t row; /* an output channel, which determines the order of its columns */
     int64_t phase[2];
     int64_t width, plane; /* of the canvas */
     bool all;             /* keeps all columns, and finds no parts */
 } dt__conv_words_of;
 
-/* Most words, and most columns, of a phase. */
+/* The most words of a phase; *columns: the most columns. */
 int64_t dt__conv_words_most(const dt__conv_words_of *of, int64_t *columns);
-/* Fills the lists of w, whose lengths are by dt__conv_words_most: words + 1, and columns. */
+/* Fills the lists of w, whose sizes are those of dt__conv_words_most: words + 1, and columns. */
 void dt__conv_words_find(const dt__conv_words_of *of, dt__conv_words *w);
 
 #endif

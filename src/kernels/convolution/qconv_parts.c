@@ -50,7 +50,7 @@ void dt__qd8_depthwise__ref(const dt__qdepthwise *d)
     for (int64_t i = 0; i < d->n; i += ROUND) depthwise_part(d, d->u + i * d->step, d->y + i);
 }
 
-#define EACH 2 /* outputs */
+#define EACH 2 /* outputs computed at once */
 typedef int32_t lanes[EACH][DT__BLOCK];
 
 /* Adds the products of n words with the codes of EACH outputs. */
@@ -94,7 +94,8 @@ static void tile_part(const dt__qtile *t, int64_t block, int64_t o)
         u += length * 4 * DT__BLOCK;
         w += length * 4 * DT__OCTET;
         for (int j = 0; j < EACH; j++) {
-            for (int64_t m = n; m < DT__BLOCK; m++) sum[j][m] = 0; /* u may hold anything there */
+            /* u may hold anything behind position n */
+            for (int64_t m = n; m < DT__BLOCK; m++) sum[j][m] = 0;
             const int32_t absent = t->absent == NULL ? 0 : t->absent[part + j];
             for (int m = 0; m < DT__BLOCK; m++) sum[j][m] += absent * t->zu[m0 + m];
             for (int m = 0; m < DT__BLOCK; m++) scale[j][m] = t->scale[part + j];
@@ -121,7 +122,7 @@ void dt__qd8_tile__ref(const dt__qtile *t)
 
 #define BLOCK 8
 
-/* Works in blocks of 8 x 8, so that cache lines of x and of y are both used completely. */
+/* Transposes blocks of 8 x 8, so that whole cache lines of x and of y are used. */
 void dt__transpose__ref(const dt__transpose *t)
 {
     for (int64_t j0 = 0; j0 < t->columns; j0 += BLOCK) {

@@ -21,13 +21,15 @@
 
 #include <string.h>
 
-#define MOST_OUTPUTS 8          /* per channel; for more, a product is faster */
+#define MOST_OUTPUTS 8          /* outputs per channel, at most; beyond it a product is faster */
 #define CANVAS (32 << 10)       /* bytes of a canvas, unless one row of y needs more */
 #define MOST_CANVAS (256 << 10) /* of one row of y */
 #define LINE (8 << 10)          /* results of a line, unless one row of y has more */
 #define BLOCK 16                /* channels of a unit */
-#define EXACT 512               /* taps whose sums, below 512 * 255 * 128, are exact as floats */
-#define TOGETHER 8              /* multiply-adds in the time of an element of a loop */
+/* taps, fewer than which sums are exact as floats: 512 * 255 * 128 < 2^24 */
+#define EXACT 512
+/* multiply-adds that take as long as an element of a loop (dt__parallel) */
+#define TOGETHER 8
 
 typedef struct axis {
     int64_t in, out, taps, step, begin, every;
@@ -40,20 +42,22 @@ typedef struct plan {
     const dt__kernels *kernels;
     const dt__qconv *q;
     axis axis[2];
-    int64_t outputs;                 /* of a channel */
-    int64_t band, bands, blocks;     /* rows of y of a unit; units of a sample */
-    int64_t rows, width, size;       /* of a phase of rows; bytes of a row, of a canvas */
-    int64_t across;                  /* positions of a line, from row to row */
-    int64_t skipped, before, inputs; /* of a row: first input, its place, inputs on the canvas */
-    int64_t lists;                   /* of words: one, or one for each channel */
-    dt__taps *word;                  /* list i has those from i * columns on, */
-    int32_t *length;                 /* and of each group of scales so many */
-    int8_t *unpacked;                /* the weight as its panels have it, */
-    int8_t (*codes)[4];              /* and by words; of output o from o * columns on */
+    int64_t outputs;             /* per channel */
+    int64_t band, bands, blocks; /* rows of y per unit; bands per sample; blocks of channels */
+    int64_t rows, width, size;   /* canvas rows per phase; bytes of a row; bytes of a canvas */
+    int64_t across;              /* positions from one row of a line to the next */
+    /* inputs skipped at the start of a row; canvas column of the next input; inputs on the
+     * canvas */
+    int64_t skipped, before, inputs;
+    int64_t lists;      /* lists of words: one, or one per channel */
+    dt__taps *word;     /* list i begins at i * columns */
+    int32_t *length;    /* words of each group of scales, per list */
+    int8_t *unpacked;   /* the weight's codes in the order of its panels */
+    int8_t (*codes)[4]; /* and in the order of words; output o begins at o * columns */
     float *scale;
-    uint8_t *own; /* the threads' parts: a canvas, places of its rows at rows_at, a line at y_at */
+    uint8_t *own; /* one area per thread: a canvas, its row offsets at rows_at, a line at y_at */
     size_t own_bytes, rows_at, y_at;
-    size_t sum_at, code_at, residual_at; /* of results that are codes: a line of each */
+    size_t sum_at, code_at, residual_at; /* offsets of a line each, if results are codes */
 } plan;
 
 /* ---- the plan -------------------------------------------------------------------------------- */
@@ -92,13 +96,13 @@ static int64_t width_of(const axis *x)
     return dt__round_up((x->out - 1) * x->step + x->reach + 1, x->step);
 }
 
-/* Bytes of a canvas for `rows` rows of y: a double, since extents are unbounded. */
+/* Bytes of a canvas for `rows` rows of y; a double, since extents are unbounded. */
 static double canvas_bytes(const axis *a, int64_t rows)
 {
     return (double)phases_of(&a[0]) * (double)rows_of(&a[0], rows) * (double)width_of(&a[1]);
 }
 
-/* Which inputs of a row are on a canvas. */
+/* Computes which inputs of a row lie on a canvas. */
 static void choose_inputs(plan *p)
 {
     const axis *x = &p->axis[1];
@@ -145,7 +149,7 @@ bool dt__qdepthwise_takes(const dt__qconv *q)
 static size_t add_room(size_t *total, int64_t bytes)
 {
     const size_t at = *total;
-    *total += (size_t)dt__round_up(bytes, DT__ALIGNMENT);
+    *total += dt__scratch_part((size_t)bytes);
     return at;
 }
 
@@ -192,7 +196,7 @@ size_t dt__qdepthwise_scratch(const dt__qconv *q)
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
-/* Where position 0 reads a tap on the canvas. */
+/* Where position 0 reads tap k on the canvas. */
 static int64_t place_of(const plan *p, int64_t tap)
 {
     const axis *rows = &p->axis[0], *columns = &p->axis[1];
@@ -201,7 +205,8 @@ static int64_t place_of(const plan *p, int64_t tap)
     return (y % rows->step * p->rows + y / rows->step) * p->width + x;
 }
 
-/* Makes a word of the columns from `first` on that lie near enough. Returns how many. */
+/* Makes a word of the columns from `first` on that lie near enough to each other. Returns their
+ * number. */
 static int64_t make_word(const plan *p, const int32_t *order, int64_t first, int64_t past,
                          dt__taps *word)
 {
@@ -218,8 +223,8 @@ static int64_t make_word(const plan *p, const int32_t *order, int64_t first, int
     return n;
 }
 
-/* Makes the words of a list's columns `first` ... `past - 1`, with their codes of all outputs that
- * it serves. Returns how many there are. */
+/* Makes the words of a list's columns `first` ... `past - 1`, with the codes of all outputs that
+ * use the list. Returns the number of words. */
 static int32_t make_words(const plan *p, int64_t list, int64_t first, int64_t past, int64_t word)
 {
     const dt__panel_layout *l = p->q->layout;
@@ -239,7 +244,7 @@ static int32_t make_words(const plan *p, int64_t list, int64_t first, int64_t pa
 static void prepare(const plan *p)
 {
     const dt__panel_layout *l = p->q->layout;
-    dt__panel_layout places = *l; /* with the order that the words follow */
+    dt__panel_layout places = *l; /* the order of columns that the words follow */
     places.order = NULL;
     const dt__code_matrix to = { p->unpacked, l->columns, p->scale, l->groups };
     dt__panel_unpack(&places, p->q->panels, &to);
@@ -256,7 +261,7 @@ static void prepare(const plan *p)
 
 /* ---- canvases -------------------------------------------------------------------------------- */
 
-/* Where each input row is in the canvas of rows of y from `row` on; -1: nowhere. */
+/* The canvas offset of each input row that rows of y from `row` on read; -1: not on the canvas. */
 static void place_rows(const plan *p, int64_t row, int64_t *place)
 {
     const axis *x = &p->axis[0];
@@ -324,7 +329,7 @@ static void write_codes(const plan *p, const dt__qdepthwise *d, const results *a
     }
 }
 
-/* Rows `row` ... of output channel o, from a canvas. */
+/* Computes rows `row` ... of output channel o from a canvas. */
 static void run_channel(const plan *p, dt__qdepthwise *d, const results *at)
 {
     const int64_t o = at->o, row = at->row;
@@ -386,7 +391,8 @@ void dt__qdepthwise_run(const dt__kernels *kernels, const dt__qconv *q)
     plan p = plan_of(kernels, q);
     lay_out(&p);
     prepare(&p);
-    const int64_t positions = p.band * p.axis[1].out; /* a canvas's, so products are small */
+    /* positions of one canvas, so products are small */
+    const int64_t positions = p.band * p.axis[1].out;
     const int64_t work = positions * BLOCK * p.outputs * q->layout->columns / TOGETHER;
     dt__parallel(q->conv->batch * p.bands * p.blocks, 1 + work, run_units, &p);
 }

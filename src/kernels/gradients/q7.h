@@ -3,8 +3,8 @@
  *
  *     for each 4 consecutive terms d of the sum: 128 bytes; byte 4 * lane + i is term d + i
  *
- * Pairs of their products fit int16 (2 * 63 * 255 < 2^15). Missing columns and terms hold anything
- * where the other operand's codes are 0, or where the result is not written. */
+ * Pairs of their products fit int16 (2 * 63 * 255 < 2^15). Bytes of missing columns and terms may
+ * hold anything: the other operand's codes are 0 there, or the result is not written. */
 #ifndef DT__KERNELS_Q7_H
 #define DT__KERNELS_Q7_H
 
@@ -18,14 +18,6 @@
 #define DT__Q7_DEPTH (1 << 17) /* most terms of an int32 sum: 63 * 255 * 2^17 < 2^31 */
 #define DT__Q7_WORD 4          /* terms that are multiplied at once */
 #define DT__Q7_LEAST 0x1p-126f /* least scale */
-
-/* `count` elements behind the `used` bytes of scratch memory; NULL where only sizes are counted. */
-static inline void *dt__q7_take(void *scratch, size_t *used, int64_t count, size_t element)
-{
-    const size_t at = *used;
-    *used += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return scratch == NULL ? NULL : (char *)scratch + at;
-}
 
 /* Bytes of a panel of `depth` terms. */
 static inline size_t dt__q7_panel(int64_t depth)
@@ -57,14 +49,14 @@ typedef struct dt__q7_rows {
     int64_t ldx;
     int8_t *codes;
     int64_t ld;
-    int bias; /* added to every code in memory: 0, or 128 for operands that are held as u8 */
+    int bias; /* added to every code in memory: 0, or 128 for operands stored as u8 */
     float *scale;
     int32_t *sum128;
 } dt__q7_rows;
 
-/* A block of at most DT__Q7_BLOCK rows and 64 columns of x times a factor of each row, to codes:
- * byte i of word w of column j, at codes[w * step + 4 * j], is row 4 w + i; rows that are missing
- * are 0. scale and the sum of codes times zero[row] of each column. */
+/* A block of at most DT__Q7_BLOCK rows and 64 columns of x, times a factor per row, becomes codes:
+ * byte i of word w of column j, at codes[w * step + 4 * j], is row 4 w + i; missing rows are 0.
+ * Also computes each column's scale, and the sum of its codes times zero[row]. */
 typedef struct dt__q7_columns {
     int64_t rows, n;
     const float *x;
@@ -87,15 +79,15 @@ typedef struct dt__q7_words {
     size_t panel_step; /* from the words of 32 columns to those of the next 32 */
 } dt__q7_words;
 
-/* Neighbouring positions: `n` of them, `from` in memory, `to` in the words of a block. */
+/* A run of neighbouring positions: `n` of them, `from` in memory, `to` in the words of a block. */
 typedef struct dt__q7_span {
     int64_t from, to, n;
 } dt__q7_span;
 
-/* Outputs whose positions lie side by side to codes: those of a block, in words of four, times
- * factor[position]. Byte i of word w of output j, at codes[w * step + 4 * j], is position 4 w + i;
- * positions that are in no run are 0. scale and the sum of codes times zero[position] of each
- * output. */
+/* Outputs whose positions lie side by side become codes: the positions of a block, in words of
+ * four, times factor[position]. Byte i of word w of output j, at codes[w * step + 4 * j], is
+ * position 4 w + i; positions in no run are 0. Also computes each output's scale, and the sum of
+ * its codes times zero[position]. */
 typedef struct dt__q7_lines {
     int64_t n, words, runs; /* words: at most DT__Q7_BLOCK */
     const dt__q7_span *run; /* ascending */
@@ -109,9 +101,9 @@ typedef struct dt__q7_lines {
     int32_t *sum;
 } dt__q7_lines;
 
-/* c[k][j] = fmaf((float)(sum - minus[j]), scale[j], c[k][j]), where sum is that of codes of output
- * j times the bytes at at[word] + offset[k], over the words of a block. Lanes are outputs: a
- * multiple of DT__Q7_OUTPUTS, and codes and c are aligned for them. On the calling thread. */
+/* c[k][j] = fmaf((float)(sum - minus[j]), scale[j], c[k][j]), where sum is that of the codes of
+ * output j times the bytes at at[word] + offset[k], over the words of a block. Lanes are outputs: n
+ * is a multiple of DT__Q7_OUTPUTS, and codes and c are aligned for them. On the calling thread. */
 typedef struct dt__q7_taps {
     int64_t words, outputs, columns;
     const uint8_t *const *at; /* [words]: 4 bytes are read */
@@ -126,14 +118,15 @@ typedef struct dt__q7_taps {
 
 #define DT__Q7_OUTPUTS 16
 
-/* Floats w [n][32] to a panel of bytes code + 128, in two passes over all terms, a multiple of four
- * at a time but for the last: the largest magnitudes, as bits; the codes by 1 / scale. */
+/* Floats w [n][32] become a panel of bytes code + 128, in two passes over all terms: the first
+ * finds the largest magnitudes, as bits; the second writes the codes by 1 / scale. Each call gets a
+ * multiple of four terms, but for the last. */
 typedef struct dt__q7_lanes {
     int64_t n;
     const float *w;
     uint32_t *most;       /* [32], bits of the largest magnitude so far */
     const float *inverse; /* [32] */
-    uint8_t *panel;       /* of the first of these terms */
+    uint8_t *panel;       /* the panel, at the first of these terms */
 } dt__q7_lanes;
 
 /* scale = max(most / codes, 2^-126), NaN where most is not finite; *inverse = 1 / scale, or 0. */
@@ -162,8 +155,8 @@ typedef struct dt__q7_layer {
     const struct dt__source *weight; /* W^ [n][k] */
     float *dx;
     bool add_x;
-    /* Codes of x: row r is u + r * ldu; or what `read` writes: rows r ... r + rows - 1 of k bytes,
-     * with room for DT__Q7_BEHIND more behind each. */
+    /* The codes of x: row r is at u + r * ldu; or `read` writes rows r ... r + rows - 1 of k bytes
+     * each, with room for DT__Q7_BEHIND more bytes behind each. */
     const uint8_t *u;
     int64_t ldu;
     void (*read)(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride);
@@ -179,9 +172,9 @@ typedef struct dt__q7_layer {
 #define DT__Q7_BEHIND 8
 
 struct dt__kernels;
-/* Bytes of scratch for the results that are not NULL, of any other value. */
+/* Bytes of scratch; tests only which results are not NULL. */
 size_t dt__q7_scratch(const dt__q7_layer *l);
-/* n is at most DT__Q7_DEPTH where dx is wanted. */
+/* n is at most DT__Q7_DEPTH if dx is not NULL. */
 void dt__q7_run(const struct dt__kernels *kernels, const dt__q7_layer *l);
 
 #endif

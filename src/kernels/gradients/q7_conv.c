@@ -1,18 +1,19 @@
-/* dw of a convolution (q7_conv.h). All threads make the codes of dy of some blocks, then multiply
- * them, each its own columns of dw. Blocks are added in ascending order, so bits depend on neither
- * threads nor the division. Sums are kept by column, [k][n], and transposed in the end. */
+/* The gradient dw of a convolution (q7_conv.h). For a slice of blocks all threads make the codes of
+ * dy, then multiply them, each thread its own columns of dw. Blocks are added in ascending order,
+ * so the bits depend neither on threads nor on the division. Sums are kept by column, [k][n], and
+ * transposed at the end. */
 #include "kernels/gradients/q7_conv.h"
 
 #include "core/threads.h"
 
-#define SLICE ((int64_t)1 << 18) /* bytes of codes that are made at once */
-#define COLUMNS 12               /* of a thread, at least */
+#define SLICE ((int64_t)1 << 18) /* bytes of codes per slice */
+#define COLUMNS 12               /* columns per thread, at least */
 
-/* A block of positions, as words and runs of them. */
+/* A block of positions: their words, and the runs of neighbours in them. */
 typedef struct block {
-    const uint8_t **at; /* of each word */
+    const uint8_t **at; /* address of each word */
     dt__q7_span *run;
-    float *factor; /* of each position of a word, as zero */
+    float *factor; /* [4 * words], like zero */
     int32_t *zero;
     int64_t words, runs;
 } block;
@@ -20,26 +21,26 @@ typedef struct block {
 typedef struct work {
     const dt__q7_conv *c;
     const dt__kernels *kernels;
-    int64_t positions, lanes; /* of all samples; outputs, with those that fill vectors */
-    int64_t words, runs;      /* at most, of a block */
-    int64_t first, blocks;    /* of the slice */
+    int64_t positions, lanes; /* positions of all samples; outputs, rounded up to whole vectors */
+    int64_t words, runs;      /* per block, at most */
+    int64_t first, blocks;    /* blocks of the current slice */
     int8_t *codes;            /* [blocks][words][lanes][4] */
-    float *scale;             /* [blocks][lanes], as minus */
+    float *scale;             /* [blocks][lanes], like minus */
     int32_t *minus;
     const uint8_t **at; /* [blocks][words] */
-    int64_t *count;     /* [blocks]: words */
+    int64_t *count;     /* [blocks]: number of words */
     float *sums;        /* [k][lanes] */
-    char *room;         /* of each thread */
+    char *room;         /* one area per thread */
     size_t room_bytes;
     size_t bytes;
 } work;
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    return dt__q7_take(w->c->scratch, &w->bytes, count, element);
+    return dt__scratch_take(w->c->scratch, &w->bytes, count, element);
 }
 
-/* Positions of a row are a run, and so are all of a sample where words end with rows. */
+/* The positions of a row form one run; those of a sample do, if its rows end where words end. */
 static int64_t run_length(const dt__q7_conv *c)
 {
     const bool joined = c->across % DT__Q7_WORD == 0 || c->row == c->across;
@@ -66,7 +67,7 @@ static void open_work(work *w, const dt__q7_conv *c)
     const size_t position = sizeof(float) + sizeof(int32_t);
     w->room_bytes =
         (size_t)(w->words * DT__Q7_WORD) * position + (size_t)w->runs * sizeof(dt__q7_span);
-    w->room_bytes = (size_t)dt__round_up((int64_t)w->room_bytes, DT__ALIGNMENT);
+    w->room_bytes = dt__scratch_part(w->room_bytes);
     w->room = take(w, c->threads, w->room_bytes);
 }
 
@@ -79,7 +80,7 @@ size_t dt__q7_conv_scratch(const dt__q7_conv *c)
     return w.bytes;
 }
 
-/* Adds n positions of `sample` from p on, which are neighbours within words. */
+/* Adds n positions of `sample` from p on, which are neighbours in memory. */
 static void add_run(const dt__q7_conv *c, int64_t sample, int64_t p, int64_t n, block *b)
 {
     const int64_t to = b->words * DT__Q7_WORD, words = dt__ceil_div(n, DT__Q7_WORD);
@@ -95,7 +96,7 @@ static void add_run(const dt__q7_conv *c, int64_t sample, int64_t p, int64_t n, 
     }
 }
 
-/* Positions first ... past - 1 of all samples. */
+/* Collects positions first ... past - 1 of all samples. */
 static void open_block(const dt__q7_conv *c, int64_t first, int64_t past, block *b)
 {
     const int64_t each = c->rows * c->across, run = run_length(c);
@@ -171,7 +172,7 @@ void dt__q7_conv_run(const dt__kernels *kernels, const dt__q7_conv *c)
     work w;
     open_work(&w, c);
     w.kernels = kernels;
-    if (w.lanes > c->n) { /* lanes of no output */
+    if (w.lanes > c->n) { /* clears the lanes behind the last output */
         memset(w.codes, 0, (size_t)((char *)w.at - (char *)w.codes));
     }
     memset(w.sums, 0, (size_t)(c->k * w.lanes) * sizeof *w.sums);

@@ -1,27 +1,28 @@
-/* The gradients of a layer by integer products: codes of dy, of W^ and panels of x are made by all
- * threads, then both products run. Every part is made by one thread and every sum has one order, so
- * bits depend on neither threads nor the division into parts. */
+/* The gradients of a layer by integer products: all threads make the codes of dy and W^ and the
+ * panels of x, then run both products. One thread computes a part, and every sum has a fixed order,
+ * so the bits depend neither on threads nor on the division into parts. */
 #include "core/threads.h"
 #include "kernels/kernels.h"
 
-#define ROWS 32    /* of dy, or of a product's first operand, in a part */
-#define PANELS 32  /* of a product's part */
-#define TERMS 4096 /* of W^ that are dequantized at once */
+#define ROWS 32    /* rows of dy, or of a product's first operand, per part */
+#define PANELS 32  /* panels per part of a product */
+#define TERMS 4096 /* terms of W^ that are dequantized at once */
 #define READ 32    /* rows of x that are read at once */
-/* Bytes of panels of x that are made at once. Each slice reads and writes all of dw. */
+/* Bytes of the panels of x in a slice. Each slice reads and writes all of dw. */
 #define SLICE ((size_t)2 << 20)
 
-/* Scratch, and the parts that its making is divided into. Blocks of rows are made and multiplied a
- * slice of them at a time. */
+/* Scratch, and the parts in which it is filled. The codes of blocks of rows are made and multiplied
+ * one slice at a time. */
 typedef struct work {
     const dt__q7_layer *l;
     const dt__kernels *kernels;
-    int64_t first, blocks;   /* of the slice */
-    int64_t all;             /* blocks of all rows */
-    int64_t panels;          /* of k */
+    int64_t first, blocks;   /* blocks of the current slice */
+    int64_t all;             /* blocks in total */
+    int64_t panels;          /* panels of k columns */
     int64_t row, step;       /* bytes of a row of dy's codes; of a word of all columns */
-    size_t w_panel, x_panel; /* bytes of a panel of W^, of a block of x */
-    int64_t parts[5];        /* first part of: rows, panels of W^, columns, panels of x; the end */
+    size_t w_panel, x_panel; /* bytes of a panel of W^; of a block of x */
+    /* first part of each kind: rows, panels of W^, columns, panels of x; then the end */
+    int64_t parts[5];
     /* for dx: codes, scales and corrections of rows of dy, panels and scales of W^ */
     int8_t *rows;
     float *row_scale, *lane_scale;
@@ -33,7 +34,7 @@ typedef struct work {
     float *column_scale;
     int32_t *column_minus;
     uint8_t *x;
-    char *room; /* of each thread */
+    char *room; /* one area per thread */
     size_t room_bytes;
     size_t bytes;
 } work;
@@ -42,7 +43,7 @@ typedef struct work {
 
 static void *take(work *w, int64_t count, size_t element)
 {
-    return dt__q7_take(w->l->scratch, &w->bytes, count, element);
+    return dt__scratch_take(w->l->scratch, &w->bytes, count, element);
 }
 
 static void open_x(work *w)
@@ -68,7 +69,7 @@ static void open_w(work *w)
     w->x = take(w, w->blocks * w->panels, w->x_panel);
 }
 
-/* Bytes from a row of x that was read to the next. */
+/* Bytes from one row of x in `room` to the next. */
 static int64_t stride_of(const dt__q7_layer *l)
 {
     return dt__round_up(l->k + DT__Q7_BEHIND, DT__ALIGNMENT);
@@ -89,7 +90,8 @@ static void open_work(work *w, const dt__q7_layer *l)
     w->room = take(w, l->threads, w->room_bytes);
 }
 
-/* The parts of the slice that begins at block `first`; those of dx belong to the first slice. */
+/* Numbers the parts of the slice that begins at block `first`; the parts of dx belong to the first
+ * slice. */
 static void open_slice(work *w, int64_t first)
 {
     const dt__q7_layer *l = w->l;
@@ -132,7 +134,7 @@ static void make_rows(const work *w, int64_t part)
                                         .sum128 = w->row_minus + m });
 }
 
-/* Floats of W^, terms n ... n + count - 1 of a panel, whose missing columns are 0. */
+/* Dequantizes terms n ... n + count - 1 of a panel of W^; missing columns are 0. */
 static void expand(const work *w, int64_t panel, int64_t n, int64_t count, float *to)
 {
     const int64_t k = panel * DT__LANES, end = dt__min_i64(k + DT__LANES, w->l->k);
@@ -141,7 +143,7 @@ static void expand(const work *w, int64_t panel, int64_t n, int64_t count, float
     from->fill(from->from, &(dt__patch){ n, n + count, k, end, to, DT__LANES });
 }
 
-/* A long column is dequantized twice, for its scale and for its codes. */
+/* Quantizes a panel of W^. A long column is dequantized twice: for its scale, and for its codes. */
 static void make_weight(const work *w, int64_t panel, float *room)
 {
     const int64_t n = w->l->n;
@@ -163,7 +165,7 @@ static void make_weight(const work *w, int64_t panel, float *room)
     }
 }
 
-/* The rows of block `block` of the slice: the first, and how many. */
+/* Block `block` of the slice: its first row, and its number of rows. */
 static int64_t row_of(const work *w, int64_t block) { return (w->first + block) * DT__Q7_BLOCK; }
 
 static int64_t rows_of(const work *w, int64_t block)
@@ -199,8 +201,8 @@ static uint8_t *panels_of(const work *w, int64_t block)
     return w->x + (size_t)(block * w->panels) * w->x_panel;
 }
 
-/* Rows of a block, `rows` of them at `from`, in words from row `first` of the block on. Rows that
- * are missing are the last one once more: their codes of dy are 0. */
+/* Writes `rows` rows of a block, at `from`, as words from the block's row `first` on. Missing rows
+ * repeat the last one: their codes of dy are 0. */
 static void join_rows(const work *w, int64_t block, int64_t first, int64_t rows,
                       const uint8_t *from, int64_t stride)
 {
@@ -305,7 +307,7 @@ static void multiply_w(const work *w, int64_t i)
     }
 }
 
-/* Without terms a sum is 0. */
+/* Without terms the sum is 0. */
 static void clear(const dt__q7_layer *l)
 {
     if (l->dx != NULL && l->n == 0 && !l->add_x) {
@@ -316,7 +318,7 @@ static void clear(const dt__q7_layer *l)
     }
 }
 
-/* Parts of the products: those of dx, then those of dw. */
+/* The parts of the products: those of dx, then those of dw. */
 static int64_t parts_of_x(const work *w)
 {
     return w->l->dx != NULL && w->first == 0 ? parts_of(w, w->l->m) : 0;

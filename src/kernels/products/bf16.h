@@ -15,25 +15,22 @@
 /* x, or a zero of its sign where it is denormal. By bits, which compilers vectorize. */
 static inline float dt__bf16_flushed(float x)
 {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits &= (bits & 0x7f800000U) == 0 ? 0x80000000U : UINT32_MAX;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    const uint32_t bits = dt__bits_of_f32(x);
+    return dt__f32_of_bits(bits & ((bits & 0x7f800000U) == 0 ? 0x80000000U : UINT32_MAX));
 }
 
 /* The nearest bf16, ties to even. */
 static inline float dt__bf16_rounded(float x) { return dt__round_bf16(dt__bf16_flushed(x)); }
 
-/* That of the bits of a bf16. */
+/* The value of a bf16, from its bits. */
 static inline float dt__bf16_value(uint16_t half)
 {
     return dt__bf16_flushed(dt__bf16_to_f32(half));
 }
 
-/* a b + c, rounded once, of operands that are not denormal. The processor flushes what would be
- * denormal after rounding to 24 bits. fmaf has fewer bits there, so a result of FLT_MIN may have
- * been rounded up from less: a double tells. */
+/* a b + c, rounded once, for operands that are not denormal. The processor flushes a sum that is
+ * below FLT_MIN when rounded to 24 bits without a limit of the exponent; fmaf rounds such sums to
+ * fewer bits, possibly up to FLT_MIN. A double decides these cases. */
 static inline float dt__bf16_fused(float a, float b, float c)
 {
     const float y = fmaf(a, b, c);
@@ -43,8 +40,8 @@ static inline float dt__bf16_fused(float a, float b, float c)
     return dt__bf16_flushed(y);
 }
 
-/* sum[l] = a b[l] + sum[l] for DT__GEMM_PANEL sums. The loop without a branch is vectorized; where
- * a sum is FLT_MIN, it runs again with care. */
+/* sum[l] = a b[l] + sum[l] for DT__GEMM_PANEL sums. The first loop has no branch and is vectorized;
+ * if a result is FLT_MIN, all are computed again by dt__bf16_fused. */
 static inline void dt__bf16_add_term(float a, const float *b, float *sum)
 {
     float y[DT__GEMM_PANEL];
@@ -62,8 +59,8 @@ static inline void dt__bf16_add_term(float a, const float *b, float *sum)
     memcpy(sum, y, sizeof y);
 }
 
-/* Matrix tiles take so many terms of a sum at once. Those at even places are added to zero, those
- * at odd places as well, and then both sums to what is there: */
+/* Matrix tiles add this many terms of a sum at once: the terms at even places and those at odd
+ * places are summed separately from zero, then the total of both is added to the sum: */
 #define DT__BF16_TILE 32
 static inline void dt__bf16_join(int n, const float *even, const float *odd, float *sum)
 {

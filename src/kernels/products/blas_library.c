@@ -10,13 +10,13 @@
 #include <sys/mman.h>
 
 #define NAME "libopenblas.so.0"
-#define MEGABYTES 129 /* of address space, for each calling thread */
+#define MEGABYTES 129 /* MiB of address space per calling thread */
 #define BUFFER ((uint64_t)MEGABYTES << 20)
 
 dt__blas_library dt__blas;
 
-static char why[256]; /* it could not be loaded; "": it is */
-static bool own;      /* it is OpenBLAS */
+static char why[256]; /* why the library could not be loaded; "": it was loaded */
+static bool own;      /* the library is OpenBLAS */
 
 #define FUNCTION(name) { #name, offsetof(dt__blas_library, name) },
 static const dt__function blas[] = { DT__BLAS_FUNCTIONS(FUNCTION) };
@@ -53,8 +53,8 @@ static bool wants_system(void)
     return wanted != NULL && strcmp(wanted, "system") == 0;
 }
 
-/* OpenBLAS; without it, or where DETENT_BLAS is "system", what the system has under the common
- * names: the reference library, BLIS, or another. */
+/* Loads OpenBLAS; if that is missing, or DETENT_BLAS is "system", the system's libraries of the
+ * common names: the reference BLAS, BLIS, or another. */
 static void load(void)
 {
     char reason[256];
@@ -65,7 +65,7 @@ static void load(void)
     if (!load_system() && reason[0] != 0) memcpy(why, reason, sizeof why);
 }
 
-/* Without room for its buffers OpenBLAS tries for ever, so this check comes first. */
+/* Without room for its buffers OpenBLAS retries for ever, so this is checked first. */
 static dt_status check_room(dt_ctx *ctx)
 {
     size_t bytes;

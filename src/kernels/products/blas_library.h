@@ -1,6 +1,6 @@
-/* OpenBLAS, which has LAPACK within, or another BLAS and LAPACK: dense algebra of doubles, for
- * rounding with data alone. OpenBLAS is loaded when that is first done: its start makes threads and
- * takes 128 MiB of address space for each. */
+/* Dense algebra of doubles, for rounding with calibration data: OpenBLAS, which contains LAPACK, or
+ * another BLAS and LAPACK. The library is loaded at first use, since OpenBLAS starts threads when
+ * it is loaded and takes 128 MiB of address space for each. */
 #ifndef DT__KERNELS_BLAS_LIBRARY_H
 #define DT__KERNELS_BLAS_LIBRARY_H
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Copies by words that overlap. */
+/* Copies in words, the last of which may overlap the one before. */
 static inline void dt__copy_few(void *to, const void *from, int64_t n)
 {
     char *y = to;

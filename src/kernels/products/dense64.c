@@ -2,7 +2,7 @@
  *
  * With J the reversal of rows, J A J = L L^T (Cholesky) gives A = M M^T, M = J L J upper, and U =
  * M^-1 = J L^-1 J. So one factorization and one triangular inverse suffice, and A^-1 is never
- * computed; J X J is the memory of X read backwards.
+ * computed; J X J has the elements of X in reverse order of memory.
  *
  * Both work in place on tiles of TILE x TILE. With k < j < i:
  *     L[i][j] = (A[i][j] - sum over k of L[i][k] L[j][k]^T) L[j][j]^-T
@@ -131,7 +131,7 @@ static void solve_share(const void *args, const dt__share *share)
     }
 }
 
-/* L in place of A. */
+/* Computes L in place of A. */
 static bool factor(const tiles *t)
 {
     const int ld = (int)t->n;
@@ -170,7 +170,7 @@ static void invert_share(const void *args, const dt__share *share)
     }
 }
 
-/* L^-1 in place of L; `room` holds a row of tiles. */
+/* Computes L^-1 in place of L; `room` holds a row of tiles. */
 static void invert(const tiles *t, double *room)
 {
     const int ld = (int)t->n;
@@ -178,7 +178,7 @@ static void invert(const tiles *t, double *room)
         const int rows = side(t, i);
         const int64_t before = i * TILE;
         double *diagonal = at(t, i, i);
-        int info; /* 0: no diagonal element is 0 */
+        int info; /* 0, since no diagonal element is 0 */
         for (int64_t row = 0; row < rows; row++) {
             memcpy(room + row * before, at(t, i, 0) + row * t->n, (size_t)before * sizeof *room);
         }

@@ -7,7 +7,7 @@
 
 typedef float chains[2][DT__LANES];
 
-/* Unpacks the codes of a step: the four low columns and the four high ones. */
+/* Unpacks the codes of a step: k = 0 ... 3 of each lane, then k = 4 ... 7. */
 static void unpack_step(const dt__panel_layout *l, const uint8_t *from, int8_t to[8][DT__LANES])
 {
     for (int j = 0; j < DT__LANES; j++) {

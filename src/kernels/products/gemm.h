@@ -1,6 +1,6 @@
 /* Products of floats, c = [c +] op(a) * op(b) [+ bias], and the grid of tiles that threads share.
  *
- * Sums have a stated order (numerics §2): from c where accumulated, else from 0, the terms
+ * Sums have a defined order (numerics §2): from c where accumulated, else from 0, the terms
  * ascending in k, each by a fused multiply-add (of doubles: a product and a sum). So a result does
  * not depend on tiles, threads or instruction sets. */
 #ifndef DT__KERNELS_GEMM_H
@@ -47,7 +47,7 @@ typedef struct dt__gemm {
     const dt__source *a_source, *b_source; /* NULL: in memory */
     const dt__sink *c_sink;                /* NULL: in memory */
     const void *bias;                      /* [n], added to the sum; NULL: none */
-    bool alone;    /* a single tile: in a loop that threads share, and may run on one */
+    bool alone;    /* one tile, on the calling thread: for products inside of a parallel loop */
     bool coarse;   /* one of many (dt__gemms): use fewer tiles */
     void *scratch; /* dt__gemm_scratch bytes */
 } dt__gemm;
@@ -75,18 +75,19 @@ typedef struct dt__gemms {
 
 /* A tile multiplies packed operands: up to DT__GEMM_ROWS rows and DT__GEMM_TERMS terms of a (1 MiB
  * of floats), and of b panels of DT__GEMM_PANEL columns and up to DT__GEMM_DEPTH terms (32 KiB),
- * which are packed just before all those rows pass. Few rows take up to DT__GEMM_WIDTH panels at a
- * time, few terms as many as have that size. Sources are filled DT__GEMM_FILLED elements at a time.
- * A sink has tiles of at most DT__GEMM_SUNK columns.
+ * which are packed just before all those rows are multiplied by them. With few rows up to
+ * DT__GEMM_WIDTH panels are packed at a time; with few terms, as many panels as have that size.
+ * Sources are filled DT__GEMM_FILLED elements at a time. A sink has tiles of at most DT__GEMM_SUNK
+ * columns.
  *
- * Few rows multiply b where it lies: up to DT__GEMM_FEW, DT__GEMM_BAND terms at a time; by a
- * transposed b (x86/gemm_transposed.inc) up to DT__GEMM_TRANSPOSED, with a packed as a whole, up to
- * DT__GEMM_WHOLE elements. A set may have lower limits. */
+ * With few rows b is multiplied in place: up to DT__GEMM_FEW rows, DT__GEMM_BAND terms at a time;
+ * for a transposed b (x86/products/gemm_transposed.inc) up to DT__GEMM_TRANSPOSED rows, where a is
+ * packed as a whole, up to DT__GEMM_WHOLE elements. A set may have lower limits. */
 #define DT__GEMM_ROWS 256
 #define DT__GEMM_TERMS 1024
 #define DT__GEMM_DEPTH 256
 #define DT__GEMM_PANEL 32
-#define DT__GEMM_TILE_ROWS 1024 /* where matrix tiles multiply; of bf16: as much memory */
+#define DT__GEMM_TILE_ROWS 1024 /* with matrix tiles; in bf16, so the memory is the same */
 #define DT__GEMM_TILE_TERMS 512
 #define DT__GEMM_WIDTH 4
 #define DT__GEMM_FILLED 10240
@@ -102,7 +103,7 @@ typedef struct dt__gemm_room {
 } dt__gemm_room;
 
 dt__gemm_room dt__gemm_room_of(const dt__gemm *g);
-/* Whether few rows can be multiplied by b where it lies: in bands of terms, or a transposed b. */
+/* Whether few rows can be multiplied by b in place: in bands of terms; and for a transposed b. */
 bool dt__gemm_unpacked(const dt__gemm *g);
 bool dt__gemm_transposes(const dt__gemm *g);
 static inline int64_t dt__gemm_elements(const dt__gemm_room *r)
@@ -110,14 +111,14 @@ static inline int64_t dt__gemm_elements(const dt__gemm_room *r)
     return r->a + r->b + r->filled + r->sunk;
 }
 
-/* The tiles of a product on so many threads. */
+/* The tiles of a product for this number of threads. */
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads);
-/* Leading dimension of a filled block of so many columns. */
+/* Leading dimension of a filled block with this number of columns. */
 int64_t dt__gemm_stride(int64_t columns);
-/* Bytes of scratch on so many threads. */
+/* Bytes of scratch for this number of threads. */
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads);
-/* The same for any products up to these extents, transposed alike and with the same operands as
- * sources and sinks; where b is transposed, with as many terms. */
+/* The same for any products whose extents are at most those of `most`, with the same
+ * transpositions, sources and sinks; where b is transposed, k must be that of `most`. */
 size_t dt__gemms_scratch(const dt__gemm *most, size_t element, int threads);
 
 #endif

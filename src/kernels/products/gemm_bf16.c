@@ -1,4 +1,4 @@
-/* Products of bf16: gemm_bf16.inc, for processors without an instruction for them. */
+/* Products of bf16: gemm_bf16.inc, for processors without bf16 instructions. */
 #include "kernels/kernels.h"
 
 #define KERNEL(name) dt__##name##_bf16__ref

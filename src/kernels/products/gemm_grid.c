@@ -1,12 +1,12 @@
 /* The grid of a product: tiles that threads share. A tile packs its rows of a and its columns of b,
- * so a grid with sides of equal length packs least. The order of a sum depends on nothing here, so
- * the grid may depend on the number of threads. */
+ * so packing is cheapest for square tiles. The order of sums does not depend on the grid, so the
+ * grid may depend on the number of threads. */
 #include "kernels/kernels.h"
 #include "kernels/products/bf16.h"
 
-#define SHARE 5e5   /* FLOP of a tile, at least: some microseconds, as waking a thread takes */
-#define COARSE 16e6 /* of a tile among many products */
-#define PACKING 8   /* packing an element takes as long as so many multiply-adds */
+#define SHARE 5e5   /* FLOP per tile, at least: some microseconds, the time to wake a thread */
+#define COARSE 16e6 /* FLOP per tile if there are many products */
+#define PACKING 8   /* packing an element takes as long as this many multiply-adds */
 
 static int64_t tiles_of(const dt__gemm *g, int threads)
 {
@@ -16,7 +16,8 @@ static int64_t tiles_of(const dt__gemm *g, int threads)
     return flops >= share * threads ? threads : (int64_t)(flops / share);
 }
 
-/* Of all grids of at most that many tiles the one whose largest tile takes the least time. */
+/* Of all grids of at most that many tiles, chooses the one whose largest tile takes the least
+ * time. */
 dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads)
 {
     dt__gemm_grid best = { .rows = g->m, .columns = g->n, .across = 1, .tiles = 1 };
@@ -38,8 +39,8 @@ dt__gemm_grid dt__gemm_grid_of(const dt__gemm *g, int threads)
     return best;
 }
 
-/* Rows begin on cache lines; strides that are powers of two are avoided, since rows would compete
- * for few cache sets. */
+/* The stride for rows that begin on cache lines. It avoids powers of two, since such rows would
+ * compete for few cache sets. */
 int64_t dt__gemm_stride(int64_t columns) { return dt__round_up(columns, 16) + 16; }
 
 bool dt__gemm_unpacked(const dt__gemm *g)
@@ -53,17 +54,17 @@ bool dt__gemm_transposes(const dt__gemm *g)
            g->b_source == NULL;
 }
 
-/* Terms of bf16 are packed for tiles, or in pairs. */
+/* Terms of bf16 are padded to whole tiles. */
 static int64_t whole(int64_t terms) { return dt__round_up(terms, DT__BF16_TILE); }
 
-/* Elements of a block of packed a, with two terms in an element and whole tiles. */
+/* Floats of a block of packed a in bf16: two terms per float, rows and terms of whole tiles. */
 static int64_t packed_tiles(const dt__gemm *g)
 {
     const int64_t rows = dt__round_up(dt__min_i64(g->m, DT__GEMM_TILE_ROWS), 16);
     return rows * whole(dt__min_i64(g->k, DT__GEMM_TILE_TERMS)) / 2;
 }
 
-/* Elements of packed a: of a block of rows and terms, or of few rows as a whole, padded. */
+/* Elements of packed a: a block of rows and terms, or few rows as a whole, padded. */
 static int64_t packed_a(const dt__gemm *g, int64_t rows)
 {
     const int64_t floats = dt__round_up(rows * whole(dt__min_i64(g->k, DT__GEMM_TERMS)), 16);
@@ -74,7 +75,8 @@ static int64_t packed_a(const dt__gemm *g, int64_t rows)
                                                : block;
 }
 
-/* A strip of packed a is written in vectors, so behind the last one there is room for one more. */
+/* Packed strips are written in whole vectors, so there is room for one more vector behind the
+ * last. */
 dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
 {
     const int64_t rows = dt__min_i64(g->m, DT__GEMM_ROWS);
@@ -93,7 +95,7 @@ dt__gemm_room dt__gemm_room_of(const dt__gemm *g)
     };
 }
 
-/* Any of the threads may take a tile. */
+/* Any of the threads may compute a tile. */
 size_t dt__gemm_scratch(const dt__gemm *g, size_t element, int threads)
 {
     return dt__gemms_scratch(g, element, dt__gemm_grid_of(g, threads).tiles == 1 ? 1 : threads);

@@ -1,4 +1,5 @@
-/* Products of bf16 in the order of matrix tiles: gemm_bf16.inc, for processors without them. */
+/* Products of bf16 in the order of matrix tiles: gemm_bf16.inc, for processors without matrix
+ * tiles. */
 #include "kernels/kernels.h"
 
 #define KERNEL(name) dt__##name##_tiles__ref

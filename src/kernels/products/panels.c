@@ -81,7 +81,7 @@ static uint32_t load_word(const void *from)
 
 static void store_word(void *to, uint32_t word) { memcpy(to, &word, sizeof word); }
 
-/* Sign-extends four nibbles, each in the low half of its byte. */
+/* Sign-extends four nibbles, each stored in the low half of a byte. */
 static uint32_t extend(uint32_t nibbles) { return nibbles | (nibbles & 0x08080808u) * 0x1e; }
 
 static int32_t sum_of(int64_t n, const int8_t *codes)
@@ -123,9 +123,9 @@ static void read_lane(const dt__panel_layout *l, int64_t steps, const uint8_t *f
 
 /* ---- pack and unpack ------------------------------------------------------------------------ */
 
-#define AT_ONCE 256 /* codes of an ordered row that are gathered at a time */
+#define AT_ONCE 256 /* codes of a row with an order that are gathered at a time */
 
-/* Writes a piece of a row with an order: gathers its codes. */
+/* Writes a piece of a row whose columns have an order: gathers its codes. */
 static int32_t write_ordered(const dt__panel_layout *l, const dt__piece *p, const int8_t *row,
                              const int32_t *order, uint8_t *to)
 {
@@ -186,7 +186,7 @@ static void read_piece(const dt__panel_layout *l, int64_t n, const uint8_t *from
     memcpy(codes + whole * DT__STEP, last, (size_t)rest);
 }
 
-/* Reads a piece of a row with an order: scatters its codes. */
+/* Reads a piece of a row whose columns have an order: scatters its codes. */
 static void read_ordered(const dt__panel_layout *l, const dt__piece *p, const uint8_t *from,
                          const int32_t *order, int8_t *row)
 {
@@ -234,7 +234,7 @@ void dt__panel_unpack(const dt__panel_layout *l, const void *panels, const dt__c
 
 /* ---- expand --------------------------------------------------------------------------------- */
 
-#define EXPAND 256 /* codes of a lane at a time: a multiple of DT__STEP */
+#define EXPAND 256 /* codes of a lane that are expanded at a time: a multiple of DT__STEP */
 
 /* Dequantizes columns k0 ... k1-1 of one lane of a piece. */
 static void expand_lane(const dt__panel_layout *l, const uint8_t *from, int64_t k0, int64_t k1,

@@ -54,14 +54,16 @@ typedef struct dt__panel_layout {
     int16_t scale_dtype;
     bool nibbles;
     int64_t panels;
-    int64_t expert_rows, expert_panels; /* per expert; all, if there is one */
-    int64_t depth;            /* columns padded to whole steps: length of a row of activations */
-    int64_t pieces;           /* of a row */
+    int64_t expert_rows, expert_panels; /* per expert; all rows and panels if there is one expert */
+    /* columns, padded to whole steps: the length of a row of activations */
+    int64_t depth;
+    int64_t pieces;           /* per row */
     int64_t pieces_per_group; /* 1, unless groups are longer than DT__PIECE */
     size_t step_bytes, scale_bytes, panel_bytes;
-    size_t bytes;                /* of all panels */
-    const dt__small_float *real; /* set by the caller, where codes are bytes of floats; else NULL */
-    /* Place j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column
+    size_t bytes; /* of all panels */
+    /* NULL: codes are integers; else (set by the caller) they are bytes of this float */
+    const dt__small_float *real;
+    /* Position j of row r holds column order[r / order_rows][j], [columns] each; lent. NULL: column
      * j. */
     const int32_t *order;
     int64_t order_rows;
@@ -96,7 +98,7 @@ static inline dt__panel_place dt__panel_at(const dt__panel_layout *l, int64_t ro
                               (int)(within % DT__LANES) };
 }
 
-/* The layout of `rows` rows of one expert that begin a panel. */
+/* The layout of one expert's first `rows` rows, which begin a panel. */
 static inline dt__panel_layout dt__panel_part(const dt__panel_layout *l, int64_t rows)
 {
     dt__panel_layout part = *l;
@@ -116,7 +118,7 @@ static inline const int32_t *dt__panel_order(const dt__panel_layout *l, int64_t 
  * an extent is negative, experts have unequal rows, or the size overflows. */
 bool dt__panel_layout_of(const dt__panel_shape *shape, dt__panel_layout *out);
 
-/* A piece: a group, or a part of a long one. */
+/* A piece: a group, or a part of a group longer than DT__PIECE. */
 typedef struct dt__piece {
     int64_t group, start, length; /* in columns */
     size_t codes, scales;         /* offsets in a panel */
@@ -171,10 +173,10 @@ typedef struct dt__panel_source {
     const float *x; /* [rows][columns] */
     const dt__coding *coding;
     void *panels;
-    uint8_t *mask; /* [rows][ceil(columns / 8)], as of the kernel encode; or NULL */
+    uint8_t *mask; /* [rows][ceil(columns / 8)], as in the kernel `encode`; or NULL */
 } dt__panel_source;
 
-/* quantize_panel with the given kernels for ranges and codes. */
+/* The kernel quantize_panel in terms of the given kernels for ranges and codes. */
 int64_t dt__quantize_panel_by(const dt__panel_source *s, int64_t panel,
                               int64_t (*range)(int64_t n, int64_t group, const float *x, float *lo,
                                                float *hi),
@@ -192,8 +194,8 @@ typedef struct dt__panel_tile {
     int64_t ldy;
 } dt__panel_tile;
 
-/* Calls `piece` for each piece of each panel that overlaps the tile; it writes the part inside the
- * tile. For layouts with an order, or of floats, it calls plain C, which no set improves on. */
+/* Calls `piece` for each piece of each panel that overlaps the tile; `piece` writes the part inside
+ * the tile. Layouts with an order, and float codes, are expanded by plain C instead. */
 typedef struct dt__expanded_panel {
     const uint8_t *panel;
     int64_t n0;
@@ -207,7 +209,7 @@ void dt__expand_ordered(const dt__panel_tile *t);
 /* The integer product (numerics §2): for each row m and output n
  *     acc = -((float)zu * ksum[n]);  per piece   acc = fmaf((float)sum of u * q_w, s_w, acc)
  *     y = sx * acc;  y = y + bias[n]
- * and of activations in blocks, each with a scale s_x of its own and zero point 0,
+ * and for activations in blocks, each with its own scale s_x and zero point 0,
  *     acc = 0;  per piece   acc = fmaf((float)sum of (u - 128) * q_w, s_w * s_x, acc)
  *     y = acc;  y = y + bias[n] */
 typedef struct dt__qgemm {
@@ -219,14 +221,14 @@ typedef struct dt__qgemm {
     const float *sx;
     const int32_t *zu;
     /* [m][groups]: scales of blocks of activations. The blocks are the weight's groups, of at most
-     * DT__PIECE columns; sx and zu are not read. NULL: rows have one scale. */
+     * DT__PIECE columns; sx and zu are not read. NULL: each row has one scale. */
     const float *block_scale;
     const float *bias; /* [rows of the weight], or NULL */
     float *y;          /* [m][ldy] */
     int64_t ldy;
     const int64_t *place; /* product row i is row place[i] of y; NULL: row i */
-    bool alone;           /* on the calling thread */
-    /* Another product of the same rows, computed by the same kernel in the same parallel region;
+    bool alone;           /* runs on the calling thread */
+    /* The next product of the same rows, computed by the same kernel in the same parallel region;
      * NULL: none. It has the same m, u, ldu, sx, zu, block_scale and place; its `alone` is not
      * read. */
     const struct dt__qgemm *next;
@@ -249,11 +251,11 @@ typedef struct dt__fgemm {
     int64_t ldx;
     float *y; /* [m][ldy] */
     int64_t ldy;
-    bool alone;                   /* on the calling thread */
+    bool alone;                   /* runs on the calling thread */
     const struct dt__fgemm *next; /* as in dt__qgemm */
 } dt__fgemm;
 
-/* Panels of a product and of its next ones. */
+/* The number of panels of a product and its next ones. */
 static inline int64_t dt__fgemm_panels(const dt__fgemm *g)
 {
     int64_t panels = 0;
@@ -269,7 +271,7 @@ static inline const dt__fgemm *dt__fgemm_at(const dt__fgemm *g, int64_t *panel)
     return g;
 }
 
-/* This form is used up to so many rows; for more, BLAS multiplies dequantized tiles. */
+/* Largest m of this form; for more rows, gemm multiplies dequantized tiles. */
 #define DT__FGEMM_ROWS 16
 
 #endif

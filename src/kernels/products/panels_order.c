@@ -1,5 +1,5 @@
-/* Dequantizes panels whose columns have an order (panels.h). The columns of a tile are scattered,
- * so codes are read one by one: their addresses are found once for all rows of a panel. */
+/* Dequantizes panels whose columns have an order (panels.h). The columns of a tile are scattered in
+ * memory, so codes are read one by one; their addresses are found once for all rows of a panel. */
 #include "kernels/kernels.h"
 
 #define APART 64
@@ -7,9 +7,10 @@
 /* Addresses of the codes of one panel whose columns are in a tile. */
 typedef struct places {
     int n;
-    const uint8_t *code[APART]; /* byte of lane 0 that has the code, shifted left by `shift` */
+    /* byte of lane 0 that contains the code, which must be shifted left by `shift` */
+    const uint8_t *code[APART];
     int shift[APART];
-    int64_t column[APART]; /* of the tile */
+    int64_t column[APART]; /* column of the tile */
     float scale[APART][DT__LANES], zero[APART][DT__LANES];
 } places;
 
@@ -36,7 +37,7 @@ typedef struct row_range {
     int lane;
 } row_range;
 
-/* Writes those rows, lane by lane. */
+/* Writes these rows, lane by lane. */
 static void write_places(const dt__panel_tile *t, const row_range *r, const places *s)
 {
     for (int64_t n = r->n0; n < r->n1; n++) {

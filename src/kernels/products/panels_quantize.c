@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SPAN 256 /* columns of a row at a time: a multiple of DT__STEP */
+#define SPAN 256 /* columns of a row that are quantized at a time: a multiple of DT__STEP */
 #define GROUPS (SPAN / DT__STEP)
 
 typedef struct lane {

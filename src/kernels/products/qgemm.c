@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ROWS 64   /* of activations in a chunk */
+#define ROWS 64   /* rows of activations per chunk */
 #define DEPTH 256 /* columns unpacked at a time */
 
 typedef int16_t lanes16[DT__LANES];
@@ -85,8 +85,8 @@ static int is_unsure(const double s[DT__LANES])
     return unsure;
 }
 
-/* A double holds the product of two floats exactly, so only the second rounding of the sum may
- * differ. */
+/* A double holds the product of two floats exactly, so only the rounding of the sum, first to
+ * double and then to float, may differ from fmaf. */
 void dt__add_scaled(const int32_t *sum, const float *scale, float *acc)
 {
     double s[DT__LANES];
@@ -115,7 +115,7 @@ static void add_codes(int64_t depth, lanes16 *w, int32_t *sum)
     }
 }
 
-/* sum becomes that of (u - 128) q_w, and scale s_w s_x. */
+/* With activations in blocks: sum becomes that of (u - 128) q_w, and scale s_w s_x. */
 static void take_block(float block_scale, const int32_t *codes, int32_t *sum, float *scale)
 {
     for (int j = 0; j < DT__LANES; j++) {

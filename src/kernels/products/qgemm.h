@@ -11,7 +11,7 @@ enum {
     DT__BYTES     /* one in a byte, 5 to 8 bits */
 };
 
-/* Rows m0 ... m0 + rows - 1 against one panel, or two. */
+/* Rows m0 ... m0 + rows - 1 times one panel, or two. */
 typedef struct dt__qgemm_range {
     const dt__qgemm *g;
     int64_t m0;
@@ -19,7 +19,7 @@ typedef struct dt__qgemm_range {
     int64_t panel[2];
 } dt__qgemm_range;
 
-/* Such rows against one panel. */
+/* These rows times one panel. */
 typedef struct dt__qgemm_part {
     const dt__qgemm *g;
     const uint8_t *panel;
@@ -40,13 +40,13 @@ static inline dt__qgemm_part dt__qgemm_part_of(const dt__qgemm_range *r, int i)
                              .lanes = dt__panel_lanes(l, panel) };
 }
 
-/* The scales of row m's blocks. */
+/* The scales of the blocks of row m. */
 static inline const float *dt__block_scales(const dt__qgemm *g, int64_t m)
 {
     return g->block_scale + m * g->layout->groups;
 }
 
-/* What the sums of row m begin with, and what multiplies them in the end: 0 and 1 with blocks. */
+/* The initial sums of row m, and the factor of the final sums: 0 and 1 with blocks. */
 static inline void dt__qgemm_begin(const dt__qgemm *g, int64_t m, const float *ksum, float *acc)
 {
     if (g->block_scale != NULL) {
@@ -62,17 +62,17 @@ static inline float dt__qgemm_scale(const dt__qgemm *g, int64_t m)
     return g->block_scale != NULL ? 1 : g->sx[m];
 }
 
-/* Calls `run` on threads for all rows and panels of g: at most `most` rows at a time. Many rows
- * take one panel after another, so that a panel stays in cache for all of them; rows of more than
- * `near` bytes do so part by part, lest each panel reads them from the last cache. Few rows are
- * bound by reading and take two panels at a time, half of all panels apart: as a thread goes on,
- * each is one sequential stream. The division changes no bit. */
+/* Calls `run` on threads for all rows and panels of g, at most `most` rows at a time. With many
+ * rows, one panel after another is multiplied, so that it stays in cache for all rows; rows of more
+ * than `near` bytes are processed in parts, so that they stay in the second cache. Few rows are
+ * limited by reading weights: two panels are multiplied at a time, half of all panels apart, so
+ * that a thread reads two sequential streams. The division does not change the bits. */
 #define DT__QGEMM_NEAR ((int64_t)2 << 20)
 void dt__qgemm_share(const dt__qgemm *g, int most, int64_t near,
                      void (*run)(const dt__qgemm_range *range));
 
-/* acc = fmaf((float)sum, scale, acc) for DT__LANES lanes, without calling fmaf where it is not an
- * instruction. */
+/* acc = fmaf((float)sum, scale, acc) for DT__LANES lanes, computed in double unless that may round
+ * differently: fmaf is slow where it is not an instruction. */
 void dt__add_scaled(const int32_t *sum, const float *scale, float *acc);
 
 #endif

@@ -2,26 +2,28 @@
 #include "core/threads.h"
 #include "kernels/products/qgemm.h"
 
-#define FEWEST 16 /* fewest rows of a chunk, so that unpacking a panel pays */
+#define FEWEST 16 /* rows per chunk, at least, so that unpacking a panel pays */
 
-/* A product and its next ones as items of a loop. */
+/* A product and its next ones as the items of a loop. */
 typedef struct plan {
     const dt__qgemm *g;
-    int64_t chunks, rows; /* of many rows: chunks, and rows of each */
-    int64_t panels;       /* of all products */
-    int64_t together;     /* chunks that one panel after another is multiplied with */
+    int64_t chunks, rows; /* if rows are many: number of chunks, and rows per chunk */
+    int64_t panels;       /* panels of all products */
+    int64_t together;     /* chunks that are multiplied with one panel after another */
     void (*run)(const dt__qgemm_range *range);
 } plan;
 
-/* Items of one product: pairs of panels, and a last single one; or, of many rows, panels. */
+/* The items of one product: pairs of panels, the last of which may be single; or, if rows are many,
+ * panels. */
 static int64_t items_of(const dt__qgemm *g)
 {
     const int64_t panels = g->layout->panels;
     return g->m < FEWEST ? dt__ceil_div(panels, 2) : panels;
 }
 
-/* The work of multiplying `rows` rows with a panel, in the unit of dt__parallel: 32 multiply-adds a
- * column and row, of which a unit has a hundred; reading a weight counts as four of them. */
+/* The work of multiplying `rows` rows with a panel, in the unit of dt__parallel, a hundred
+ * multiply-adds. Each column and row takes 32 multiply-adds; reading the weight counts as four
+ * rows. */
 static int64_t work_of(const dt__qgemm *g, int64_t rows)
 {
     return g->alone ? 0 : 1 + DT__LANES * g->layout->depth * (rows + 4) / 100;

@@ -5,7 +5,7 @@
  *     value    (q - zp) * s
  *   mask     qmin <= rne(v) + zp <= qmax, of v before it is clamped
  *
- * or, of a scheme with levels, the code of the last edge below v. */
+ * or, for a scheme with levels, the code of the last edge below v. */
 #include "kernels/products/quantize_rows.h"
 #include "kernels/kernels.h"
 #include "kernels/products/small_rows.inc"
@@ -60,7 +60,7 @@ int64_t dt__range__ref(int64_t n, int64_t group, const float *x, float *lo, floa
     return -1;
 }
 
-/* If lo and hi have the same magnitude, sets the one that comes later to 0. */
+/* If lo and hi have the same magnitude, sets the one that occurs later to 0. */
 static void keep_first(int64_t n, const float *x, float *lo, float *hi)
 {
     if (-*lo != *hi) return;
@@ -114,7 +114,8 @@ static block block_of(const dt__code_row *r, int64_t group)
     return b;
 }
 
-/* v rounded, clamped to one step outside the code range, which still shows that it was outside. */
+/* v rounded, clamped to one step outside the code range, so that clipped values remain
+ * recognizable. */
 static inline float rounded(const block *b, float x)
 {
     float v = x * b->inverse;
@@ -144,14 +145,14 @@ static int64_t encode_block(const block *b, int64_t n, const float *x, int8_t *c
 
 #define SPAN 256
 
-/* Values in units of the scale. */
+/* Scales values: v = x * inverse, or x / scale. */
 static void in_scales(const dt__levels *l, const block *b, int64_t n, const float *x, float *v)
 {
     for (int64_t k = 0; k < n && !l->divides; k++) v[k] = x[k] * b->inverse;
     for (int64_t k = 0; k < n && l->divides; k++) v[k] = x[k] / b->scale;
 }
 
-/* Places among the levels: edge by edge, so that every loop is one of vectors. */
+/* Finds places among the levels edge by edge, so that all loops are vectorized. */
 static void by_edges(const dt__levels *l, int64_t n, const float *v, int32_t *q)
 {
     for (int64_t k = 0; k < n; k++) q[k] = l->code[0];
@@ -162,7 +163,7 @@ static void by_edges(const dt__levels *l, int64_t n, const float *v, int32_t *q)
     }
 }
 
-/* Codes among the levels. */
+/* Finds codes among the levels. */
 static int64_t encode_levels(const dt__levels *l, const block *b, int64_t n, const float *x,
                              int8_t *codes)
 {

@@ -35,7 +35,8 @@ static inline int32_t dt__requantize(int32_t v, dt__multiplier by)
     return dt__div_pow2(dt__high_mult(a, by.m), by.shift < 0 ? -by.shift : 0);
 }
 
-/* A row of sums with one factor: y = requantize(sum + offset) + zero, in `least` ... `most`. */
+/* Requantizes a row of sums with one factor: y = requantize(sum + offset) + zero, in `least` ...
+ * `most`. */
 typedef struct dt__requantizing {
     int64_t n;
     const int32_t *sum;
@@ -43,8 +44,8 @@ typedef struct dt__requantizing {
     dt__multiplier by;
     int zero, least, most;
     uint8_t *u; /* the codes, plus 128 */
-    /* for backward: DT__BELOW or DT__ABOVE where y was clamped, else rne(254 r), cut at 126, where
-     * r is the code less its real value; or NULL */
+    /* for backward, or NULL: DT__BELOW or DT__ABOVE if y was clamped, else rne(254 r), at most 126
+     * in magnitude, where r is the code minus its real value */
     int8_t *residual;
 } dt__requantizing;
 

@@ -1,6 +1,6 @@
 /* relu, its mask, and the epilogue of a product with AVX-512: the plain bodies with row loops of
- * sixteen floats per vector. Batch norm is that of AVX2: with vectors of eight doubles its forward
- * took 5 to 12 % longer and its backward 2 to 15 % less in two runs (Zen 4). */
+ * sixteen floats per vector. Batch norm uses AVX2: with vectors of eight doubles, forward takes 5
+ * to 12 % longer and backward 2 to 15 % less (Zen 4). */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

@@ -3,9 +3,9 @@
  * Software Developer's Manual, volume 1, chapter 18, and volume 2 (TDPBUSD and its neighbours).
  *
  * A thread configures tiles at the beginning of a piece of work and releases them at its end, so
- * that neither other code of the thread nor a switch of threads carries their state. The
- * instructions are inline assembly: the intrinsics of gcc 12 do not say which memory they read. An
- * emulating build computes them in plain C, with the registers in a `dt__tiles` on the stack. */
+ * that neither other code nor a context switch has to save their state. The instructions are inline
+ * assembly: the intrinsics of gcc 12 do not say which memory they read. An emulating build computes
+ * them in plain C, with the registers in a `dt__tiles` on the stack. */
 #ifndef DT__KERNELS_X86_AMX_H
 #define DT__KERNELS_X86_AMX_H
 
@@ -17,7 +17,7 @@
 #define DT__TILE_ROWS 16
 #define DT__TILE_BYTES 64
 
-/* The operand of LDTILECFG: bytes of a row, and rows, of each register. */
+/* The operand of LDTILECFG: for each register the bytes of a row, and the number of rows. */
 typedef struct dt__tile_shapes {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];
@@ -127,8 +127,8 @@ static inline void dt__tiles_open(dt__tiles *t)
     dt__tiles_configure(t, &shapes);
 }
 
-/* TDPBF16PS, of a processor with AMX-BF16: c[r][j] goes on by the products of rows of pairs of
- * bf16, in the order of dt__bf16_join (kernels/products/bf16.h). */
+/* TDPBF16PS, for processors with AMX-BF16: adds to c[r][j] the products of rows of bf16 pairs, in
+ * the order of dt__bf16_join (kernels/products/bf16.h). */
 #if defined DETENT_EMULATE
 static inline void dt__tile_multiply_bf16(dt__tiles *t, int c, int a, int b)
 {

@@ -28,7 +28,7 @@ DT__INLINE __m512i load_bytes(const int8_t *x)
 
 DT__INLINE floats load_codes(const int8_t *x) { return _mm512_cvtepi32_ps(load_bytes(x)); }
 
-/* The sixteen codes of 4 bits. A permutation reads four bits of an index. */
+/* Expands sixteen 4-bit codes. The permutation ignores all but the low four bits of an index. */
 DT__INLINE floats code_of_bits(__m512i bits)
 {
     const floats codes = _mm512_setr_ps(0, 1, 2, 3, 4, 5, 6, 7, -8, -7, -6, -5, -4, -3, -2, -1);

@@ -1,6 +1,6 @@
 /* Kernels of bf16 convolutions with AVX-512 BF16: tiles of up to 14 x 32 sums. Words of one operand
- * are broadcast from memory, and multiply vectors of the other: in bf16_lines of positions, in
- * bf16_sums of outputs. */
+ * are broadcast from memory and multiplied by vectors of the other: vectors of positions in
+ * bf16_lines, of outputs in bf16_sums. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
@@ -19,7 +19,7 @@ DT__INLINE floats word(const void *at)
 
 static __mmask16 first(int64_t n) { return (__mmask16)(n < 16 ? (1U << n) - 1 : 0xffff); }
 
-/* Rows of a strip times positions i ...; both counts are compile-time constants. */
+/* Computes the rows of a strip for positions i ...; both counts are compile-time constants. */
 DT__INLINE void line_tile(const dt__bf16_lines *l, int rows, int vectors, int64_t row, int64_t i)
 {
     const uint32_t *w = l->w + row * l->words, *x = l->x + i;
@@ -50,7 +50,7 @@ DT__INLINE void line_tile(const dt__bf16_lines *l, int rows, int vectors, int64_
     }
 }
 
-/* Columns k ... times 16 or 32 lanes. */
+/* Computes columns k ... times 16 or 32 lanes. */
 DT__INLINE void sum_tile(const dt__bf16_sums *s, int rows, int vectors, int64_t k)
 {
     float *dw = s->dw + k * s->lanes;
@@ -136,7 +136,7 @@ void dt__bf16_sums__avx512_bf16(const dt__bf16_sums *s)
     }
 }
 
-/* Up to 16 elements; the others are 0. */
+/* Loads up to 16 elements; the others are 0. */
 DT__INLINE floats elements(const float *x, int64_t step, int64_t n)
 {
     if (step == 1) return _mm512_maskz_loadu_ps(first(n), x);
@@ -152,7 +152,7 @@ DT__INLINE floats elements(const float *x, int64_t step, int64_t n)
     return load(y);
 }
 
-/* Rows whose steps are a constant where it is called. */
+/* Rows whose step is a compile-time constant. */
 DT__INLINE void put_pairs(const dt__bf16_rows *r, int64_t step, const float *second, uint32_t *to)
 {
     const float *x = r->x;

@@ -93,7 +93,7 @@ static inline __m256i _mm512_cvtneps_pbh(__m512 a)
 #define __mmask16 simde__mmask16
 #endif
 
-/* Reads the elements that the mask has; the others are 0. */
+/* Reads the elements whose mask bit is set; the others are 0. */
 static inline __m512 dt__emulated_maskz_loadu_ps(__mmask16 mask, const void *from)
 {
     float to[16] = { 0 };
@@ -105,7 +105,7 @@ static inline __m512 dt__emulated_maskz_loadu_ps(__mmask16 mask, const void *fro
     return y;
 }
 
-/* Writes the elements that the mask has. */
+/* Writes the elements whose mask bit is set. */
 static inline void _mm512_mask_storeu_ps(void *to, __mmask16 mask, __m512 x)
 {
     float from[16];
@@ -115,7 +115,7 @@ static inline void _mm512_mask_storeu_ps(void *to, __mmask16 mask, __m512 x)
     }
 }
 
-/* The same of halves. */
+/* The same for 16-bit elements. */
 static inline void dt__emulated_mask_storeu_epi16(void *to, __mmask16 mask, __m256i x)
 {
     uint16_t from[16];
@@ -140,7 +140,7 @@ static inline __m256i dt__emulated_maskz_loadu_epi16(__mmask16 mask, const void 
 #undef _mm256_maskz_loadu_epi16
 #define _mm256_maskz_loadu_epi16 dt__emulated_maskz_loadu_epi16
 
-/* Elements of two vectors, by their places among 32. */
+/* Selects elements of two vectors by index, 0 ... 31. */
 static inline __m512 dt__emulated_permutex2var_ps(__m512 a, __m512i places, __m512 b)
 {
     float from[32], to[16];
@@ -165,7 +165,7 @@ DT__MASKLOAD(maskload_epi32, __m256i, int32_t)
 #define _mm256_maskload_ps dt__emulated_maskload_ps
 #define _mm256_maskload_epi32 dt__emulated_maskload_epi32
 
-/* SIMDe's version returns 1 if any lane, not all, has no common bit. */
+/* SIMDe's version returns 1 if any lane, rather than every lane, has no common bit. */
 static inline int dt__emulated_testz(__m256i a, __m256i b)
 {
     uint64_t x[4], y[4], common = 0;

@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-#define MOST_BLOCKS 3 /* gathered together, whose words share parts */
+#define MOST_BLOCKS 3 /* blocks gathered together, at most: they share the parts of a word */
 
 DT__INLINE __m128i read_sixteen(const uint8_t *from)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)from);
 }
 
-/* How the quads of a block lie: APART, or PAIRS of neighbours, which read the same bytes. */
+/* How two neighbouring quads read: APART each its own bytes, PAIRS the same sixteen bytes. */
 enum { APART, PAIRS };
 
 DT__INLINE __m256i read_pair(int form, const dt__gather_quad *q, int64_t at)
@@ -22,7 +22,8 @@ DT__INLINE __m256i read_pair(int form, const dt__gather_quad *q, int64_t at)
     return _mm256_inserti128_si256(_mm256_castsi128_si256(low), read_sixteen(q[1].from[0] + at), 1);
 }
 
-/* The bytes of a part for eight positions: of two quads, or of neighbours. */
+/* The shuffle that picks a part's bytes for eight positions: for two quads (APART), or for eight
+ * neighbours (PAIRS). */
 DT__INLINE __m256i shuffle_of(int form, int64_t step, const dt__taps *part)
 {
     const int high = form == PAIRS ? 4 : 0;
@@ -60,7 +61,7 @@ DT__INLINE void gather_blocks(const dt__gathering *g, int form, int blocks,
     }
 }
 
-/* Writes the lanes of a quad's run over what the first run has written. */
+/* Overwrites the lanes of a quad that belong to `run`, a run after its first. */
 static void gather_run(const dt__gathering *g, const dt__gather_quad *q, int run, uint8_t *to)
 {
     const __m128i lane = _mm_setr_epi32(0, 1, 2, 3);

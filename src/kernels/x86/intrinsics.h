@@ -9,9 +9,10 @@
 #include <immintrin.h>
 #endif
 
-/* A function whose arguments are constants where it is called, and a loop over them. An emulating
- * build keeps loops and calls DT__INLINE_NATIVE functions: an intrinsic is many lines of C there,
- * and unrolled tiles of it take minutes to compile. */
+/* DT__INLINE: a function that must be inlined, since some of its arguments are compile-time
+ * constants. DT__UNROLL: a loop over such constants. An emulating build neither unrolls loops nor
+ * inlines DT__INLINE_NATIVE functions: an intrinsic is many lines of C there, and unrolled tiles of
+ * it take minutes to compile. */
 #define DT__INLINE static inline __attribute__((always_inline))
 #if defined DETENT_EMULATE
 #define DT__INLINE_NATIVE static __attribute__((noinline))

@@ -1,33 +1,33 @@
 /* The product of a convolution's tile (dt__qtile) with matrix tiles (AMX-INT8): TDPBSUD adds the
  * sums of 16 outputs by 16 positions of up to 64 products of s8 and u8. The words of a block of
- * positions are in the order of tiles already.
+ * positions already have the order of tiles.
  *
- * The floats of 16 outputs by a block of positions stay in registers. Four registers of sums take
- * turns, one for each piece of each block: while one multiplies a piece, the piece before it is
- * stored, and the one before that is scaled and added by vectors. */
+ * The floats of 16 outputs by a block of positions stay in registers. Four registers of sums are
+ * used in turn, one for each piece of each block: while a piece is multiplied, the previous one is
+ * stored, and vectors scale and add the one before that. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
 #include "kernels/x86/amx.h"
 
 #define SIDE DT__TILE_ROWS
-#define WORD (4 * DT__BLOCK) /* bytes of a word of a block */
+#define WORD (4 * DT__BLOCK) /* bytes of a block's word */
 #define TURNS 4
 #define OCTETS (SIDE / DT__OCTET)
 
-/* Outputs from `output` on, and the piece and the block that are added next. */
+/* Up to 16 outputs from `output` on, and the piece and block that are added next. */
 typedef struct corner {
     const dt__qtile *t;
     int64_t output;
     int outputs; /* up to 16 */
     int64_t piece, position;
     const uint8_t *w;
-    const float *scale[OCTETS]; /* of each octet [pieces][DT__OCTET] */
+    const float *scale[OCTETS]; /* per octet [pieces][DT__OCTET] */
     const int32_t *absent[OCTETS];
     _Alignas(64) int32_t sum[TURNS][SIDE][SIDE];
 } corner;
 
-/* Registers 0 to 3 are sums, 4 and 5 rows of codes, 6 and 7 words of positions. */
+/* Registers 0 to 3 hold sums, 4 and 5 rows of codes, 6 and 7 words of positions. */
 static void configure(dt__tiles *t, int rows, int words)
 {
     _Alignas(64) dt__tile_shapes shapes = { .palette = 1 };
@@ -38,7 +38,7 @@ static void configure(dt__tiles *t, int rows, int words)
     dt__tiles_configure(t, &shapes);
 }
 
-/* A piece into register `to`, by registers ra and rw. */
+/* Multiplies a piece into register `to`, by registers ra and rw. */
 #define MULTIPLY(to, ra, rw, length)                                                               \
     do {                                                                                           \
         DT__TILE_ZERO(t, to);                                                                      \
@@ -50,7 +50,7 @@ static void configure(dt__tiles *t, int rows, int words)
         u += (length)*WORD;                                                                        \
     } while (0)
 
-/* The sums of row r, with those of columns that words leave out. */
+/* The sums of row r, including those of columns that words leave out. */
 DT__INLINE __m512i sums_of(bool absent_too, const corner *c, int slot, int r)
 {
     const __m512i sum = _mm512_load_si512(c->sum[slot][r]);
@@ -109,7 +109,7 @@ DT__INLINE void add_piece(bool absent_too, corner *c, int slot, __m512 *x)
     if (c->position < c->t->positions) begin_block(c, x);
 }
 
-/* Turn i: a piece is multiplied, the one before stored, and the one before that added. */
+/* Turn i: multiplies a piece, stores the previous one, and adds the one before that. */
 #define TURN(slot, before, added, ra, rw, i)                                                       \
     do {                                                                                           \
         if ((i) < turns) {                                                                         \
@@ -137,7 +137,7 @@ DT__INLINE void run_floats(bool absent_too, dt__tiles *t, corner *c)
     }
 }
 
-/* Exact sums of a single piece in place of results. */
+/* Writes exact sums of a single piece in place of results. */
 static void run_sums(dt__tiles *t, corner *c)
 {
     (void)t;
@@ -155,7 +155,7 @@ static void run_sums(dt__tiles *t, corner *c)
     }
 }
 
-/* Scales and absent sums of octet i; of the first one, where there is no second. */
+/* The scales and absent sums of octet i; if there is no octet i, those of the first. */
 static void find_octet(corner *c, int i)
 {
     const int64_t octet = c->output / DT__OCTET + (i * DT__OCTET < c->outputs ? i : 0);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* As pairs of 16 bits, whose products are exact. */
+/* Multiplies pairs of 16-bit numbers, which is exact. */
 DT__INLINE_NATIVE __m256i add_words(__m256i sum, __m256i u, __m256i codes)
 {
     const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(codes, 8), 8);

@@ -1,5 +1,5 @@
-/* The kernels of AVX2 and FMA: the plain bodies compiled for it, and kernels written for it. And
- * those of AVX2 with 256-bit VNNI, which differ in integer products alone. */
+/* The kernels of AVX2 and FMA: the plain bodies compiled for it, and kernels written for it. Also
+ * those of AVX2 with 256-bit VNNI, which differ in integer products only. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/sets.h"
 

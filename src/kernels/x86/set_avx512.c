@@ -1,5 +1,5 @@
 /* The kernels of AVX-512 with VNNI: the plain bodies compiled for it, and kernels written for it.
- * And those of AVX-512 BF16 and of AMX-INT8, which differ in products alone. */
+ * Also those of AVX-512 BF16 and of AMX-INT8, which differ in products only. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/sets.h"
 

@@ -1,5 +1,5 @@
-/* Matrix tiles of bf16 by vectors of AVX-512 BF16, with the names of amx.h: sums are registers 0
- * ... 3, which lie in memory; registers 4 ... 7 are operands, which are read where they are.
+/* Matrix tiles of bf16 emulated by AVX-512 BF16, with the names of amx.h: registers 0 ... 3 are
+ * sums, which are in memory; registers 4 ... 7 are operands, which are read in place.
  *
  * VDPBF16PS adds to one sum the products of the high halves, then those of the low ones, and
  * flushes both; TDPBF16PS has a sum of high halves and one of low halves, which it joins after 32
@@ -34,7 +34,7 @@ DT__INLINE_NATIVE __m512 dt__tile_add(__m512 sum, __m512i a, uint32_t b)
     return _mm512_dpbf16_ps(sum, (__m512bh)a, (__m512bh)_mm512_set1_epi32((int32_t)b));
 }
 
-/* Denormal numbers become zeros of their sign, as in all sums of the instruction. */
+/* Flushes denormal numbers to zeros of their sign, as the instruction does with all sums. */
 DT__INLINE_NATIVE __m512 dt__tile_flushed(__m512 x)
 {
     return dt__tile_add(x, _mm512_setzero_si512(), 0x80008000);
@@ -66,7 +66,7 @@ static inline __m512i dt__tile_row(const char *from)
     return _mm512_shuffle_epi8(_mm512_loadu_si512(from), _mm512_broadcast_i32x4(places));
 }
 
-#define DT__TILE_TOGETHER 4 /* rows */
+#define DT__TILE_TOGETHER 4 /* rows multiplied at once */
 
 static void dt__tile_multiply(float (*sum)[DT__TILE_ROWS], const dt__tile_operand *a,
                               const dt__tile_operand *b)

@@ -5,7 +5,7 @@
 
 #include "nn/blocks/unit.h"
 
-/* Keys that such families share. */
+/* Keys that families of convolutional networks share. */
 #define DT__IMAGE_KEY(options)                                                                     \
     {                                                                                              \
         "image", DT_KEY_INTS, offsetof(options, image),                                            \
@@ -50,7 +50,7 @@ dt_conv_layer dt__square_conv(int64_t in, int64_t out, int64_t kernel, int64_t s
                               int64_t padding);
 
 typedef struct dt__unit_plan {
-    const char *conv, *norm; /* the names of the children */
+    const char *conv, *norm; /* names of the children */
     dt_conv_layer layer;
     int kind; /* dt_norm_kind of the norm */
     const dt_norm_options *norms;
@@ -58,10 +58,10 @@ typedef struct dt__unit_plan {
 
 /* Makes the convolution and the norm of a unit, as children of m. Does not set u->activation. */
 dt_status dt__add_unit(dt_module *m, const dt__unit_plan *plan, dt__unit *u);
-/* Adds a child `activation` to m; it is an index into dt_activation_names. */
+/* Adds a child `activation` to m, given by its index into dt_activation_names. */
 dt_status dt__add_activation(dt_module *m, int activation, dt_module **lent);
 
-/* Adds a child with zeroed state to m, under a name or, in a list, under its number. */
+/* Adds a child with a zeroed state to m, under a name or, in a list, under its number. */
 dt_status dt__add_child(dt_module *m, const char *name, const dt_module_type *type,
                         size_t state_bytes, dt_module **lent);
 dt_status dt__add_item(dt_module *list, const dt_module_type *type, size_t state_bytes,

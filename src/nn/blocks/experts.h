@@ -10,10 +10,11 @@ typedef struct dt__experts_plan {
     double deviation; /* weights normal(0, deviation), biases 0; 0: as dt_grouped_linear_create */
 } dt__experts_plan;
 
-/* Make the parameters of a grouped linear layer, and of a router (one output per expert). */
+/* Make the parameters of a grouped linear layer; and of a router, which has one output per
+ * expert. */
 dt_status dt__grouped_linear_build(dt_module *m, const dt__experts_plan *plan);
 dt_status dt__router_build(dt_module *m, const dt__experts_plan *plan);
-/* Initializes a weight as the plan says. */
+/* Initializes a weight as the options say. */
 dt_status dt__draw_weight(dt_tensor *x, const dt__experts_plan *plan);
 
 /* The logits of all routers of a model, in the order of its blocks. */

@@ -1,8 +1,8 @@
 /* Self-attention [Vaswani et al. 2017], with grouped queries [Ainslie et al. 2023].
  *     q = rotate(norm_q(Wq x))      k = rotate(norm_k(Wk x))      v = Wv x      per head
  *     y = Wo attention(q, k, v), causal
- * The plan decides whether there are norms, over the head width or all heads, rotation (and another
- * one in long texts), and a sliding window. */
+ * The plan says whether there are norms (over each head or over all heads together), a rotation
+ * (with another frequency in long texts), and a sliding window. */
 #include "nn/cache/cache.h"
 #include "nn/lists/layer_cases.h"
 #include "nn/layers/scalar.h"
@@ -12,17 +12,18 @@ typedef struct attention {
     dt__attention_plan plan;
     dt_module *layer[4]; /* DT__Q ... DT__OUT */
     dt_module *norm[2];
-    int cache; /* DT_CACHE_... of passes without a decoder */
+    int cache; /* DT_CACHE_...: how passes without a decoder read keys and values */
 } attention;
 
-/* The rotation of a pass of n tokens. */
+/* The rotation for a pass of n tokens. */
 static const dt_rotary_options *rotary_of(const dt_tape *t, const dt__attention_plan *p, int64_t n)
 {
     const bool far = p->near_tokens > 0 && dt__cache_text(t, n) > p->near_tokens;
     return far ? &p->far_rotary : &p->rotary;
 }
 
-/* [B, T, heads width] as [B, T, heads, width], with the norm and the rotation of q or k. */
+/* Reshapes [B, T, heads width] to [B, T, heads, width], and applies the norm and the rotation of q
+ * or k. */
 static dt_tensor *heads_of(dt_tape *t, const attention *s, int which, dt_tensor *x,
                            dt_tensor *position)
 {
@@ -146,7 +147,7 @@ static dt_status make_simple(dt_ctx *ctx, dt_module **out)
     return dt__attention_create(ctx, &plan, out);
 }
 
-/* Norms over all heads, without rotation though positions come. */
+/* Norms over all heads, without rotation although positions are given. */
 static dt_status make_joint(dt_ctx *ctx, dt_module **out)
 {
     dt__attention_plan plan = usual;
@@ -155,7 +156,7 @@ static dt_status make_joint(dt_ctx *ctx, dt_module **out)
     return dt__attention_create(ctx, &plan, out);
 }
 
-/* As Gemma's, in a block with a window. */
+/* As in Gemma, in a block with a window. */
 static dt_status make_sliding(dt_ctx *ctx, dt_module **out)
 {
     dt__attention_plan plan = usual;
@@ -167,7 +168,7 @@ static dt_status make_sliding(dt_ctx *ctx, dt_module **out)
     return dt__attention_create(ctx, &plan, out);
 }
 
-/* [2, 5, n * 4] as [2, 5, n, 4]. */
+/* Reshapes [2, 5, n * 4] to [2, 5, n, 4]. */
 static dt_tensor *project(dt_tape *t, dt_tensor *x, dt_tensor *w, dt_tensor *b)
 {
     const int64_t dims[] = { 2, 5, w->dims[0] / 4, 4 };

@@ -11,10 +11,10 @@ typedef struct gated_mlp {
     dt_module *first[2]; /* gate and up */
     dt_module *down;
     bool gelu;           /* f is gelu_tanh */
-    dt_tensor *hadamard; /* H / sqrt(order), [order][order]; NULL: none. A buffer */
+    dt_tensor *hadamard; /* H / sqrt(order), [order][order], a buffer; NULL: none */
 } gated_mlp;
 
-/* x H / sqrt(order), as many values at a time as the order. */
+/* x H / sqrt(order), for each `order` adjacent values. */
 static dt_tensor *rotated(dt_tape *t, dt_tensor *hadamard, dt_tensor *x)
 {
     const int64_t order = hadamard->dims[0];
@@ -46,13 +46,14 @@ DT__FORWARD(forward)
 
 const dt_module_type dt__nn_gated_mlp = { .name = "gated_mlp", .forward = forward };
 
-/* A buffer: the Hadamard matrix of an order that is a power of two, over the root of the order. */
+/* Makes the buffer: the Hadamard matrix of an order that is a power of two, divided by the square
+ * root of the order. */
 static dt_status add_hadamard(dt_module *m, int64_t order, dt_tensor **lent)
 {
     const int64_t dims[] = { order, order };
     const float scale = (float)(1 / sqrt((double)order));
     DT__TRY(dt__new_buffer(m, "hadamard", 2, dims, lent));
-    if (m->ctx->hollow) return DT_OK; /* the file has it */
+    if (m->ctx->hollow) return DT_OK; /* the values come from the file */
     float *x = dt_data_mut(*lent);
     if (x == NULL) return dt_error_status(m->ctx);
     for (int64_t i = 0; i < order * order; i++) {

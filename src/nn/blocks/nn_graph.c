@@ -1,6 +1,6 @@
-/* Graph: runs its nodes in order. A value is dropped after its last reader. Nodes of which each is
- * the only reader of the one before run by one fused op where their types allow, an addition as a
- * residual; the result has the same bits. */
+/* Graph: runs its nodes in order. A value is dropped after its last reader. A chain of nodes, each
+ * the only reader of the one before, runs as one fused op if the types allow it; an addition may be
+ * fused as a residual. The result has the same bits. */
 #include "nn/convolution/batch_norm_layers.h"
 #include "nn/convolution/conv_layers.h"
 #include "nn/fold.h"
@@ -11,24 +11,24 @@
 #include <string.h>
 
 #define FIRST DT__GRAPH_FIRST
-#define AFTER_ALL INT64_MAX /* the last reader of an output */
-#define MOST_LINKS 2        /* modules that one op computes */
+#define AFTER_ALL INT64_MAX /* last reader of an output */
+#define MOST_LINKS 2        /* modules that one op computes, at most */
 
 typedef struct node {
     dt__graph_node is;
-    bool follows; /* it reads the node before and is its only reader */
+    bool follows; /* it reads the previous node and is the only reader of it */
 } node;
 
 typedef struct graph {
     int n_in, n_out;
     int64_t n, room;
     node *nodes;
-    int64_t *last; /* of each value: the last node that reads it, or AFTER_ALL */
+    int64_t *last; /* per value: the last node that reads it, or AFTER_ALL */
     int64_t out[DT_MAX_OUT];
     int n_shapes;
-    dt_shape shapes[DT_MAX_SHAPES]; /* of the inputs of a whole network */
-    int64_t numbers[DT_MAX_OUT];    /* of an example, in each of its outputs */
-    char *names;                    /* of both, one behind the other */
+    dt_shape shapes[DT_MAX_SHAPES]; /* for a whole network: shapes of the inputs */
+    int64_t numbers[DT_MAX_OUT];    /* for a whole network: elements of an example, per output */
+    char *names;                    /* names of inputs and outputs, one after the other */
     const char *in_name[DT_MAX_SHAPES], *out_name[DT_MAX_OUT];
 } graph;
 
@@ -53,7 +53,7 @@ static const node *follower(const graph *g, int64_t i)
     return i + 1 < g->n && g->nodes[i + 1].follows ? &g->nodes[i + 1] : NULL;
 }
 
-/* Whether node n adds its other operand, of the same shape, to the result of the node before. */
+/* Whether node n adds another operand, of the same shape, to the result of the previous node. */
 static bool is_residual(const node *n)
 {
     return n != NULL && n->is.m->type == &dt__nn_add && n->is.n_in == 2 && n->is.same_shapes &&
@@ -78,7 +78,7 @@ static links collect(const pass *p, int64_t i)
     return l;
 }
 
-/* Whether a value that is still needed after node i is the same tensor. */
+/* Whether the same tensor is also a value that is needed after node i. */
 static bool is_shared(const pass *p, int64_t value, int64_t i)
 {
     const graph *g = p->g;
@@ -88,7 +88,7 @@ static bool is_shared(const pass *p, int64_t value, int64_t i)
     return false;
 }
 
-/* Drops what nodes first ... i read last. */
+/* Drops the values whose last readers are nodes first ... i. */
 static void drop_read(const pass *p, int64_t first, int64_t i)
 {
     const graph *g = p->g;
@@ -103,7 +103,7 @@ static void drop_read(const pass *p, int64_t first, int64_t i)
     }
 }
 
-/* Runs node i and those fused with it; returns the last of them. */
+/* Runs node i and the nodes fused with it; returns the last of these. */
 static int64_t run_node(const pass *p, int64_t i)
 {
     const graph *g = p->g;
@@ -139,7 +139,7 @@ static int64_t numbers_of(const dt_shape *s)
     return n;
 }
 
-/* Cuts x [N, numbers of all inputs] into the inputs. */
+/* Slices x [N, elements of all inputs] into the inputs. */
 void dt__graph_unpack(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor **in)
 {
     const graph *g = m->state;
@@ -164,7 +164,7 @@ void dt__graph_unpack(dt_tape *t, const dt_module *m, dt_tensor *x, dt_tensor **
     }
 }
 
-/* The outputs as one tensor [N, numbers of all outputs]. */
+/* Joins the outputs into one tensor [N, elements of all outputs]. */
 dt_tensor *dt__graph_pack(dt_tape *t, const dt_module *m, dt_tensor *const *out)
 {
     const graph *g = m->state;
@@ -238,8 +238,8 @@ dt_status dt__graph_append(dt_module *m, const dt__graph_node *n)
     return DT_OK;
 }
 
-/* A batch norm behind a convolution or linear layer that no other layer reads can be folded into
- * it. */
+/* Whether a batch norm can be folded into the layer before it: a convolution or linear layer that
+ * no other layer reads. */
 static void set_norm(const graph *g, const node *n, const int64_t *readers)
 {
     const int64_t v = n->is.in[0];

@@ -4,7 +4,7 @@
 
 const dt_module_type dt__nn_gru = { .name = "gru", .forward = dt__recurrent_forward };
 
-/* Part i of n equal ones of the columns of x. */
+/* Part i of n equal parts of the columns of x. */
 static dt_tensor *columns(dt_tape *t, dt_tensor *x, int64_t i, int64_t n, int64_t most)
 {
     const int64_t width = x == NULL ? 0 : x->dims[1] / most;
@@ -35,7 +35,7 @@ static dt_tensor *reset_before(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tens
     return dt__then(t, n, next);
 }
 
-/* by `reset_before` */
+/* indexed by `reset_before` */
 static const dt__cell_kind kinds[] = {
     { "gru", &dt__nn_gru, 3, 1, .step = dt_gru_cell },
     { "gru", &dt__nn_gru, 3, 1, .late = reset_before },

@@ -1,5 +1,5 @@
-/* List: holds children named by number, as PyTorch's ModuleList. It has no forward; the module that
- * contains it runs them. */
+/* List: holds children named by number, as PyTorch's ModuleList. It has no forward; its parent runs
+ * them. */
 #include "nn/lists/layer_cases.h"
 #include "nn/module.h"
 

@@ -18,7 +18,7 @@ static dt_tensor *with_relu(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor 
     return dt__then(t, y, dt_relu(t, y));
 }
 
-/* by `relu` */
+/* indexed by `relu` */
 static const dt__cell_kind kinds[] = {
     { "rnn", &dt__nn_rnn, 1, 1, .step = with_tanh },
     { "rnn", &dt__nn_rnn, 1, 1, .step = with_relu },

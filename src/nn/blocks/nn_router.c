@@ -1,6 +1,7 @@
-/* The router of a mixture of experts: one logit per expert.      y = x W^T      weight [experts,
- * in] A linear layer with a type of its own, which no preset quantizes: it is small, and
- * quantization errors would change the choice of experts. Initialized as the weights of the
+/* The router of a mixture of experts: one logit per expert.
+ *     y = x W^T      weight [experts, in]
+ * This linear layer has a type of its own, which no preset quantizes: it is small, and quantization
+ * errors would change the choice of experts. Its weight is initialized like those of the
  * experts. */
 #include "nn/lists/layer_type.h"
 #include "nn/blocks/experts.h"

@@ -10,7 +10,7 @@ DT__FORWARD(forward)
 {
     dt_tensor *const first = x;
     for (int64_t i = 0, taken; i < m->n_children; i += taken) {
-        const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op fuses at most two */
+        const int64_t n = i + 1 < m->n_children ? 2 : 1; /* an op fuses at most two modules */
         const dt_link link[2] = { { m->children[i], NULL },
                                   { n > 1 ? m->children[i + 1] : NULL, NULL } };
         dt_tensor *y = dt__forward_links(t, link, n, x, &taken);

@@ -13,7 +13,7 @@ typedef struct block {
     bool parallel;
 } block;
 
-/* out[0] = f(in[0]); further inputs and outputs are those of attention or mlp. */
+/* out[0] = f(in[0]); further inputs and outputs belong to attention or mlp. */
 static void run_part(dt_tape *t, dt_module *m, int which, const dt__module_call *c)
 {
     const block *s = dt_module_state(m);
@@ -120,7 +120,7 @@ static dt_status make_dropping(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* As an OLMo 2 block. */
+/* An OLMo 2 block. */
 static dt_status make_after(dt_ctx *ctx, dt_module **out)
 {
     dt__block_plan plan = plan_of();
@@ -131,7 +131,7 @@ static dt_status make_after(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* As a Gemma 3 block. */
+/* A Gemma 3 block. */
 static dt_status make_both(dt_ctx *ctx, dt_module **out)
 {
     dt__block_plan plan = plan_of();
@@ -142,7 +142,7 @@ static dt_status make_both(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* As a Pythia block. */
+/* A Pythia block. */
 static dt_status make_parallel(dt_ctx *ctx, dt_module **out)
 {
     dt__block_plan plan = plan_of();
@@ -151,7 +151,7 @@ static dt_status make_parallel(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* With rms_norm, which has no bias, as a Mixtral block. */
+/* A Mixtral block: rms_norm has no bias. */
 static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
 {
     static const dt_moe_options moe = { .given = true, .experts = 3, .top_k = 2 };
@@ -164,7 +164,7 @@ static dt_status make_mixture(dt_ctx *ctx, dt_module **out)
     return dt__transformer_block_create(ctx, &plan, out);
 }
 
-/* Modules, one behind the other. */
+/* Modules, one after the other. */
 static dt_tensor *branch(dt_tape *t, dt_module *m, const char *const *names, dt_tensor *x)
 {
     for (int i = 0; names[i] != NULL; i++) x = dt_forward(t, dt_module_at(m, names[i]), x);

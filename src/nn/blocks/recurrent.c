@@ -1,15 +1,16 @@
-/* Recurrent networks (recurrent.h). A layer computes the products of all time steps with its input
- * by one call of the linear layer `ih`, then goes through the steps:
+/* Recurrent networks (recurrent.h). A layer multiplies the inputs of all time steps by one call of
+ * the linear layer `ih`, then goes through the steps:
  *     gh = hh(h)      state = cell(gi of this step, gh, state)      h = the first rows of state
- * Both are children, so hooks, quantization, adapters and rounders reach them as any linear layer;
- * codes of the weight of hh are made once, as for any weight that is read several times.
+ * ih and hh are children, so hooks, quantization, adapters and rounders apply to them as to any
+ * linear layer; the codes of hh's weight are made once, as for any weight that is read several
+ * times.
  *
- * A cell with a late product (kind->late) computes the last gate's product with another value than
- * h inside of its step, by a third child `hn`; hh has the other gates.
+ * A cell with a late product (kind->late) has a third child `hn` for the last gate: its step
+ * multiplies another value than h by hn. hh has the other gates.
  *
  * Within a network time comes first, [T, N, width]: then the rows of a step are adjacent, and no
- * step copies. Where no initial state is given the first step takes the bias for gh: zeros would be
- * multiplied for nothing, and a range that observed them would begin too small. */
+ * step copies. If no initial state is given, gh of the first step is the bias: multiplying zeros
+ * would cost time, and a range that observed them would begin too small. */
 #include "nn/blocks/recurrent.h"
 
 #include "nn/blocks/blocks.h"
@@ -17,11 +18,11 @@
 #include <math.h>
 #include <stdio.h>
 
-#define DIRECTIONS 2 /* at most */
+#define DIRECTIONS 2 /* directions, at most */
 
-/* A layer: a module of its own, whose children are the products of each direction. Inputs are x
- * [T, N, width] and, unless they are zero, the initial state of each direction; outputs the final
- * state of each direction and, where it is wanted, h of all steps, [T, N, directions hidden]. */
+/* A layer: a module of its own, whose children are the products of each direction. Inputs: x [T, N,
+ * width] and, unless they are zero, the initial state of each direction. Outputs: the final state
+ * of each direction and, if needed, h of all steps, [T, N, directions hidden]. */
 typedef struct layer {
     const dt__cell_kind *kind;
     int64_t hidden;
@@ -34,8 +35,9 @@ typedef struct network {
     const dt__cell_kind *kind;
     dt_recurrent_layer options;
     int directions;
-    bool batch_first;   /* initial states are [N, layers directions, hidden] */
-    dt_module *layers;  /* the list */
+    /* initial states are [N, layers directions, hidden], not [layers directions, N, hidden] */
+    bool batch_first;
+    dt_module *layers;  /* a list */
     dt_module *dropout; /* between layers; NULL: none */
 } network;
 
@@ -58,7 +60,7 @@ static dt_tensor *part_of(dt_tape *t, const dt__cell_kind *kind, dt_tensor *stat
     return rows_of(t, state, i * n, n);
 }
 
-/* x with its first two dimensions exchanged, without gaps. */
+/* x with its first two dimensions exchanged, contiguous. */
 static dt_tensor *exchange(dt_tape *t, dt_tensor *x)
 {
     dt_tensor *view = dt_permute(t, x, (const int64_t[]){ 1, 0, 2 });
@@ -74,8 +76,8 @@ static dt_tensor *zeros(dt_tape *t, dt_dtype dtype, int64_t rows, int64_t column
     return dt__tape_adopt(t, s) == DT_OK ? x : NULL;
 }
 
-/* The n parts one below the other, by ops that take DT_MAX_IN each; drops the parts but `keep`,
- * or none if that is NULL. Overwrites `part`. */
+/* Concatenates n parts along the first dimension, by ops that take DT_MAX_IN each; drops the parts
+ * except `keep` (or none if that is NULL). Overwrites `part`. */
 static dt_tensor *join(dt_tape *t, dt_tensor **part, int64_t n, const dt_tensor *keep)
 {
     while (n > 1 && t->status == DT_OK) {
@@ -103,10 +105,10 @@ typedef struct scan {
     int64_t steps, rows; /* T, N */
     dt_tensor *gi;       /* [T N, gates hidden] */
     dt_tensor *initial;  /* NULL: zeros */
-    dt_tensor **h;       /* [T], to be filled; NULL: not wanted */
+    dt_tensor **h;       /* [T], to be filled; NULL: not needed */
 } scan;
 
-/* What hh, and hn behind it, give for zeros. */
+/* The product of hh, and of hn if there is one, for a state of zeros: the biases. */
 static dt_tensor *product_of_zeros(const scan *s)
 {
     dt_module *hn = s->l->hn[s->direction];
@@ -118,7 +120,7 @@ static dt_tensor *product_of_zeros(const scan *s)
     return bias == NULL ? x : dt__then(s->t, x, dt_add(s->t, x, bias));
 }
 
-/* The state after the step at time `at`; `zero`: gh is that of a state of zeros. */
+/* The state after the step at time `at`; `zero`: the state before is zeros. */
 static dt_tensor *step(const scan *s, int64_t at, dt_tensor *gh, dt_tensor *state, bool zero)
 {
     const dt__cell_kind *kind = s->l->kind;
@@ -155,7 +157,7 @@ static dt_tensor *run_scan(const scan *s)
     return state;
 }
 
-/* h of all steps, [T, N, hidden], in *y unless that is NULL; returns the final state. */
+/* Sets *y to h of all steps, [T, N, hidden], unless y is NULL; returns the final state. */
 static dt_tensor *run_direction(scan *s, dt_tensor *x, dt_tensor **y)
 {
     dt_ctx *ctx = s->t->ctx;
@@ -243,7 +245,7 @@ static dt_status check(dt_tape *t, const dt_module *m, dt_tensor *const *in, int
     return DT_OK;
 }
 
-/* A forward pass of a network. */
+/* The state of a network's forward pass. */
 typedef struct pass {
     dt_tape *t;
     const network *s;
@@ -254,7 +256,7 @@ typedef struct pass {
 
 static int64_t all_directions(const network *s) { return s->options.layers * s->directions; }
 
-/* The initial state of direction `place` of all. */
+/* The initial state of direction `place`, counted over all layers. */
 static dt_tensor *initial_of(const pass *p, int64_t place)
 {
     dt_tensor *part[2] = { NULL };
@@ -267,7 +269,8 @@ static dt_tensor *initial_of(const pass *p, int64_t place)
     return states == 1 ? part[0] : dt_concat(p->t, part, states, 0);
 }
 
-/* Runs layer i on x, [T, N, width]. Returns h of all steps; NULL where only the last is needed. */
+/* Runs layer i on x, [T, N, width]. Returns h of all steps; NULL if only the final state is
+ * needed. */
 static dt_tensor *run_layer(const pass *p, int64_t i, dt_tensor *x)
 {
     const network *s = p->s;
@@ -283,7 +286,7 @@ static dt_tensor *run_layer(const pass *p, int64_t i, dt_tensor *x)
     return dt__then(p->t, out[n], dt_forward(p->t, s->dropout, out[n]));
 }
 
-/* Part i of all final states, [all directions, N, hidden]. */
+/* Part i of all final states: [all directions, N, hidden]. */
 static dt_tensor *final_states(const pass *p, int i)
 {
     const int64_t n = all_directions(p->s), dims[] = { n, p->rows, p->s->options.hidden };
@@ -298,7 +301,7 @@ static dt_tensor *final_states(const pass *p, int i)
     return dt_reshape(p->t, all, 3, dims);
 }
 
-/* Part i of the last layer's final states, [N, directions hidden]. */
+/* Part i of the last layer's final states: [N, directions hidden]. */
 static dt_tensor *last_of(const pass *p, int i)
 {
     const int n = p->s->directions;
@@ -309,7 +312,7 @@ static dt_tensor *last_of(const pass *p, int i)
     return n == 1 ? part[0] : dt_concat(p->t, part, n, -1);
 }
 
-/* All steps y, [T, N, width], with the final c behind them. */
+/* Joins y of all steps, [T, N, width], and the final c. */
 static dt_tensor *with_cell(const pass *p, dt_tensor *y)
 {
     const int64_t dims[] = { 1, y->dims[1], y->dims[2] };
@@ -345,8 +348,8 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* A linear layer from `dims[0]` to `dims[1]` elements; PyTorch draws the weights of all products by
- * the hidden width. */
+/* A linear layer from dims[0] to dims[1] elements; as in PyTorch, the range of the initial weights
+ * follows from the hidden width for all products. */
 static dt_status add_product(dt_module *m, const char *name, const int64_t dims[2],
                              const network *s, dt_module **lent)
 {
@@ -398,7 +401,7 @@ static dt_status build(dt_module *m, const network *s)
 
 #define MOST_HIDDEN ((int64_t)1 << 40) /* so that no product of extents overflows */
 
-/* Options that the kind does not have, or that exclude each other. */
+/* Refuses options that the kind does not have, or that exclude each other. */
 static dt_status check_variant(dt_ctx *ctx, const dt__cell_kind *kind, const dt_recurrent_layer *o)
 {
     const char *why = o->reverse && o->bidirectional ? "reverse: bidirectional has both directions"
@@ -428,7 +431,7 @@ static dt_status check_options(dt_ctx *ctx, const char *name, const dt_recurrent
                    o->dropout);
 }
 
-/* A network whose initial states have the batch first if `batch_first`. */
+/* A network whose initial states begin with the batch if `batch_first`. */
 static dt_status create(dt_ctx *ctx, const dt__cell_kind *kind, const dt_recurrent_layer *options,
                         bool batch_first, dt_module **out)
 {

@@ -12,15 +12,15 @@ typedef struct dt__cell_kind {
     int states;                 /* a state is [states N, hidden]; its first N rows are h */
     /* The next state from the products with x and with h, and the state. */
     dt_tensor *(*step)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state);
-    /* In place of `step`: gh lacks the last gate, whose product is that of hn with another value.
-     * hn NULL: the state is zeros, and gh has the last gate, too. */
+    /* In place of `step`: gh lacks the last gate, whose product the step computes by hn from
+     * another value. hn NULL: the state is zeros, and gh includes the last gate. */
     dt_tensor *(*late)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state, dt_module *hn);
 } dt__cell_kind;
 
-/* dt_rnn_create, dt_gru_create, dt_lstm_create. `kind` is constant. */
+/* dt_rnn_create, dt_gru_create, dt_lstm_create. `kind` must live as long as the module. */
 dt_status dt__recurrent_create(dt_ctx *ctx, const dt__cell_kind *kind,
                                const dt_recurrent_layer *options, dt_module **out);
-/* forward of such networks' types */
+/* The forward function of these networks' types. */
 void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                            dt_tensor **out, int n_out);
 
@@ -57,13 +57,13 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
                                                            .text = "dropout between its layers"    \
     }
 
-/* dt_layer_type.create of such kinds; initial states, if there are inputs of that name, are
- * [batch, layers directions, hidden]. */
+/* dt_layer_type.create for these kinds; initial states, if the layer has such inputs, are [batch,
+ * layers directions, hidden]. */
 dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
                                      const dt_shape *in, dt_module **out);
 
-/* For cases: one step of the example [2, time, 3] after the other, from zeros, by linear and a cell
- * with a state [2 states, 4]; y by joining the first states of all steps. */
+/* For cases: the steps of the example [2, time, 3], from a state of zeros [2 states, 4], by
+ * dt_linear and a cell; and y, which joins the first parts of all states. */
 dt_tensor *dt__recurrent_plain(dt_tape *t, dt_module *m, dt_tensor *in, int states,
                                dt_tensor *(*cell)(dt_tape *t, dt_tensor *gi, dt_tensor *gh,
                                                   dt_tensor *state));

@@ -102,7 +102,7 @@ static dt_status add_table(dt_module *m, const char *name, int64_t count,
     return dt__draw_normal(x, DT__FOR_INIT, 0.0, p->deviation);
 }
 
-/* A head without a weight of its own. */
+/* A head that uses another module's weight. */
 static dt_status add_tied(dt_module *m, const char *name, const dt_module *table, dt_module **lent)
 {
     dt_tensor *weight = dt__entry_find(table, "weight")->x;
@@ -113,7 +113,7 @@ static dt_status add_tied(dt_module *m, const char *name, const dt_module *table
 
 static bool is_every(int64_t n, int64_t i) { return n > 0 && (i + 1) % n == 0; }
 
-/* The plan of block i. */
+/* The attention plan of block i. */
 static dt__block_plan block_at(const dt__transformer_plan *p, int64_t i)
 {
     dt__block_plan b = p->block;

@@ -18,17 +18,17 @@ typedef struct dt__attention_plan {
     const char *name[4]; /* of the linear layers: DT__Q ... DT__OUT */
     const char *norm[2]; /* of the norms of q and k; NULL: none */
     dt__norm_create *create_norm;
-    bool norm_all; /* they are over all heads together; else over the head width */
+    bool norm_all; /* norms are over all heads together, not over each head */
     int64_t width, heads, kv_heads, head_width; /* kv_heads divides heads */
     bool qkv_bias, out_bias;
-    bool rotates; /* rotary position embedding; then positions, i32 [T], are a second input */
+    bool rotates; /* rotary position embedding: positions, i32 [T], are a second input */
     dt_rotary_options rotary;
-    int64_t near_tokens; /* all tokens of a longer text are rotated as `far_rotary`; 0: never */
+    int64_t near_tokens; /* texts longer than this are rotated by `far_rotary`; 0: none are */
     dt_rotary_options far_rotary;
     double scale;        /* of the scores, as in dt_attention_options; 0: 1 / sqrt(head width) */
-    int64_t window;      /* likewise; 0: none */
+    int64_t window;      /* as in dt_attention_options; 0: none */
     double eps;          /* of the norms */
-    double deviation[2]; /* standard deviation of initial weights: of q, k and v; of out */
+    double deviation[2]; /* standard deviation of initial weights: for q, k and v; for out */
 } dt__attention_plan;
 
 /* y = out(attention(q(x), k(x), v(x))), causal, of x [B, T, width]. */
@@ -42,10 +42,12 @@ typedef struct dt__mlp_plan {
     const char *name[3]; /* of the linear layers: DT__UP ... DT__GATE */
     int64_t width, hidden;
     bool bias;
-    int64_t hadamard;          /* of a gated mlp: dt_block_options.hadamard */
-    const char *activation;    /* "gelu_tanh", "gelu" or "silu", as the functions below allow */
-    double deviation[2];       /* standard deviation of initial weights: of up and gate; of down */
-    const dt_moe_options *moe; /* of a mixture of experts; lent */
+    int64_t hadamard; /* for a gated mlp: dt_block_options.hadamard */
+    /* "gelu_tanh", "gelu" or "silu", if the functions below support it */
+    const char *activation;
+    /* standard deviation of initial weights: for up and gate; for down */
+    double deviation[2];
+    const dt_moe_options *moe; /* for a mixture of experts; lent */
 } dt__mlp_plan;
 
 /* y = down(f(up(x))), f = gelu_tanh or gelu */
@@ -60,7 +62,7 @@ dt_status dt__moe_create(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out)
 enum { DT__BEFORE_ATTENTION, DT__AFTER_ATTENTION, DT__BEFORE_MLP, DT__AFTER_MLP, DT__NORMS };
 
 typedef struct dt__block_plan {
-    const char *norm[DT__NORMS], *attention, *mlp; /* the names of its children; NULL: no norm */
+    const char *norm[DT__NORMS], *attention, *mlp; /* names of its children; norm NULL: none */
     dt__norm_create *create_norm;
     dt_status (*create_mlp)(dt_ctx *ctx, const dt__mlp_plan *plan, dt_module **out);
     dt__attention_plan attend;
@@ -79,7 +81,8 @@ dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, 
 
 typedef struct dt__transformer_plan {
     const char *family;
-    const char *body; /* the child that contains all but the head; NULL: the root itself */
+    /* the child that contains everything except the head; NULL: the root itself */
+    const char *body;
     const char *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
     int64_t vocab, context, layers;
     bool tied;
@@ -91,8 +94,8 @@ typedef struct dt__transformer_plan {
     dt__block_plan block;
 } dt__transformer_plan;
 
-/* logits = head(norm(blocks(dropout(scale_tokens tokens[ids] + positions[0...T-1])))), ids i32
- * [B, T]. The model has type `type`, whose forward and language must be those below. */
+/* logits = head(norm(blocks(dropout(scale_tokens tokens[ids] + positions[0...T-1])))), ids i32 [B,
+ * T]. The type of the model is `type`, whose forward and language must be those below. */
 dt_status dt__transformer_create(dt_ctx *ctx, const dt_module_type *type,
                                  const dt__transformer_plan *plan, dt_module **out);
 void dt__transformer_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,

@@ -48,8 +48,8 @@ dt_tensor *dt__cache_positions(dt_tape *t, int64_t n)
     return NULL;
 }
 
-/* The distance of rows of `capacity` keys: an odd number of cache lines, so that a tile's rows do
- * not lie in the same sets of a cache. */
+/* The distance between rows of `capacity` keys: an odd number of cache lines, so that the rows of a
+ * tile use different cache sets. */
 static int64_t pitch_of(int64_t capacity, dt_dtype dtype)
 {
     const int64_t line = LINE / (int64_t)dt_dtype_size(dtype);
@@ -90,7 +90,8 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
 {
     const dt__cache *cache = t->cache;
     if (!t->no_grad) {
-        return dt_fail(t->ctx, DT_ERR_STATE, "module %s: a pass with a cache records nothing",
+        return dt_fail(t->ctx, DT_ERR_STATE,
+                       "module %s: a pass with a key-value cache cannot record (dt_no_grad)",
                        m->path);
     }
     if (k->rank != 4 || k->dims[0] != 1 || !dt__same_dims(k, v)) {
@@ -104,8 +105,8 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_tensor *k, const
     return DT_OK;
 }
 
-/* A view of tokens first ... first + n - 1 of a layer's keys, values or scales, [1, n, heads], and
- * [..., width] but of scales. */
+/* A view of tokens first ... first + n - 1 of a layer's keys, values or scales: [1, n, heads,
+ * width], or [1, n, heads] for scales. */
 static dt_status rows_of(dt_tape *t, dt_tensor *kept, bool keys, const int64_t token[2],
                          dt_tensor **out)
 {
@@ -121,7 +122,7 @@ static dt_status rows_of(dt_tape *t, dt_tensor *kept, bool keys, const int64_t t
     return DT_OK;
 }
 
-/* Sets *x to a view of all tokens, with those of this pass, which is lent. */
+/* Sets *x to a view of all tokens, including those of this pass; the view is lent. */
 static dt_status lend_all(dt_tape *t, dt_tensor *kept, bool keys, int64_t n, dt_tensor **x)
 {
     dt_tensor *all;
@@ -132,7 +133,7 @@ static dt_status lend_all(dt_tape *t, dt_tensor *kept, bool keys, int64_t n, dt_
     return DT_OK;
 }
 
-/* Appends *x to a layer's keys or values and sets *x to those of all tokens. */
+/* Appends *x to a layer's keys or values and sets *x to the keys or values of all tokens. */
 static dt_status join(dt_tape *t, dt_tensor *kept, bool keys, dt_tensor **x)
 {
     dt_tensor *to;
@@ -143,7 +144,7 @@ static dt_status join(dt_tape *t, dt_tensor *kept, bool keys, dt_tensor **x)
     return lend_all(t, kept, keys, n, x);
 }
 
-/* The same of codes, with their scales. */
+/* The same for codes, with their scales. */
 static dt_status join_codes(dt_tape *t, const dt__cache_layer *l, bool keys, dt_tensor **x,
                             dt_tensor **scale)
 {
@@ -163,7 +164,7 @@ dt_status dt__cache_join(dt_tape *t, const dt_module *m, dt_attention_operands *
     if (s == DT_OK && cache->at == cache->n) s = add_layer(t, m, kv->k);
     if (s == DT_OK && !fits(&cache->layer[cache->at], m, kv->k)) {
         s = dt_fail(t->ctx, DT_ERR_STATE,
-                    "module %s: layers came in another order than in the pass before", m->path);
+                    "module %s: layers run in another order than in the previous pass", m->path);
     }
     if (s != DT_OK) return dt__tape_adopt(t, s);
     const dt__cache_layer *l = &cache->layer[cache->at++];

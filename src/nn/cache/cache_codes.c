@@ -3,8 +3,8 @@
 
 #include "ops/attention/cache_rows.h"
 
-/* The distances of batch entries (there is one), tokens, heads and elements in a layer's keys or
- * values, and of all but elements in its scales. */
+/* Strides of batch entries (there is one), tokens, heads and elements in a layer's keys or values,
+ * and of the first three in its scales. */
 static dt__cache_rows rows_of(const dt_tensor *x, const dt__cache_codes *to)
 {
     dt_tensor *codes = to->codes, *scale = to->scale;

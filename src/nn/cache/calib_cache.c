@@ -5,13 +5,13 @@
 
 #define UNREAD INT_MAX
 
-/* A call of a module that has returned. A freed result is replaced by a handle without storage.
- * Only calls whose results are cached, too, get such a handle as an input, and they do not
- * compute. */
+/* A call of a module that has returned. A freed result is replaced by a handle without storage,
+ * which only calls get as an input whose own results are cached: they do not compute. */
 struct dt__calib_call {
     const dt_module *m;
-    int depth; /* of the scope that called it */
-    int read; /* depth of the outermost open scope in which an op read a result; UNREAD: none did */
+    int depth; /* of the scope that made the call */
+    /* depth of the outermost open scope in which an op read a result; UNREAD: no op did */
+    int read;
     int n_out;
     struct {
         dt_tensor *kept; /* owned by the cache */
@@ -20,14 +20,15 @@ struct dt__calib_call {
     } out[DT_MAX_OUT];
 };
 
-/* The pass that is running. */
+/* The running pass. */
 typedef struct dt__calib_pass {
     const dt__calib_target *target;
     const dt_tensor *x;
-    int64_t at;      /* number of calls so far; cached calls from here on are of the last pass */
-    bool used_cache; /* it has used a kept result */
+    /* number of calls so far; cached calls from this index on belong to the previous pass */
+    int64_t at;
+    bool used_cache; /* the pass has used a kept result */
     dt__calib_stop stop;
-    const dt_module *until; /* after stop.at was reached: the module at whose end the pass ends */
+    const dt_module *until; /* after stop.at was reached: the module at whose end the pass stops */
 } pass;
 
 typedef dt__calib_call call;
@@ -57,7 +58,7 @@ void dt__calib_clear(dt__calib_cache *cache)
     cache->bytes = 0;
 }
 
-/* Frees results that no later pass can read. If its owner dropped a tensor, no later op reads it.
+/* Frees results that no later pass can read. If a tensor's owner dropped it, no later op reads it.
  * But the next pass runs the ops of scopes that are still open again, so results that one of these
  * ops read are kept. */
 static void free_unreachable(dt__calib_cache *cache)
@@ -88,7 +89,7 @@ static void note_read(dt_tape *t, const dt_tensor *x)
 
 int64_t dt__calib_position(const dt_tape *t) { return t->calib == NULL ? 0 : t->calib->pass->at; }
 
-/* Makes a handle to a kept result, lent by the tape. */
+/* Makes a handle to a kept result, which the tape lends. */
 static dt_status lend(dt_tape *t, dt_tensor *kept, dt_tensor **out)
 {
     dt_tensor *y;
@@ -154,7 +155,7 @@ static dt_status take_inputs(dt_tape *t, dt_tensor *const *x, int n, dt__calib_s
     return DT_OK;
 }
 
-/* The outermost module that runs the innermost open one and repeats; NULL: none. */
+/* The outermost module that contains the innermost open one and runs it repeatedly; NULL: none. */
 static const dt_module *repeating(const dt_tape *t)
 {
     const dt_module *found = NULL;
@@ -175,13 +176,13 @@ bool dt__calib_stops(dt_tape *t, dt_module *m, dt_tensor *const *x, int n)
         p->stop.at = m;
         p->until = repeating(t);
         drop_calls(t->calib, p->at);
-        free_unreachable(t->calib); /* before leaving the open scopes drops everything */
-        if (p->until == NULL) s = DT_ERR_INTERRUPTED; /* nothing runs on this tape any more */
+        free_unreachable(t->calib); /* before leaving the open scopes drops all tensors */
+        if (p->until == NULL) s = DT_ERR_INTERRUPTED; /* no further op runs on this tape */
     }
     return dt__tape_adopt(t, s) != DT_OK;
 }
 
-/* The batch belongs to the caller, who may overwrite it: a result that is the batch itself is
+/* The caller owns the batch and may overwrite it, so a result that is the batch itself is
  * copied. */
 static dt_status keep(const dt__calib_cache *cache, dt_tensor *x, dt_tensor **out)
 {
@@ -217,11 +218,12 @@ void dt__calib_keep(dt_tape *t, const dt_module *m, int64_t position, dt_tensor 
 {
     dt__calib_cache *cache = t->calib;
     if (cache == NULL || t->status != DT_OK) return;
-    if (cache->pass->stop.at != NULL) { /* computed with weights that are not final */
+    /* the results were computed with weights that are not final */
+    if (cache->pass->stop.at != NULL) {
         if (m == cache->pass->until) dt__tape_adopt(t, DT_ERR_INTERRUPTED);
         return;
     }
-    drop_calls(cache, position); /* the result of m replaces those of the calls within m */
+    drop_calls(cache, position); /* the results of m replace those of the calls inside of m */
     cache->pass->at = position;
     for (int64_t i = 0; i < position; i++) {
         if (cache->call[i].read > t->depth) cache->call[i].read = UNREAD;
@@ -249,7 +251,7 @@ static dt_status run(dt__calib_cache *cache, dt_tape *t, pass *p)
     return stopped ? DT_OK : t->status;
 }
 
-/* Whether the storage of result k of call i was counted with an earlier one. */
+/* Whether result k of call i shares its storage with an earlier result. */
 static bool is_counted(const dt__calib_cache *cache, int64_t i, int k)
 {
     const dt__storage *storage = cache->call[i].out[k].kept->storage;
@@ -262,7 +264,7 @@ static bool is_counted(const dt__calib_cache *cache, int64_t i, int k)
     return false;
 }
 
-/* The bytes of all results. False if one was written since it was kept, or shares the batch's
+/* The bytes of all results. False if a result was written since it was kept, or shares the batch's
  * storage. */
 static bool count(const dt__calib_cache *cache, size_t *bytes)
 {
@@ -280,7 +282,7 @@ static bool count(const dt__calib_cache *cache, size_t *bytes)
     return true;
 }
 
-/* Ends a pass: releases its handles and charges the results to the budget, or frees them. */
+/* Ends a pass: releases its handles, and adds the results to the budget or frees them. */
 static void charge_budget(dt__calib_cache *cache)
 {
     size_t bytes = 0;
@@ -316,7 +318,8 @@ dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
 {
     pass p = { .target = target, .x = x };
     dt_status s = run(cache, t, &p);
-    if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) { /* a freed result was read */
+    /* the pass read a result that was freed */
+    if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) {
         dt__calib_stop_free(t->ctx, &p.stop);
         dt__calib_clear(cache);
         cache->disabled = true;

@@ -1,11 +1,11 @@
 /* The calibration cache: activations of one batch, kept while a model is quantized layer by layer.
  *
  * Layers are quantized in the order in which they run. A calibration pass runs the model on the
- * batch up to the first module that the caller asks for, stops before that module computes, and
- * returns its input. Where a module around it runs it several times, the pass goes on, with its
- * prepared weight, to the end of that module, for the inputs of all calls. All modules that
- * returned before it are already quantized, so their results no longer change: the pass keeps them,
- * and the next pass over the same batch reads them instead of computing them again.
+ * batch up to the first module that the caller selects, stops before that module computes, and
+ * returns its input. If a module around it runs it several times, the pass continues, with the
+ * prepared weight, to the end of that outer module, to get the inputs of all calls. All modules
+ * that returned before it are already quantized, so their results no longer change: the pass keeps
+ * them, and the next pass over the same batch reads them instead of computing them again.
  *
  * The cache holds the results of the outermost modules that have returned, in the order of their
  * calls, which is the same in every pass. A result is freed as soon as no later call can read it.
@@ -32,9 +32,10 @@ typedef struct dt__calib_cache {
     dt__calib_budget *budget; /* limit 0: nothing is kept */
     dt__calib_call *call;
     int64_t n, room_calls;
-    size_t bytes;                /* its share of the budget */
-    bool disabled;               /* a result was missing once: every pass computes everything */
-    struct dt__calib_pass *pass; /* the one that is running; NULL: none */
+    size_t bytes; /* its share of the budget */
+    /* a result was missing once: from then on every pass computes everything */
+    bool disabled;
+    struct dt__calib_pass *pass; /* the running pass; NULL: none */
 } dt__calib_cache;
 
 /* Where a pass stops: at the first module for which this is true. */
@@ -43,8 +44,8 @@ typedef struct dt__calib_target {
     void *user;
 } dt__calib_target;
 
-/* The first inputs of a call: after its hooks, dequantized, contiguous; NULL beyond their
- * number. */
+/* The first inputs of a call, after its hooks, dequantized and contiguous; NULL if there are
+ * fewer. */
 typedef struct dt__calib_inputs {
     dt_tensor *input[2];
 } dt__calib_inputs;
@@ -69,9 +70,9 @@ void dt__calib_clear(dt__calib_cache *cache);
 
 /* ---- for src/nn/forward.c; without a calibration pass on t they do nothing ------------------ */
 
-/* Whether the cache has the results of this call of m. If so, sets `out`, or the error on t. */
+/* Whether the cache has the results of this call of m. If so, sets `out`; an error is on t. */
 bool dt__calib_returns(dt_tape *t, const dt_module *m, dt_tensor **out, int n_out);
-/* The number of calls so far, which is the index of the next one. */
+/* The number of calls so far: the index of the next call. */
 int64_t dt__calib_position(const dt_tape *t);
 /* Whether the pass stops at m, whose inputs are x. If so, keeps the inputs and sets the tape's
  * status. */

@@ -8,7 +8,7 @@
 
 static dt_tensor *own(const dt_module *m, const char *name) { return dt__entry_find(m, name)->x; }
 
-/* y = activation(x + residual), for a norm that the convolution before it computes. */
+/* y = activation(x + residual), for a norm that is folded into the convolution before it. */
 static dt_tensor *without_norm(dt_tape *t, dt_tensor *x, const dt_epilogue *e)
 {
     if (e->residual != NULL) x = dt_add(t, x, e->residual);

@@ -18,17 +18,17 @@ typedef struct dt__batch_norm_layer {
 } dt__batch_norm_layer;
 
 bool dt__is_batch_norm(const dt_module *m);
-/* dt_module_type.fusion and .forward of both types. If the norm is folded into the convolution
- * before it, it divides its input by the fold's factor while it uses batch statistics; with running
- * statistics it returns its input. */
+/* dt_module_type.fusion and .forward of both types. A norm that is folded into the convolution
+ * before it divides its input by the fold factor while batch statistics are used, and returns its
+ * input while running statistics are used. */
 extern const dt_fusion dt__batch_norm_fusion;
 void dt__batch_norm_run(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                         int n_out);
 dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t channels,
                                 const dt__batch_norm_layer *layer, dt_module **out);
 
-/* Defines a batch norm layer: its type, its create function, and its kind in recipes, which refuses
- * an example x by returning the status of `want`. */
+/* Defines a batch norm layer: its type, its create function, and its kind in recipes, which checks
+ * an example x by the function `want`. */
 #define DT__BATCH_NORM_LAYER(layer, about, want)                                                   \
     const dt_module_type dt__nn_##layer = {                                                        \
         .name = #layer,                                                                            \
@@ -56,9 +56,9 @@ dt_status dt__batch_norm_create(dt_ctx *ctx, const dt_module_type *type, int64_t
     }                                                                                              \
     DT__LAYER_TYPE(layer, about, dt_norm_layer, layer_keys, 1, 1, .create = layer_create);
 
-/* Their cases: a batch of two channels, {1, 3, 1, 3} and {5, 5, 7, 7}, in the order of its
- * elements; its outputs by its own moments, by running ones; extents of an example, and with other
- * channels. */
+/* Cases of both: a batch of two channels, {1, 3, 1, 3} and {5, 5, 7, 7}, in the order of its
+ * elements; its outputs with batch statistics, and with running ones; extents of an example, and
+ * extents with another number of channels. */
 #define DT__BATCH_NORM_CASES(layer, batch, by_batch, by_running, example, other)                   \
     DT__MAKE(make, dt_##layer##_create(ctx, 2, 0.1, 0.0, out))                                     \
     DT__MAKE(make_usual, dt_##layer##_create(ctx, 2, 0.1, 1e-5, out))                              \

@@ -59,8 +59,8 @@ dt_status dt__conv_create(dt_ctx *ctx, const dt__conv_kind *kind, const dt_conv_
 dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const void *options,
                                 const dt_shape *in, dt_module **out);
 
-/* Defines a convolution layer of one or two axes: its type, its create function, and its kind in
- * recipes, whose keys follow. */
+/* Defines a convolution layer with one or two axes: its type, its create function, and its kind in
+ * recipes, whose keys are the last argument. */
 #define DT__CONV_LAYER(id, n_axes, is_transposed, about, ...)                                      \
     const dt_module_type dt__nn_##id = {                                                           \
         .name = #id,                                                                               \
@@ -85,8 +85,8 @@ dt_status dt__conv_layer_create(dt_ctx *ctx, const dt__conv_kind *kind, const vo
     DT__LAYER_TYPE(id, about, dt_conv_item, id##_keys, 1, 1, .create = id##_of,                    \
                    .after = offsetof(dt_conv_item, after), .part = "conv");
 
-/* Their cases: zeros that are added at the end of the result, the range of initial values, and the
- * extents of an example behind its channels. */
+/* Cases of all: zeros added at the end of the result, the range of initial values, and the extents
+ * of an example after its channels. */
 #define DT__CONV_CASES(id, at_end, bound, ...)                                                     \
     static const dt_conv_layer usual = { .in = 4,                                                  \
                                          .out = 6,                                                 \

@@ -12,7 +12,7 @@ DT__FORWARD(forward)
 {
     const upsample *s = dt_module_state(m);
     if (x->rank == 3) return dt_upsample_nearest1d(t, x, dt__times_i64(x->dims[2], s->factor));
-    const bool is_image = x->rank == 4; /* the op refuses other ranks */
+    const bool is_image = x->rank == 4; /* the op refuses ranks other than 3 and 4 */
     const int64_t height = is_image ? x->dims[2] : 1, width = is_image ? x->dims[3] : 1;
     return dt_upsample_nearest(t, x, dt__times_i64(height, s->factor),
                                dt__times_i64(width, s->factor));

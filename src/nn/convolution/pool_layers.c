@@ -1,4 +1,4 @@
-/* Pooling layers: their create function, which checks options that do not depend on an image. */
+/* Pooling layers: create functions, which check the options that do not depend on an image. */
 #include "nn/convolution/pool_layers.h"
 
 #include <string.h>

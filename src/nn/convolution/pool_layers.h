@@ -7,12 +7,12 @@
 
 #include <detent/experimental/ops.h>
 
-/* A module of `type` whose state is the options; NULL: the defaults. Of each option `axes` numbers
- * are read: 2, or 1 for lines. */
+/* A module of `type` whose state is the options; NULL: the defaults. `axes` numbers of each option
+ * are used: 2, or 1 for lines. */
 dt_status dt__pool_create(dt_ctx *ctx, const dt_module_type *type, const dt_pool_options *options,
                           int axes, dt_module **out);
 
-/* A module of `type` whose state is the size of its result: of planes, or of lines. */
+/* A module of `type` whose state is the size of its result, of planes or of lines. */
 dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
                               const int64_t *size, dt_module **out);
 
@@ -55,8 +55,8 @@ dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
     DT__LAYER_CREATE(dt_pool_layer, dt_##layer##_create(ctx, &o->pool, out))                       \
     DT__LAYER_TYPE(layer, about, dt_pool_layer, layer_keys, 1, 1, .create = layer_create);
 
-/* Defines a layer of global pooling, with its cases: a single example of two channels of four
- * elements, and others. */
+/* Defines a global pooling layer and its cases: a single example of two channels of four elements,
+ * and others. */
 #define DT__GLOBAL_POOL_LAYER(layer, about, single, others)                                        \
     DT__LAYER_FORWARD(dt_##layer(t, x))                                                            \
     const dt_module_type dt__nn_##layer = { .name = #layer, .forward = forward };                  \
@@ -77,8 +77,8 @@ dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
           .says = #layer },                                                                        \
     };
 
-/* Defines a layer of adaptive pooling, of which `call` is the op of t, x and a size, and a kind in
- * recipes with a size of `axes` numbers of type TYPE. */
+/* Defines an adaptive pooling layer, whose op is `call` of t, x and a size, and its kind in
+ * recipes, with a size of `axes` numbers of type TYPE. */
 #define DT__ADAPTIVE_POOL_LAYER(layer, axes, call, about, TYPE, largest, what)                     \
     static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out, \
                         int n_out)                                                                 \

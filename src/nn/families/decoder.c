@@ -4,9 +4,9 @@
  * for the last of them. Each call is divided into passes of at most PASS_TOKENS tokens, so that
  * memory beside the cache is bounded.
  *
- * With longrope keys depend on whether the text is longer than `near` tokens. A feed that makes it
- * so runs all tokens again, as does one after a rewind to a shorter text; the first `near` ids are
- * kept for that. */
+ * With longrope, keys depend on whether the text is longer than `near` tokens. When a feed makes
+ * the text longer than that, or follows a rewind to a shorter text, all tokens are run again; the
+ * first `near` ids are kept for this. */
 #include "nn/cache/cache.h"
 
 #include <detent/ops.h>
@@ -21,9 +21,10 @@ struct dt_decoder {
     dt_tape *t;
     dt__cache cache;
     dt_tensor *logits; /* [vocab] */
-    int64_t near;      /* longer texts have other keys and values; 0: none has */
-    int32_t *id;       /* the first tokens, at most `near` */
-    int rotation; /* NEAR or FAR: the kind of text that the cache is of; MIXED: a pass failed */
+    /* texts longer than this have other keys and values; 0: there is no such limit */
+    int64_t near;
+    int32_t *id;  /* the first tokens, at most `near` */
+    int rotation; /* NEAR or FAR: which text the cache is valid for; MIXED: a pass failed */
 };
 
 enum { NEAR, FAR, MIXED };
@@ -40,7 +41,7 @@ static dt_tensor *ids_of(dt_tape *t, const int32_t *ids, int64_t n)
     return NULL;
 }
 
-/* The last token of x [1, n, width]. */
+/* The hidden state of the last token of x [1, n, width]. */
 static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
 {
     dt_tensor *row;
@@ -52,7 +53,7 @@ static dt_tensor *last_of(dt_tape *t, dt_tensor *x)
     return NULL;
 }
 
-/* The logits of the last token, [1, 1, vocab], if *user is true; else the hidden states, [1, n,
+/* If *user is true, the logits of the last token, [1, 1, vocab]; else the hidden states, [1, n,
  * width]. */
 static void run_model(void *user, dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in,
                       dt_tensor **out, int n_out)
@@ -129,7 +130,7 @@ static dt_status passes(dt_decoder *d, const int32_t *ids, int64_t n, bool last)
     return DT_OK;
 }
 
-/* Runs the tokens of the cache again, where the text becomes one of the other kind. */
+/* Runs the cached tokens again, when the text changes from NEAR to FAR or back. */
 static dt_status turn(dt_decoder *d, int64_t n)
 {
     const int64_t length = d->cache.length;
@@ -185,7 +186,7 @@ dt_status dt_decoder_rewind(dt_decoder *d, int64_t length)
 
 /* ---- creating and freeing ------------------------------------------------------------------- */
 
-/* Feeds one token, so that the cache of every layer and the pool's blocks are allocated. */
+/* Feeds one token, so that every layer's cache and the pool's blocks are allocated. */
 static dt_status warm_up(dt_decoder *d)
 {
     const int32_t id = 0;

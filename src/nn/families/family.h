@@ -1,4 +1,4 @@
-/* The families of src/nn/family_<name>.c. */
+/* Model families (src/nn/families/family_<name>.c). */
 #ifndef DT__NN_FAMILY_H
 #define DT__NN_FAMILY_H
 
@@ -6,8 +6,7 @@
 
 #include <detent/experimental/nn.h>
 
-/* family->create without drawing initial weights, which stay 0; the random streams do not
- * change. */
+/* family->create without drawing initial weights, which stay 0; random streams do not change. */
 dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *options,
                           dt_module **out);
 
@@ -15,8 +14,9 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
 #include "nn/families/families.inc"
 #undef DT__FAMILY
 
-/* Defines dt_<kind>_create of a family of examples of `rank` extents, the field `dims` of its
- * options: by the file's `check`, <kind>_type and `build`, whose state is a <kind>. */
+/* Defines dt_<kind>_create for a family whose examples have `rank` extents, given by the field
+ * `dims` of its options. Uses the file's `check`, <kind>_type and `build`; the state is a
+ * <kind>. */
 #define DT__FAMILY_CREATE(kind, rank, dims)                                                        \
     dt_status dt_##kind##_create(dt_ctx *ctx, const dt_##kind##_options *options, dt_module **out) \
     {                                                                                              \
@@ -29,7 +29,7 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
         return dt__layer_done(build(m, options), m, out);                                          \
     }
 
-/* Ends the file of a family: its table. The examples are expressions of options `o`. */
+/* Ends a family's file with its table. The examples are expressions of the options `o`. */
 #define DT__FAMILY_END(kind, about, in_example, out_example)                                       \
     static dt_status create(dt_ctx *ctx, const void *options, dt_module **out)                     \
     {                                                                                              \
@@ -52,13 +52,14 @@ dt_status dt__family_twin(dt_ctx *ctx, const dt_family *family, const void *opti
         .shapes = shapes,                                                                          \
     };
 
-/* The least dt_block_options.query_width but 0: scores stay finite. */
+/* The least dt_block_options.query_width besides 0: scores stay finite. */
 #define DT__LEAST_QUERY_WIDTH 1e-6
 
-/* The options of its blocks: defaults where none are given. */
+/* The options of the blocks; the defaults if none are given. */
 dt_block_options dt__llama_block(const dt_llama_options *o);
 
-/* The factor of cosines and sines with longrope, by its formula where none is given. */
+/* The factor of cosines and sines with longrope; computed by its formula if the options give
+ * none. */
 double dt__longrope_amplitude(const dt_llama_options *o);
 
 #endif

@@ -47,7 +47,7 @@ const dt_key dt_gpt_keys[] = {
 
 #define DEVIATION 0.02 /* standard deviation of initial weights */
 
-/* How many elements of a head are rotated. */
+/* The number of elements per head that are rotated. */
 static int64_t turning(const dt_gpt_options *o)
 {
     return (int64_t)((double)(o->width / o->heads) * o->rotated);

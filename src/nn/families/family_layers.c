@@ -65,7 +65,7 @@ static dt_status add_inputs(dt__layers_scope *s, const dt_shapes *shapes)
         memcpy(value.shape.dims, dims->v, (size_t)value.shape.rank * sizeof dims->v[0]);
         DT__TRY(dt__layers_add(s, &value, &s->last));
     }
-    if (shapes->n > 1) s->last = NULL; /* which one, `from` must say */
+    if (shapes->n > 1) s->last = NULL; /* ambiguous, so `from` must name one */
     return DT_OK;
 }
 
@@ -119,8 +119,8 @@ static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, layers_
     return DT_OK;
 }
 
-/* *out is the module, with faults as well, unless the status is an error; *result, if wanted, is
- * the outputs' shapes. */
+/* Builds the module. If the status is OK, *out is the module even if there are faults; *result,
+ * unless result is NULL, gets the outputs' shapes. */
 static dt_status build(dt__layers_build *b, const dt_layers_options *o, dt_module **out,
                        layers_result *result)
 {
@@ -140,7 +140,7 @@ static dt_status build(dt__layers_build *b, const dt_layers_options *o, dt_modul
     return dt__layer_done(status, s.m, out);
 }
 
-/* dt_option_fault that keeps the first one. */
+/* A dt_option_fault that keeps the first fault. */
 typedef struct first_fault {
     char text[DT__MESSAGE_SIZE];
 } first_fault;
@@ -151,24 +151,18 @@ static void keep_first(void *user, const char *path, const char *text)
     if (f->text[0] == 0) snprintf(f->text, sizeof f->text, "%s: %s", path, text);
 }
 
-static dt_status create_list(dt_ctx *ctx, const dt_layers_options *o, dt_module **out,
-                             layers_result *result)
+dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out)
 {
+    DT__NEED2(ctx, ctx, out);
     first_fault fault = { .text = "" };
     dt__layers_build b = { .ctx = ctx, .fault = keep_first, .user = &fault };
     *out = NULL;
-    if (o == NULL) return dt_fail(ctx, DT_ERR_ARG, "layers: the options are NULL");
-    DT__TRY(build(&b, o, out, result));
+    if (options == NULL) return dt_fail(ctx, DT_ERR_ARG, "layers: the options are NULL");
+    DT__TRY(build(&b, options, out, NULL));
     if (b.faults == 0) return DT_OK;
     dt_module_free(*out);
     *out = NULL;
     return dt_fail(ctx, DT_ERR_ARG, "%s", fault.text);
-}
-
-dt_status dt_layers_create(dt_ctx *ctx, const dt_layers_options *options, dt_module **out)
-{
-    DT__NEED2(ctx, ctx, out);
-    return create_list(ctx, options, out, NULL);
 }
 
 /* Weights are not drawn, and the random streams stay as they are. */

@@ -40,7 +40,7 @@ double dt__longrope_amplitude(const dt_llama_options *o)
     return context <= original ? 1 : sqrt(1 + log(context / original) / log(original));
 }
 
-/* The rotation in longer texts. */
+/* The rotation in texts longer than the original context. */
 static dt_rotary_options far_rotary_of(const dt_llama_options *o)
 {
     dt_rotary_options r = rotary_of(o);
@@ -48,13 +48,13 @@ static dt_rotary_options far_rotary_of(const dt_llama_options *o)
     return r;
 }
 
-/* The block's settings, or Llama's. */
+/* The block's settings, or the defaults, which are Llama's. */
 dt_block_options dt__llama_block(const dt_llama_options *o)
 {
     return o->block.given ? o->block : (dt_block_options){ .given = false };
 }
 
-/* The rotation in blocks without a window, or with one. */
+/* The rotation in blocks with a window, or without one. */
 static dt_rotary_options rotary_of_block(const dt_llama_options *o, bool windowed)
 {
     const dt_block_options b = dt__llama_block(o);
@@ -168,10 +168,11 @@ static dt_status check_longrope(dt_ctx *ctx, const dt_llama_options *o)
     }
     if (l->original_context < 1 || !(l->attention_factor >= 0) || isinf(l->attention_factor) ||
         (l->original_context == 1 && l->attention_factor == 0 && o->context > 1)) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "llama: longrope: original_context %lld, attention_factor %g: both are "
-                       "above 0, or original_context above 1",
-                       (long long)l->original_context, l->attention_factor);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "llama: longrope: original_context %lld, attention_factor %g: original_context must be "
+            "at least 1, attention_factor at least 0, and one of them above that",
+            (long long)l->original_context, l->attention_factor);
     }
     DT__TRY(check_factors(ctx, "short_factor", &l->short_factor, width / 2));
     return check_factors(ctx, "long_factor", &l->long_factor, width / 2);
@@ -184,11 +185,12 @@ static dt_status check_block(dt_ctx *ctx, const dt_llama_options *o)
         b->activation < DT_GATE_SILU || b->activation > DT_GATE_GELU_TANH || b->window < 0 ||
         b->full_every < 0 || !(b->query_width == 0 || b->query_width >= DT__LEAST_QUERY_WIDTH) ||
         !(b->local_theta >= 0)) {
-        return dt_fail(ctx, DT_ERR_ARG,
-                       "llama: block: norms %d, activation %d, query_width %g, unrotated %lld, "
-                       "window %lld, full_every %lld, local_theta %g: no such blocks",
-                       b->norms, b->activation, b->query_width, (long long)b->unrotated,
-                       (long long)b->window, (long long)b->full_every, b->local_theta);
+        return dt_fail(
+            ctx, DT_ERR_ARG,
+            "llama: block: norms %d, activation %d, query_width %g, unrotated %lld, "
+            "window %lld, full_every %lld, local_theta %g: one of these is out of its range",
+            b->norms, b->activation, b->query_width, (long long)b->unrotated, (long long)b->window,
+            (long long)b->full_every, b->local_theta);
     }
     if (o->moe.given && (b->norms != DT_BLOCK_NORMS_BEFORE || b->activation != DT_GATE_SILU)) {
         return dt_fail(ctx, DT_ERR_ARG,

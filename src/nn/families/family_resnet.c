@@ -41,8 +41,8 @@ const dt_key dt_resnet_keys[] = {
 typedef struct block {
     dt__unit first, second;
     dt_module *down; /* the shortcut's convolution and norm; NULL: the padded input */
-    int64_t stride;  /* of the padded shortcut */
-    int64_t added;   /* its zero channels */
+    int64_t stride;  /* stride of the padded shortcut */
+    int64_t added;   /* its number of zero channels */
 } block;
 
 /* Every stride-th pixel, followed by `added` channels of zeros. */
@@ -80,7 +80,7 @@ typedef struct resnet {
 
 typedef struct builder {
     const dt_resnet_options *o;
-    dt__frame image; /* the output size of the layers built so far */
+    dt__frame image; /* the image size after the layers built so far */
 } builder;
 
 static dt__unit_plan plan_of(const builder *b, int64_t out, int64_t kernel, int64_t stride)

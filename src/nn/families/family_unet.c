@@ -36,7 +36,7 @@ typedef struct upward {
     dt__unit unit;
 } upward;
 
-/* in: the output of the level below, and the encoder's output at this level. */
+/* in: the output of the next lower level, and the encoder's output at this level. */
 static void up_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                        int n_out)
 {

@@ -17,7 +17,7 @@ static dt_status check(dt_tape *t, const dt_module *m, const dt_module *teacher,
         return dt_tape_fail(t, DT_ERR_ARG, "token_loss: expected a model, ids and labels");
     }
     if (m->type->language == NULL || (teacher != NULL && teacher->type->language == NULL)) {
-        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: the %s is a %s, no language model",
+        return dt_tape_fail(t, DT_ERR_ARG, "token_loss: the %s is a %s, not a language model",
                             m->type->language == NULL ? "model" : "teacher",
                             m->type->language == NULL ? m->type->name : teacher->type->name);
     }
@@ -39,8 +39,8 @@ static int64_t count_labels(const dt_tensor *labels, int64_t ignore)
     return n;
 }
 
-/* Adds the auxiliary loss. It is a mean, so beside a sum over labels it is multiplied by their
- * number. */
+/* Adds the auxiliary loss. It is a mean, so if the loss is a sum over labels it is multiplied by
+ * their number. */
 static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_tensor *labels,
                             const dt_token_loss_options *o)
 {
@@ -51,7 +51,7 @@ static dt_tensor *add_extra(dt_tape *t, dt_tensor *loss, dt_tensor *extra, dt_te
     return dt_add(t, loss, extra);
 }
 
-/* The operands of a head's product. */
+/* The operands of a head. */
 typedef struct operands {
     dt_tensor *x, *weight, *bias; /* x is [B, T, C]; bias NULL: none */
     dt_tensor *extra;             /* auxiliary loss of the model; NULL: none */
@@ -61,7 +61,7 @@ typedef struct work {
     dt_module *m, *teacher; /* teacher NULL: none */
     dt_tensor *ids, *labels;
     const dt_token_loss_options *o;
-    bool rows;    /* results per token are wanted */
+    bool rows;    /* results per token are requested */
     bool no_grad; /* the tape's setting before the teacher ran */
     operands of_m, of_teacher;
 } work;
@@ -127,12 +127,12 @@ static void run_teacher(void *user, dt_tape *t, dt_module *m, dt_tensor *const *
 }
 
 /* The teacher runs in evaluation mode and records nothing. */
-static void run_both(dt_tape *t, work *w, dt_tensor **out, int n_out)
+static void run_both(dt_tape *t, work *w, dt_tensor *out[3])
 {
     if (w->teacher->training) dt_train(w->teacher, false);
     w->no_grad = dt_no_grad(t, true);
     dt__forward_call(
-        t, &(dt__module_call){ w->teacher, &w->ids, 1, out, n_out, { run_teacher, w, true } });
+        t, &(dt__module_call){ w->teacher, &w->ids, 1, out, 3, { run_teacher, w, true } });
     dt_no_grad(t, w->no_grad);
 }
 
@@ -145,7 +145,7 @@ dt_tensor *dt_token_loss(dt_tape *t, dt_module *m, dt_tensor *ids, dt_tensor *la
     dt_tensor *out[3] = { NULL };
     if (rows != NULL) *rows = (dt_token_rows){ NULL, NULL };
     if (t->status != DT_OK || check(t, m, o.teacher, ids, labels) != DT_OK) return NULL;
-    if (w.teacher != NULL) run_both(t, &w, out, 3);
+    if (w.teacher != NULL) run_both(t, &w, out);
     else dt__forward_call(t, &(dt__module_call){ m, &ids, 1, out, 3, { run_model, &w, true } });
     if (rows != NULL) *rows = (dt_token_rows){ out[1], out[2] };
     return out[0];

@@ -12,7 +12,7 @@
 #include <math.h>
 
 /* Ids in order of likelihood, by a lazy heap sort: id[0 ... left-1] is a heap whose root is the
- * most likely of them; behind it are the ids already ranked, the most likely one last. */
+ * most likely of its ids; behind it are the ids already ranked, the most likely one last. */
 typedef struct ranking {
     const float *x;
     int64_t n, left;
@@ -61,7 +61,8 @@ static double weight_of(const ranking *r, int32_t id)
     return v < -700 ? 0 : dt__exp_series(v);
 }
 
-/* The sum over the `most` most likely ids; if these are all, in the order of ids. */
+/* The sum of probabilities over the `most` most likely ids; if these are all ids, in the order of
+ * ids. */
 static double sum_of(ranking *r, int64_t most)
 {
     double sum = 0;
@@ -71,7 +72,7 @@ static double sum_of(ranking *r, int64_t most)
     return sum;
 }
 
-/* The number of candidates that top_p keeps of `most`. */
+/* How many of `most` candidates top_p keeps. */
 static int64_t apply_top_p(ranking *r, int64_t most, double top_p)
 {
     if (top_p == 1) return most;
@@ -88,7 +89,8 @@ static int32_t pick(ranking *r, int64_t n, double u)
 {
     double whole = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) whole += weight_of(r, ranked(r, i));
-    int32_t last = ranked(r, 0); /* with weight above 0: rounding may leave u past the end */
+    /* an id with positive probability, since rounding may leave u beyond the sum */
+    int32_t last = ranked(r, 0);
     for (int64_t i = 0; i < n && !(sum > u * whole); i++) {
         const double weight = weight_of(r, ranked(r, i));
         if (weight > 0) last = ranked(r, i);

@@ -21,11 +21,11 @@ static dt_tensor *identity(dt_tape *t, dt_tensor *x)
 
 typedef dt_tensor *(*function)(dt_tape *t, dt_tensor *x);
 
-/* No epilogue can compute the function. */
+/* no epilogue can compute the function */
 #define ALONE (-1)
 
-/* Every activation: its name in recipes, its op, and its number in an epilogue. A new one is added
- * at the end, since options hold indices. */
+/* Every activation: its name in recipes, its op, and its number in an epilogue. New ones are added
+ * at the end, since options contain indices. */
 #define ACTIVATIONS(A)                                                                             \
     A(relu, dt_relu, DT_ACT_RELU)                                                                  \
     A(gelu, gelu, DT_ACT_GELU)                                                                     \

@@ -1,6 +1,6 @@
-/* A scale and an addend for each element, or for each channel.      y = x * weight + bias
- * Both have the same shape, which broadcasts to an example: [channels, 1, 1] for images. Either may
- * be absent. They are parameters, or, if they are not trained, buffers. */
+/* A scale and an addend for each element, or for each channel.      y = x * weight + bias Both have
+ * the same shape, which broadcasts to an example: [channels, 1, 1] for images. Either may be
+ * absent. They are parameters or, if not trained, buffers. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/layers/affine.h"

@@ -1,5 +1,5 @@
-/* Arithmetic of several inputs, element by element and broadcast against each other, comparisons,
- * and the product of matrices. */
+/* Arithmetic on several inputs, element by element with broadcasting; comparisons; the matrix
+ * product. */
 #include "nn/layers/op_layer.h"
 
 typedef dt_tensor *two_function(dt_tape *t, dt_tensor *a, dt_tensor *b);
@@ -166,7 +166,7 @@ static const dt__layer_case cases[] = {
       .n_y = 4, .y = { -1, 0, 4, 5 } },
     { "sub a batch", dt_sub_create, .in = { { { 3, 2, 5 } }, { { 3, 2, 5 } } } },
     { "sub of one", dt_sub_create, .in = { { { 2, 3 } } }, .fails = DT_ERR_ARG,
-      .says = "sub: 2 inputs are read, not 1" },
+      .says = "sub: expected 2 inputs, not 1" },
     { "sub of shapes that do not join", dt_sub_create, .in = { { { 2, 3 } }, { { 2, 4 } } },
       .fails = DT_ERR_SHAPE, .says = "sub" },
     { "mul", dt_mul_create,

@@ -1,14 +1,14 @@
-/* Values as int8 codes of one fixed scale and zero point hold them:
+/* Rounds values to int8 codes of one fixed scale and zero point, and back:
  *     v = clamp(x / scale, -128 - z, 127 - z)      y = ((v + 1.5 2^23) - 1.5 2^23) * scale
- * The sum rounds v to the nearest whole number, halves to even. In f64 nothing is rounded.
- * Gradients are those of the ops: dx = dy where nothing was clamped, else 0. So imported models
- * round what their files round between layers; inputs of layers with weights are quantized by
- * prepare. */
+ * The sum rounds v to the nearest integer, halves to even. In f64 nothing is rounded. Gradients are
+ * those of the ops: dx = dy where nothing was clamped, else 0. Imported models use this layer where
+ * their files quantize between layers; inputs of layers with weights are quantized by
+ * dt_prepare. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
 
-#define ROUNDS 0x1.8p23 /* floats beside it are whole numbers */
+#define ROUNDS 0x1.8p23 /* floats of this size have no fraction */
 
 typedef struct fake_quant {
     double scale;

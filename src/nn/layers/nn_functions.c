@@ -1,4 +1,4 @@
-/* Functions of each element, besides activations. */
+/* Functions of each element other than activations. */
 #include "nn/layers/op_layer.h"
 
 #include <float.h>
@@ -15,8 +15,8 @@ static dt_tensor *sign(dt_tape *t, dt_tensor *x)
     return dt_sub(t, dt_greater(t, x, NUMBER(x, 0), false), dt_greater(t, NUMBER(x, 0), x, false));
 }
 
-/* To even: x + c - c, for a c beside which a float holds whole numbers only. One as large is whole
- * already. */
+/* Rounds to even: x + c - c, for a c so large that floats beside it have no fraction. An x of that
+ * size is already an integer. */
 static dt_tensor *round_even(dt_tape *t, dt_tensor *x)
 {
     if (x == NULL) return NULL;
@@ -37,8 +37,8 @@ static dt_tensor *ceil_(dt_tape *t, dt_tensor *x)
     return dt_add(t, y, dt_greater(t, x, y, false));
 }
 
-/* log(1 + e) = log(u) e / (u - 1) for u = 1 + e as it is rounded, which takes its error back
- * [Goldberg 1991]; e where u is 1. Of e in 0...1. */
+/* log(1 + e) = log(u) e / (u - 1), where u is 1 + e rounded, which cancels the rounding error
+ * [Goldberg 1991]; e if u is 1. For e in 0...1. */
 static dt_tensor *log_of_1_and(dt_tape *t, dt_tensor *e)
 {
     dt_tensor *u = dt_add(t, e, NUMBER(e, 1)), *d = dt_sub(t, u, NUMBER(e, 1));
@@ -46,7 +46,7 @@ static dt_tensor *log_of_1_and(dt_tape *t, dt_tensor *e)
     return dt_where(t, d, dt_mul(t, dt_log(t, u), slope), e);
 }
 
-#define FAR 1000 /* e^-FAR is 0, and a product of FAR and 0 is no NaN */
+#define FAR 1000 /* e^-FAR is 0; a finite number, since infinity times 0 would be NaN */
 
 /* log(1 + e^x) = x / 2 + |x| / 2 + log(1 + e^-|x|); the derivative at 0 is that of x / 2. */
 static dt_tensor *softplus(dt_tape *t, dt_tensor *x)
@@ -57,14 +57,14 @@ static dt_tensor *softplus(dt_tape *t, dt_tensor *x)
     return dt_add(t, above, log_of_1_and(t, dt_exp(t, dt_neg(t, size))));
 }
 
-/* Beyond 2^100 it is 1. */
+/* Beyond 2^100 the result is 1. */
 static dt_tensor *softsign(dt_tape *t, dt_tensor *x)
 {
     x = dt_clamp(t, x, -0x1p100, 0x1p100);
     return dt_div(t, x, dt_add(t, dt_abs(t, x), NUMBER(x, 1)));
 }
 
-/* x tanh(softplus(x)) = x n / (n + 2), n = e^x (e^x + 2); from 20 on the factor is 1. */
+/* x tanh(softplus(x)) = x n / (n + 2), n = e^x (e^x + 2); from 20 on the factor of x is 1. */
 static dt_tensor *mish(dt_tape *t, dt_tensor *x)
 {
     dt_tensor *e = dt_exp(t, dt_clamp(t, x, -INFINITY, 20));
@@ -133,7 +133,7 @@ DT__OP_LAYER(clamp, "values between bounds", dt_clamp_layer, clamp_keys, 1, 1, .
 
 /* ---- pow ------------------------------------------------------------------------------------- */
 
-/* x^n by squares */
+/* x^n by repeated squaring */
 static dt_tensor *whole_power(dt_tape *t, dt_tensor *x, int64_t n)
 {
     dt_tensor *y = NULL;
@@ -145,7 +145,7 @@ static dt_tensor *whole_power(dt_tape *t, dt_tensor *x, int64_t n)
 }
 
 /* x^rest, 0 < rest < 1: square roots for the first two binary digits, e^(r log x) for the others,
- * whose error is small beside that of the whole. */
+ * whose error is small relative to the result. */
 static dt_tensor *root(dt_tape *t, dt_tensor *x, double rest)
 {
     dt_tensor *y = NULL, *r = x;
@@ -171,7 +171,7 @@ static dt_tensor *pow_of(dt_tape *t, const void *options, dt_tensor *const *in, 
         dt_tensor *r = root(t, x, p - whole);
         y = y == NULL ? r : dt_mul(t, y, r);
     }
-    if (p == 0) y = dt_add(t, dt_greater(t, x, x, false), NUMBER(x, 1)); /* of NaN too */
+    if (p == 0) y = dt_add(t, dt_greater(t, x, x, false), NUMBER(x, 1)); /* for NaN too */
     return exponent < 0 ? reciprocal(t, y) : y;
 }
 

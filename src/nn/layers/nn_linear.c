@@ -31,8 +31,8 @@ static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     with_epilogue(t, m, in[0], &(dt_epilogue){ .activation = DT_ACT_NONE }, out);
 }
 
-/* Whether the input hooks of two modules returned the same tensor, or tensors that share their
- * codes, as quantization with equal settings does. */
+/* Whether the input hooks of two modules returned the same tensor, or tensors that share codes, as
+ * quantization with equal settings does. */
 static bool are_same(dt_tape *t, dt_tensor *a, dt_tensor *b)
 {
     const dt__kind *kind = dt__kind_of(a);
@@ -72,7 +72,7 @@ static void joint(dt_tape *t, dt_module *const *m, int n, dt_tensor *const *x, d
     }
 }
 
-/* dt_linear_act has every activation, and a residual. */
+/* dt_linear_act supports every activation, and a residual. */
 static const dt_fusion fusion = {
     .forward = with_epilogue,
     .activations = ~UINT32_C(0),

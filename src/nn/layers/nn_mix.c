@@ -1,6 +1,6 @@
-/* Sums along one dimension with constant weights, as resampling is.
+/* Linear combinations along one dimension with constant weights, such as resampling.
  *     y[..., o, ...] = sum over i of weight[o, i] x[..., i, ...]
- * The weight is a buffer. At first output o is the input floor(o in / out): the nearest one. */
+ * The weight is a buffer. Initially output o is input floor(o in / out), its nearest neighbour. */
 #include "nn/lists/layer_cases.h"
 #include "nn/lists/layer_type.h"
 #include "nn/module.h"
@@ -29,7 +29,8 @@ static dt_status build(dt_module *m, const dt_mix_options *o)
     dt_tensor *weight;
     DT__TRY(dt__new_buffer(m, "weight", 2, (const int64_t[]){ o->out, o->in }, &weight));
     DT__TRY(dt_fill(weight, 0));
-    float *w = dt_data_mut(weight); /* NULL: a model without storage, for its shapes */
+    /* NULL in a model without storage, which is made for its shapes */
+    float *w = dt_data_mut(weight);
     for (int64_t i = 0; w != NULL && i < o->out; i++) w[i * o->in + i * o->in / o->out] = 1;
     return DT_OK;
 }

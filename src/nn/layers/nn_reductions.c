@@ -1,4 +1,4 @@
-/* Layers along dimensions of an example: sums and their like, softmax. */
+/* Layers along dimensions of an example: reductions and softmax. */
 #include "nn/layers/op_layer.h"
 
 #include <float.h>
@@ -11,8 +11,8 @@ static const dt_reduce_options *reduce_of(const void *options)
     return &((const dt_reduce_layer *)options)->reduce;
 }
 
-/* The dimensions of x that are reduced, as a set of bits; 0, with an error, where the batch is
- * among them. */
+/* The dimensions of x that are reduced, as a set of bits; 0, with an error, if the batch is one of
+ * them. */
 static unsigned dims_of(dt_tape *t, const dt_tensor *x, const dt_reduce_options *o)
 {
     unsigned set = 0;
@@ -31,7 +31,7 @@ static unsigned dims_of(dt_tape *t, const dt_tensor *x, const dt_reduce_options 
     return set;
 }
 
-/* f along each of the dimensions, beginning with the last. */
+/* Applies f along each of the dimensions, from the last to the first. */
 static dt_tensor *one_by_one(dt_tape *t, const dt_reduce_options *o, dt_tensor *x,
                              dt_tensor *(*f)(dt_tape *t, dt_tensor *x, int d, bool keep))
 {
@@ -56,7 +56,7 @@ static dt_tensor *part(dt_tape *t, dt_tensor *x, int d, int64_t first, int64_t p
     return dt_slice(t, x, &o);
 }
 
-/* The halves of the dimension are multiplied until one element is left. */
+/* Multiplies the two halves of the dimension until one element is left. */
 static dt_tensor *product(dt_tape *t, dt_tensor *x, int d, bool keep)
 {
     dt_tensor *odd = NULL, *y = x;
@@ -103,8 +103,8 @@ static dt_tensor *prod_over(dt_tape *t, const void *options, dt_tensor *const *i
     return one_by_one(t, reduce_of(options), in[0], product);
 }
 
-/* The sum is at least the smallest float, so that the gradient where all elements are 0 is 0,
- * not 0/0; the norm there is 3.7e-23. */
+/* At least the smallest float: if all elements are 0 the gradient is then 0, not 0/0, and the norm
+ * is 3.7e-23. */
 static dt_tensor *l2_norm_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     (void)n_in;
@@ -113,7 +113,7 @@ static dt_tensor *l2_norm_over(dt_tape *t, const void *options, dt_tensor *const
     return dt_sqrt(t, dt_clamp(t, sum, 0x1p-149, INFINITY));
 }
 
-/* m + log(sum of e^(x - m)) for the maximum m, which is finite where all elements are -inf */
+/* m + log(sum of e^(x - m)) with the maximum m, which is made finite if all elements are -inf */
 static dt_tensor *logsumexp_over(dt_tape *t, const void *options, dt_tensor *const *in, int n_in)
 {
     dt_reduce_options o = *reduce_of(options);

@@ -1,4 +1,4 @@
-/* Layers that arrange the elements of an example, or of several. */
+/* Layers that rearrange the elements of an example, or of several. */
 #include "nn/layers/op_layer.h"
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -51,7 +51,7 @@ static dt_status check_permute(dt_ctx *ctx, const char *name, const void *option
                    name, DT_MAX_RANK);
 }
 
-/* What the module of a slice holds: a recipe gives one dimension, a program any. */
+/* The state of a slice: a recipe gives one dimension, a program any number. */
 typedef struct slice_options {
     dt_layer_head head;
     dt_slice_options slice;

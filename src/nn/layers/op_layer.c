@@ -1,4 +1,4 @@
-/* The module of a layer that is a function of ops. */
+/* Layers that are a function of ops. */
 #include "nn/layers/op_layer.h"
 
 #include <stddef.h>
@@ -19,15 +19,15 @@ static const dt_operands *constants_of(const dt__op_layer *op, const void *optio
     return (const void *)((const char *)options + op->constants);
 }
 
-/* The constant in an operand's place; NULL: an input is there. */
+/* The constant that replaces an operand; NULL: the operand is an input. */
 static dt_tensor *constant_at(const dt_module *m, const dt__op_layer *op, int i)
 {
     const dt__entry *e = op->constants == 0 || i >= NAMES ? NULL : dt__entry_find(m, names[i]);
     return e == NULL ? NULL : e->x;
 }
 
-/* Puts inputs and constants in their places; false: in one of them is neither, or there are too
- * many. */
+/* Assigns inputs and constants to operands; false: an operand has neither, or there are too many
+ * inputs. */
 static bool arrange(const dt_module *m, const dt__op_layer *op, dt_tensor *const *in, int n_in,
                     dt_tensor *operand[DT_MAX_IN], int *n)
 {
@@ -43,7 +43,7 @@ static bool arrange(const dt_module *m, const dt__op_layer *op, dt_tensor *const
     return true;
 }
 
-/* Refuses inputs of several ranks: the batch of one would meet another dimension. */
+/* Refuses inputs of different ranks: the batch of one would broadcast against another dimension. */
 static bool fit_together(dt_tape *t, const dt_module *m, dt_tensor *const *in, int n_in)
 {
     const dt__op_layer *op = ((const op_state *)m->state)->op;
@@ -71,7 +71,7 @@ void dt__op_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt
     int n;
     (void)n_out;
     if (!arrange(m, s->op, in, n_in, operand, &n)) {
-        dt_tape_fail(t, DT_ERR_ARG, "%s: %d inputs are read, not %d", m->type->name,
+        dt_tape_fail(t, DT_ERR_ARG, "%s: expected %d inputs, not %d", m->type->name,
                      (s->op->operands == 0 ? DT_MAX_IN : s->op->operands) - (n - n_in), n_in);
     } else if (!s->op->joins || fit_together(t, m, in, n_in)) {
         out[0] = s->op->apply(t, s->options, operand, n);
@@ -117,7 +117,7 @@ dt_status dt__op_layer_create(dt_ctx *ctx, const dt__op_layer *op, const void *o
     op_state *s = dt_module_state(m);
     s->op = op;
     memcpy(s->options, options, op->size);
-    memset(s->options, 0, sizeof(dt_layer_head)); /* its texts are only lent */
+    memset(s->options, 0, sizeof(dt_layer_head)); /* its strings are only lent */
     return dt__layer_done(constants == NULL ? DT_OK : add_constants(m, constants), m, out);
 }
 

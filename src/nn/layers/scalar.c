@@ -1,4 +1,4 @@
-/* Ops with a number that is not a parameter: it is a tensor of rank 0 that the tape owns.
+/* Ops with a constant number, which is a tensor of rank 0 owned by the tape.
  *     y = factor x      y = x + addend */
 #include "nn/layers/scalar.h"
 

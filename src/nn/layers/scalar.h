@@ -1,4 +1,4 @@
-/* Ops with a number that is not a parameter. */
+/* Ops with a constant number. */
 #ifndef DT__NN_SCALAR_H
 #define DT__NN_SCALAR_H
 

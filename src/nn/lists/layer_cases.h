@@ -35,17 +35,18 @@ typedef struct dt__layer_first {
 typedef struct dt__layer_case {
     const char *name;
     dt_status (*create)(dt_ctx *ctx, dt_module **out);
-    dt__case_tensor in[DT__LAYER_IN]; /* as those of ops; only the first is the model's input */
+    dt__case_tensor in[DT__LAYER_IN]; /* as for ops; only the first is the model's input */
     int n_out;                        /* 0: 1 */
     const char *state; /* paths of parameters and, after '!', of buffers: "weight bias !mean" */
     dt__layer_first first[DT__LAYER_PARAMS];
     dt__layer_given given[DT__LAYER_PARAMS]; /* others: initial values, slightly perturbed */
-    int n_y;                                 /* how many values of the first output are known */
+    int n_y;                                 /* number of given values of the first output */
     double y[DT__CASE_VALUES];
-    /* The first output again, from parameters and inputs, by ops or children one by one. */
+    /* Computes the first output again, from parameters and inputs, by ops or by running children
+     * one by one. */
     dt_tensor *(*plain)(dt_tape *t, dt_module *m, dt_tensor *const *in);
-    bool training;    /* the values are those of training mode */
-    bool fixed;       /* its buffers do not change in training */
+    bool training;    /* the values are for training mode */
+    bool fixed;       /* buffers do not change in training */
     bool random;      /* draws numbers in training */
     bool indices;     /* its input is indices, which get no gradient */
     bool rough;       /* no gradient check: not smooth at these values, or too many values */
@@ -60,11 +61,11 @@ typedef struct dt__layer_cases {
     int n;
 } dt__layer_cases;
 
-/* Defines a dt__layer_case.create: `call` makes the layer, from ctx, in *out. */
+/* Defines a dt__layer_case.create: `call` makes the layer, from ctx, and sets *out. */
 #define DT__MAKE(name, call)                                                                       \
     static dt_status name(dt_ctx *ctx, dt_module **out) { return call; }
 
-/* The same by a create function, from options of a type. */
+/* The same with a create function and options of a type. */
 #define DT__MAKE_OF(name, create, type, ...)                                                       \
     DT__MAKE(name, create(ctx, &(const type){ __VA_ARGS__ }, out))
 

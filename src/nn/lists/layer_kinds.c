@@ -1,4 +1,4 @@
-/* The kinds of layers that family `layers` knows. */
+/* The kinds of layers of family `layers`. */
 #include "core/text/json.h"
 #include "nn/lists/layer_type.h"
 

@@ -1,10 +1,10 @@
-/* The shape of a layer's result: its forward runs on a tape where ops check operands and make
- * results but compute nothing. So no layer says its shapes twice. */
+/* The shape of a layer's result: runs its forward on a tape where ops check operands and make
+ * results but compute nothing. So layers do not define their shapes a second time. */
 #include "nn/lists/layers_build.h"
 
 #include "core/tensor.h"
 
-#define BATCH 2 /* a result must have it too */
+#define BATCH 2 /* the result must have this extent too */
 
 static dt_status make_inputs(dt_ctx *ctx, const dt_shape *in, int n_in, dt_tensor **x)
 {
@@ -34,7 +34,7 @@ dt_status dt__layer_shape(dt_tape *t, dt_module *m, const dt_shape *in, int n_in
     dt_tensor *x[DT_MAX_IN] = { NULL }, *y = NULL;
     dt_status s = make_inputs(m->ctx, in, n_in, x);
     if (s == DT_OK) {
-        dt_train(m, false); /* draws no random numbers, changes no statistics */
+        dt_train(m, false); /* evaluation draws no random numbers and changes no statistics */
         s = dt_forward_n(t, m, x, n_in, &y, 1);
         if (s == DT_OK) s = take_shape(m->ctx, y, out);
         dt_train(m, true);

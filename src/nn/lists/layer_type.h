@@ -6,7 +6,7 @@
 
 #include <detent/experimental/layers.h>
 
-/* The first two keys of every kind: its name, and what it reads. */
+/* The first two keys of every kind: its name, and its inputs. */
 #define DT__LAYER_HEAD(kind, options)                                                              \
     { kind, DT_KEY_STRING, offsetof(options, head.name), .text = "name of the layer" },            \
     {                                                                                              \
@@ -23,7 +23,7 @@
             .text = "dimension; 0 is the batch, 1 the channels, -1 the last"                       \
     }
 
-/* Keys of a norm behind a layer, or of a norm alone. */
+/* Keys of a norm after a layer, or of a norm layer. */
 #define DT__LAYER_GROUPS(options, field)                                                           \
     {                                                                                              \
         "norm_groups", DT_KEY_INT, offsetof(options, field.groups),                                \
@@ -42,7 +42,7 @@
                                                           .text = "norm: added to the variance"    \
     }
 
-/* Keys of dt_layer_after, and of the bias that depends on it. */
+/* Keys of dt_layer_after, and of the bias, whose default depends on them. */
 #define DT__LAYER_AFTER(options)                                                                   \
     { "bias", DT_KEY_BOOL, offsetof(options, bias), .given = offsetof(options, has_bias),          \
       .text = "whether it has a bias; default: unless a norm follows" },                           \
@@ -61,8 +61,8 @@
         DT__LAYER_GROUPS(options, after.norms), DT__LAYER_MOMENTUM(options, after.norms),          \
         DT__LAYER_EPS(options, after.norms)
 
-/* Begins the forward (dt_module_type) of a layer with one input, x, and one output, which the body
- * that follows returns. */
+/* Begins the forward (dt_module_type) of a layer with one input, x, and one output; the body that
+ * follows returns the output. */
 #define DT__FORWARD(name)                                                                          \
     static dt_tensor *output_of(dt_tape *t, dt_module *m, dt_tensor *x);                           \
     static void name(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,    \
@@ -74,7 +74,7 @@
     }                                                                                              \
     static dt_tensor *output_of(dt_tape *t, dt_module *m, dt_tensor *x)
 
-/* Defines `forward` of a module of one input, by one expression of t, m and x. */
+/* Defines `forward` of a layer with one input, by one expression of t, m and x. */
 #define DT__LAYER_FORWARD(y)                                                                       \
     DT__FORWARD(forward)                                                                           \
     {                                                                                              \
@@ -82,8 +82,8 @@
         return y;                                                                                  \
     }
 
-/* Defines `layer_create` (dt_layer_type.create), by one expression of ctx, options o of type
- * `options`, the shape `in` of the first example, and out. */
+/* Defines `layer_create` (dt_layer_type.create), by one expression of ctx, the options o of type
+ * `options`, the shape `in` of the first input's example, and out. */
 #define DT__LAYER_CREATE(options, call)                                                            \
     static dt_status layer_create(dt_ctx *ctx, const void *given, const dt_shape *in, int n_in,    \
                                   dt_module **out)                                                 \
@@ -95,7 +95,7 @@
         return call;                                                                               \
     }
 
-/* Defines dt__layer_<kind>; the rest are further fields. */
+/* Defines dt__layer_<kind>; `...` are further fields. */
 #define DT__LAYER_TYPE(kind, about, options, key_table, least, most, ...)                          \
     extern const dt_layer_type dt__layer_##kind;                                                   \
     const dt_layer_type dt__layer_##kind = {                                                       \
@@ -116,7 +116,7 @@ dt_status dt__want_example_rank(dt_ctx *ctx, const char *kind, const dt_shape *i
 
 /* `repeat`, the only kind that is not a dt_layer_type (src/nn/families/family_layers.c). */
 extern const dt_item_kind dt__repeat_kind;
-/* The kinds of the activations, which nn_activation.c makes from its list; NULL past the last. */
+/* The kinds of activations, which nn_activation.c makes from its list; NULL past the last. */
 const dt_layer_type *dt__activation_layer_at(int i);
 
 #endif

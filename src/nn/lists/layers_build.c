@@ -9,24 +9,24 @@
 #define MOST_MODULES 65536 /* `repeat` can multiply */
 #define MOST_DEPTH 16
 
-enum { NORM_NONE, NORM_BATCH, NORM_GROUP, NORM_LAYER }; /* as dt_layer_norm_names */
+enum { NORM_NONE, NORM_BATCH, NORM_GROUP, NORM_LAYER }; /* the order of dt_layer_norm_names */
 
 /* A layer that is being added to a list. */
 typedef struct layer {
     dt__layers_scope *s;
     const dt_layer_type *type;
     const void *options;
-    const char *path; /* of the item */
+    const char *path; /* path of the item */
     const char *name;
     dt__layers_value *in[DT_MAX_IN];
-    dt_shape shape[DT_MAX_IN]; /* of the inputs */
+    dt_shape shape[DT_MAX_IN]; /* shapes of the inputs */
     int64_t number[DT_MAX_IN];
     int n_in;
 } layer;
 
 /* ---- modules --------------------------------------------------------------------------------- */
 
-/* The child `name` of m, which is made if there is none; NULL if it is a layer. */
+/* The child `name` of m, which is created if it does not exist; NULL if it is a layer. */
 static dt_status list_in(dt_module *m, const char *name, dt_module **out)
 {
     *out = NULL;
@@ -40,7 +40,7 @@ static dt_status list_in(dt_module *m, const char *name, dt_module **out)
     return dt__add_made(m, name, made, *out, out);
 }
 
-/* The module that holds the last part of a dotted name, made as far as needed; NULL after a
+/* The module that contains the last part of a dotted name, created as needed; NULL after a
  * fault. */
 static dt_status holder_of(const layer *l, dt_module **out, const char **last)
 {
@@ -60,7 +60,7 @@ static dt_status holder_of(const layer *l, dt_module **out, const char **last)
     return DT_OK;
 }
 
-/* Reports what a create function or an op refused, with the shapes that were read. */
+/* Reports the error of a create function or an op, with the input shapes. */
 static dt_status refuse(const layer *l, dt_status status)
 {
     char error[DT__MESSAGE_SIZE];
@@ -80,8 +80,8 @@ static dt_status refuse(const layer *l, dt_status status)
                                error);
 }
 
-/* Adds a made module under `name` to `holder` and appends it to the graph; *shape becomes that of
- * its result. */
+/* Adds a module under `name` to `holder` and appends it to the graph; *shape becomes that of its
+ * result. */
 static dt_status append(const layer *l, dt_module *holder, const char *name, dt_module *part,
                         dt_shape *shape, int64_t *number)
 {
@@ -121,7 +121,7 @@ static dt_status norm_create(dt_ctx *ctx, const dt_layer_after *a, const dt_shap
         ctx, channels, a->norms.momentum, a->norms.eps, out);
 }
 
-/* The layer, its norm and its activation as children of a module of the layer's name. */
+/* Adds the layer, its norm and its activation as children of a module with the layer's name. */
 static dt_status add_unit(const layer *l, const dt_layer_after *a, dt_module *holder,
                           const char *name, dt_shape *shape, int64_t *number)
 {
@@ -157,7 +157,7 @@ static dt_status add_modules(const layer *l, dt_module *holder, const char *name
 
 /* ---- what a layer reads ---------------------------------------------------------------------- */
 
-/* Adds one input to l; *ready becomes false if its layer is wrong. */
+/* Adds one input to l; *ready becomes false if the layer that makes it is wrong. */
 static void take_input(layer *l, dt__layers_value *value, bool *ready)
 {
     value->read = true;
@@ -206,7 +206,7 @@ static dt_status check_count(layer *l, bool *ready)
         (l->n_in < t->least_in ? t->least_in : t->most_in) == 1 ? "" : "s", l->n_in);
 }
 
-/* Options made in C can hold an index that no choice has. */
+/* Options made in C can contain an invalid index. */
 static dt_status check_choices(const layer *l, bool *ready)
 {
     for (const dt_key *key = l->type->item.keys; key->name != NULL && *ready; key++) {
@@ -224,7 +224,7 @@ static dt_status check_choices(const layer *l, bool *ready)
 
 /* ---- an item --------------------------------------------------------------------------------- */
 
-/* The name: dotted, of parts that are not empty, and not taken. */
+/* Checks a name: dotted, without empty parts, not used already. */
 static dt_status check_name(const layer *l, bool *ready)
 {
     char shown[DT__SHOWN];
@@ -245,7 +245,7 @@ static dt_status check_name(const layer *l, bool *ready)
                                dt__shown(name, shown), v->path);
 }
 
-/* Makes the result of l the layer before the next one. */
+/* Makes the result of l the input of the next layer. */
 static dt_status set_last(const layer *l, bool known, const dt_shape *shape, int64_t number)
 {
     const dt__layers_value value = {
@@ -289,19 +289,20 @@ dt_status dt__layers_check_read(const dt__layers_scope *s)
 
 /* ---- repetitions ----------------------------------------------------------------------------- */
 
-/* Builds one repetition as a graph that reads `first` and whatever it names outside. */
+/* Builds one repetition as a graph whose inputs are `first` and the outer values that it names. */
 static dt_status build_inside(dt__layers_scope *in, const layer *l, const dt_item_list *layers,
                               dt__layers_value *first)
 {
     DT__TRY(dt__layers_capture(in, first, l->path, &in->last));
-    if (in->last != NULL) DT__TRY(dt__layers_rename_last(in, "input")); /* of this repetition */
+    /* the input of this repetition */
+    if (in->last != NULL) DT__TRY(dt__layers_rename_last(in, "input"));
     DT__TRY(dt__layers_build_list(in, layers));
     if (in->last == NULL || !in->last->known || in->last->number < DT__GRAPH_FIRST) return DT_OK;
     in->last->read = true;
     return dt__graph_finish(in->m, in->n_in, &in->last->number, 1);
 }
 
-/* Puts the graph of a repetition into that of the list around it. */
+/* Appends the graph of a repetition to the graph of the outer list. */
 static dt_status append_block(const layer *l, const dt__layers_scope *in, int64_t *number)
 {
     dt__graph_node node = { .m = in->m, .n_in = in->n_in };
@@ -367,7 +368,7 @@ static dt_status build_repeat(layer *l, const dt_repeat_layers *o)
         DT__TRY(build_once(l, list, o, i));
         value = l->in[0];
     }
-    l->name = o->name; /* another name of the last repetition */
+    l->name = o->name; /* the name of `repeat`, too, is one of its last repetition */
     DT__TRY(set_last(l, value->known && l->s->b->faults == faults, &value->shape, value->number));
     l->s->last->alias = value;
     value->alias = l->s->last;

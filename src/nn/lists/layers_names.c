@@ -1,4 +1,4 @@
-/* Names in a list of layers: faults, and what a layer reads. */
+/* Names in a list of layers: faults, and the inputs of a layer. */
 #include "nn/lists/layers_build.h"
 
 #include "core/block_list.h"
@@ -67,7 +67,7 @@ dt_status dt__layers_capture(dt__layers_scope *s, dt__layers_value *outer, const
     return dt__layers_add(s, &inner, out);
 }
 
-/* *out NULL: no such name here or around. Inner scopes come first. */
+/* Finds a name in this scope or the outer ones, inner scopes first; *out NULL: not found. */
 static dt_status find(dt__layers_scope *s, const char *name, const char *path,
                       dt__layers_value **out)
 {
@@ -78,7 +78,7 @@ static dt_status find(dt__layers_scope *s, const char *name, const char *path,
     return outer == NULL ? DT_OK : dt__layers_capture(s, outer, path, out);
 }
 
-/* The names that can be read, for a message. */
+/* All names that a layer could read, for a message. */
 static const char *known_names(const dt__layers_scope *s)
 {
     const char *all = "";

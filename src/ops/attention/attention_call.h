@@ -9,15 +9,15 @@ enum { DT__ATTENTION_Q, DT__ATTENTION_K, DT__ATTENTION_V };
 extern const dt_attention_options dt__attention_options;
 extern const dt_key dt__attention_keys[];
 
-/* Rows of k and v are as wide as those of q, or half as wide, rounded up. */
+/* The width of rows of k and v: that of q, or half of it, rounded up (packed codes). */
 enum { DT__WHOLE_ROWS, DT__HALF_ROWS };
-/* Checks q, k, v, whose shapes must fit, and the scale; makes y and lse, and asks for scratch. */
+/* Checks the shapes of q, k and v, and the scale; makes y and lse, and requests scratch. */
 dt_status dt__attention_shape(dt_call *c, int rows);
-/* ARG where the options ask for a cache, which another op has. */
+/* ARG if the options request a cache, which the other op (attention_cached) supports. */
 dt_status dt__attention_floats(const dt_call *c);
 /* The kernel's operands: q, k, v, options and results; neither masks nor scales. */
 dt__attention dt__attention_of(const dt_call *c);
-/* A tensor of rank 4, or of a lower one whose last strides are 0. */
+/* A tensor of rank 4, or of a lower rank with the last strides 0. */
 dt__heads dt__heads_of(const dt_tensor *x);
 
 #endif

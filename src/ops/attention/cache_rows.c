@@ -15,7 +15,8 @@ typedef struct work {
     void *y;
 } work;
 
-/* Where the loops are: head by head, so that threads write apart in a cache. */
+/* The position of loop item `row`: rows are numbered head by head, so that threads write to
+ * different regions of a cache. */
 typedef struct place {
     int64_t batch, head, time;
 } place;
@@ -30,7 +31,7 @@ static int64_t offset_of(const place *p, const int64_t *strides)
     return p->batch * strides[0] + p->time * strides[1] + p->head * strides[2];
 }
 
-/* A thread's row of floats, and its codes. */
+/* Floats of scratch per thread: a row, and its codes. */
 static int64_t room_of_row(int64_t width) { return width + dt__ceil_div(width, sizeof(float)); }
 
 int64_t dt__cache_rows_room(int64_t width, int threads) { return threads * room_of_row(width); }
@@ -47,7 +48,7 @@ static void read_row(const dt__cache_rows *r, int64_t at, float *y)
     }
 }
 
-/* NaN if an element is not finite. */
+/* The scale of a row; NaN if an element is not finite. */
 static float scale_of(const dt__kernels *k, const dt__cache_rows *r, const float *x)
 {
     float least = 0, most = 0;
@@ -57,7 +58,7 @@ static float scale_of(const dt__kernels *k, const dt__cache_rows *r, const float
     return fmaxf(extent / 8, LEAST_SCALE) * (-least >= most ? 1 : -1);
 }
 
-/* A byte has codes of elements i and i + half, the former in its lower bits. */
+/* A byte holds the codes of elements i (lower bits) and i + half. */
 static void write_codes(const dt__cache_rows *r, int64_t at, const int8_t *codes)
 {
     const int64_t half = dt__half_row(r->width), step = r->code_strides[3];

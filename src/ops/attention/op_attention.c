@@ -62,7 +62,7 @@ dt_status dt__attention_floats(const dt_call *c)
     return dt_refuse(c, DT_ERR_ARG, "cache is %d; only attention_cached has one", o->cache);
 }
 
-/* Operands of [B, Tk]. */
+/* Checks an operand of [B, Tk]. */
 static dt_status check_masks(const dt_call *c, const int64_t *dims)
 {
     const dt_tensor *mask = c->in[MASK];
@@ -77,7 +77,7 @@ static dt_status check_masks(const dt_call *c, const int64_t *dims)
     DT__TRY(dt__want_dtype(c, DOCUMENT, DT_I32));
     DT__TRY(dt__want_dims(c, DOCUMENT, 2, dims));
     if (c->in[Q]->dims[1] <= dims[1]) return DT_OK;
-    return dt_refuse(c, DT_ERR_SHAPE, "with document there are at most as many queries as keys");
+    return dt_refuse(c, DT_ERR_SHAPE, "with document, queries must be at most as many as keys");
 }
 
 static dt_status shape(dt_call *c)
@@ -169,16 +169,16 @@ const dt_op dt__op_attention = {
     .scratch = scratch,
 };
 
-/* Whether attention to codes, which are given or made, can be; else the error is on the tape. */
+/* Checks the operands of attention to codes, given or made in the op; on failure the error is on
+ * the tape. */
 static bool allows_codes(dt_tape *t, const dt_attention_operands *operands)
 {
     const bool given = operands->k_scale != NULL;
     if (t == NULL || t->status != DT_OK) return false;
     if (operands->key_mask != NULL || operands->document != NULL) {
-        dt_tape_fail(t, DT_ERR_ARG, "attention: with %s there are no masks",
-                     given ? "k_scale" : "a cache");
+        dt_tape_fail(t, DT_ERR_ARG, "attention: %s excludes masks", given ? "k_scale" : "a cache");
     } else if (given && !t->no_grad && operands->q != NULL && dt_requires_grad(operands->q)) {
-        dt_tape_fail(t, DT_ERR_STATE, "attention: with k_scale it has no gradient");
+        dt_tape_fail(t, DT_ERR_STATE, "attention: with k_scale there is no gradient");
     }
     return t->status == DT_OK;
 }
@@ -310,7 +310,7 @@ static const dt__case cases[] = {
               { { 1, 2, 2, 4 } },
               ABSENT,
               { DOCUMENTS({ 1, 2 }) } },
-      .fails = DT_ERR_SHAPE, .says = "at most as many queries as keys" },
+      .fails = DT_ERR_SHAPE, .says = "at most as many as keys" },
     { "scale", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },
       .options = SCALE(DT__NAN), .fails = DT_ERR_ARG, .says = "scale is" },
     { "window below 0", .in = { { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } }, { { 1, 2, 2, 4 } } },

@@ -1,5 +1,6 @@
 /* Attention to keys and values as a decoder's cache of codes keeps them (cache_rows.h), so that a
- * model is trained on what it decodes with. With k^ and v^, the rows that the codes stand for,
+ * model is trained with the keys and values that it decodes with. With k^ and v^, the dequantized
+ * rows,
  *     y = softmax(scale q k^^T) v^,  with the bits of op attention_codes
  *     dq, dk^ and dv^ as of op attention at q, k^ and v^;    dk = dk^, dv = dv^
  * the straight-through gradients of rounding [Bengio et al. 2013]. */
@@ -18,15 +19,13 @@ static bool is_packed(const dt_call *c)
     return ((const dt_attention_options *)c->options)->cache == DT_CACHE_INT4;
 }
 
-/* Bytes of parts of the scratch memory, each a multiple of the alignment. */
+/* Bytes of the parts of the scratch memory, each a multiple of the alignment. */
 typedef struct parts {
-    size_t attention, codes, scales, rows, floats; /* of all threads; of k or v each; of threads */
+    /* `attention` and `floats` for all threads; `codes`, `scales` and `rows` for k or v each */
+    size_t attention, codes, scales, rows, floats;
 } parts;
 
-static size_t padded(int64_t n, size_t size)
-{
-    return (size_t)dt__round_up(n * (int64_t)size, DT__ALIGNMENT);
-}
+static size_t padded(int64_t n, size_t size) { return dt__scratch_part((size_t)n * size); }
 
 static parts parts_of(const dt_call *c, int64_t attention)
 {
@@ -49,13 +48,12 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__attention_shape(c, DT__WHOLE_ROWS));
     for (int i = K; i <= V; i++) DT__TRY(dt__want_float(c, i));
     const parts n = parts_of(c, 0);
-    c->scratch_bytes =
-        (size_t)dt__round_up((int64_t)c->scratch_bytes, DT__ALIGNMENT) + 2 * (n.codes + n.scales);
+    c->scratch_bytes = dt__scratch_part(c->scratch_bytes) + 2 * (n.codes + n.scales);
     c->scratch_bytes += n.rows;
     return DT_OK;
 }
 
-/* Encodes k or v; `to` is behind the scratch memory of attention. */
+/* Encodes k or v; `to` follows the scratch memory of attention. */
 static dt__cache_rows encode(const dt_call *c, int which, const parts *n, uint8_t *to)
 {
     const int64_t *k = c->arg[K]->dims;

@@ -1,7 +1,7 @@
-/* Attention to keys and values that are codes, one scale a key and head (decoders keep them so;
- * docs/numerics.md §2): int8, or 4 bits of rotated rows, packed as dt__attention says.
+/* Attention to keys and values that are codes with one scale per key and head, as in a decoder's
+ * cache (docs/numerics.md §2): int8, or 4 bits of rotated rows, packed as in dt__attention.
  *     s = scale (q codes_k^T) scale_k      p = softmax(s)      y = (p scale_v) codes_v
- * Sums go on term by term as in op_attention.c. It has no gradient. */
+ * Sums have the same order of terms as in op_attention.c. The op has no gradient. */
 #include "ops/attention/attention_call.h"
 #include "ops/ops_list.h"
 

@@ -13,7 +13,7 @@ dt_status dt__cell_shape(dt_call *c, int gates, int kept, int parts)
                          (long long)gi->dims[1], gates);
     }
     DT__TRY(dt__want_dims(c, DT__CELL_GH, 2, gi->dims));
-    /* Extents of tensors of floats are at most 2^60. */
+    /* Extents of float tensors are at most 2^60, so products with small numbers do not overflow. */
     DT__TRY(dt__want_dims(c, DT__CELL_STATE, 2, (const int64_t[]){ parts * rows, hidden }));
     DT__TRY(dt_result(c, 0, gi->dtype, 2, c->in[DT__CELL_STATE]->dims));
     if (!c->recording) return DT_OK;

@@ -1,5 +1,5 @@
-/* The common part of gru_cell and lstm_cell: operands gi, gh and the state before, [N, gates H]
- * twice and [parts N, H]; the state behind as result 0, for backward `kept` values as result 1. */
+/* The common part of gru_cell and lstm_cell. Operands: gi and gh, [N, gates H] each, and the old
+ * state, [parts N, H]. Results: the new state and, for backward, `kept` values. */
 #ifndef DT__OPS_CELL_H
 #define DT__OPS_CELL_H
 

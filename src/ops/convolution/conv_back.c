@@ -17,9 +17,10 @@
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT };
 
-#define MOST_CANVAS ((int64_t)16 << 20) /* bytes of a padded image; beyond it dw stays float */
+/* bytes of a padded image, at most; beyond it dw is computed in float */
+#define MOST_CANVAS ((int64_t)16 << 20)
 
-/* Extents of a call: channels of a group of its input and output, taps, positions of its output. */
+/* Extents of a call: input and output channels per group, taps, positions of the output. */
 typedef struct extents {
     dt__conv conv;
     bool transposed;
@@ -44,10 +45,10 @@ bool dt__conv_integer_x(const dt_call *c)
     return dt__back_x(c->codes[WEIGHT]) && (e.in > 1 || e.conv.groups == 1);
 }
 
-/* The problem whose canvases are the padded images of a group of x. */
+/* A problem whose canvases are the padded images of a group of x. */
 static dt__qconv images_of(const extents *e) { return (dt__qconv){ .conv = &e->conv }; }
 
-/* The inputs that all positions of an axis read, padding included. */
+/* How many inputs all positions of an axis span, padding included. */
 static int64_t length_of(const dt__axis *x)
 {
     return (x->out - 1) * x->step + x->high - x->low + 1;
@@ -67,17 +68,10 @@ bool dt__conv_integer_w(const dt_call *c)
            canvas_bytes(&e) <= (double)MOST_CANVAS;
 }
 
-static void *take(size_t *total, void *base, int64_t count, size_t element)
-{
-    const size_t at = *total;
-    *total += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
-    return base == NULL ? NULL : (char *)base + at;
-}
-
 /* ---- dx -------------------------------------------------------------------------------------- */
 
-/* Scratch of dx: W^, before and after its rows are put in place; its codes and scales by input
- * channel, and their panels; codes of dy; the kernel's own. */
+/* Scratch of dx: W^ before and after its rows are reordered; its codes and scales by input channel,
+ * and their panels; codes of dy; the kernel's own scratch. */
 typedef struct room_x {
     float *rows, *weight, *scale;
     int8_t *codes;
@@ -98,19 +92,19 @@ static room_x room_of_x(const dt_call *c, const extents *e)
     const int64_t channels = e->in * e->conv.groups, count = c->arg[WEIGHT]->count;
     const int64_t batch = e->conv.batch, depth = e->out * e->taps;
     const dt__panel_shape shape = { channels, depth, dt__max_i64(1, depth), 8, DT__SCALE_F32, 0 };
-    dt__panel_layout_of(&shape, &r.layout); /* of the extents of a weight that exists */
+    dt__panel_layout_of(&shape, &r.layout); /* cannot fail, since the weight exists */
     r.ldu = e->out * e->conv.groups * e->positions;
-    r.rows = take(&r.bytes, base, count, sizeof(float));
-    r.weight = take(&r.bytes, base, count, sizeof(float));
-    r.codes = take(&r.bytes, base, count, 1);
-    r.scale = take(&r.bytes, base, channels, sizeof(float));
-    r.panels = take(&r.bytes, base, 1, r.layout.bytes);
-    r.u = take(&r.bytes, base, batch * dt__round_up(r.ldu, DT__Q7_WORD) + DT__STEP, 1);
-    r.sy = take(&r.bytes, base, batch, sizeof(float));
-    r.zy = take(&r.bytes, base, batch, sizeof(int32_t));
-    r.unused = take(&r.bytes, base, batch, sizeof(int32_t));
+    r.rows = dt__scratch_take(base, &r.bytes, count, sizeof(float));
+    r.weight = dt__scratch_take(base, &r.bytes, count, sizeof(float));
+    r.codes = dt__scratch_take(base, &r.bytes, count, 1);
+    r.scale = dt__scratch_take(base, &r.bytes, channels, sizeof(float));
+    r.panels = dt__scratch_take(base, &r.bytes, 1, r.layout.bytes);
+    r.u = dt__scratch_take(base, &r.bytes, batch * dt__round_up(r.ldu, DT__Q7_WORD) + DT__STEP, 1);
+    r.sy = dt__scratch_take(base, &r.bytes, batch, sizeof(float));
+    r.zy = dt__scratch_take(base, &r.bytes, batch, sizeof(int32_t));
+    r.unused = dt__scratch_take(base, &r.bytes, batch, sizeof(int32_t));
     r.ldu = dt__round_up(r.ldu, DT__Q7_WORD);
-    r.own = take(&r.bytes, base, 0, 1);
+    r.own = dt__scratch_take(base, &r.bytes, 0, 1);
     return r;
 }
 
@@ -128,7 +122,7 @@ static dt__qconv adjoint_of(const dt_call *c, const extents *e, const room_x *r)
                         .scratch = r->own };
 }
 
-/* Element (tap k of output o) of input channel i of W^, all numbered within group g. */
+/* Element (tap k of output o) of input channel i of W^; all are numbered within group g. */
 static float weight_at(const extents *e, const float *w, int64_t g, int64_t i, int64_t o, int64_t k)
 {
     const int64_t row = e->transposed ? g * e->in + i : g * e->out + o;
@@ -136,8 +130,8 @@ static float weight_at(const extents *e, const float *w, int64_t g, int64_t i, i
     return w[(row * columns + column) * e->taps + k];
 }
 
-/* Codes of W^ by input channel c, in the order in which the adjoint reads dy: c's row is [out of
- * the group][taps]. */
+/* Writes the codes of W^ by input channel c, in the order in which the adjoint reads dy: row c is
+ * [out of the group][taps]. */
 static void encode_channel(const extents *e, const room_x *r, int64_t c)
 {
     const int64_t g = c / e->in, i = c % e->in;
@@ -211,19 +205,19 @@ void dt__conv_integer_backward_x(const dt_call *c, const float *dy, float *dx)
 
 /* ---- dw -------------------------------------------------------------------------------------- */
 
-/* Padded images of a group of x. Their rows have the phases of dt__canvas, so that neighbouring
+/* The padded images of a group of x. Rows have the phases of dt__canvas, so that neighbouring
  * positions read neighbouring bytes. */
 typedef struct images {
     const dt_call *c;
     extents e;
     dt__axis axis[2];
     int64_t group;
-    int64_t phases;             /* of a canvas's row */
-    int64_t width, plane, size; /* bytes of a canvas's row, of a channel, and of all */
-    uint8_t *canvas;            /* [batch][size], and what products read behind */
+    int64_t phases;             /* phases of a canvas row */
+    int64_t width, plane, size; /* bytes of a canvas row, of a channel, and of the canvas */
+    uint8_t *canvas;            /* [batch][size], followed by bytes that products may read */
     uint8_t *sample;            /* [threads]: a sample's unpacked codes */
-    int64_t sample_bytes;       /* 0 where codes lie in bytes */
-    int32_t *offset;            /* of each column, from a position's first input */
+    int64_t sample_bytes;       /* 0 if codes are not packed */
+    int32_t *offset;            /* [columns]: offset of the column from a position's first input */
     void *own;                  /* scratch of the product */
 } images;
 
@@ -240,10 +234,11 @@ static size_t open_images(const dt_call *c, images *im)
     im->size = e->in * im->plane;
     const dt__codes *x = c->codes[X];
     im->sample_bytes = x->packed ? dt__round_up(x->columns + DT__STEP, DT__ALIGNMENT) : 0;
-    im->canvas = take(&bytes, c->scratch, e->conv.batch * im->size + DT__Q7_CONV_BEHIND, 1);
-    im->sample = take(&bytes, c->scratch, dt_threads(c->ctx) * im->sample_bytes, 1);
-    im->offset = take(&bytes, c->scratch, e->in * e->taps, sizeof *im->offset);
-    im->own = take(&bytes, c->scratch, 0, 1);
+    im->canvas =
+        dt__scratch_take(c->scratch, &bytes, e->conv.batch * im->size + DT__Q7_CONV_BEHIND, 1);
+    im->sample = dt__scratch_take(c->scratch, &bytes, dt_threads(c->ctx) * im->sample_bytes, 1);
+    im->offset = dt__scratch_take(c->scratch, &bytes, e->in * e->taps, sizeof *im->offset);
+    im->own = dt__scratch_take(c->scratch, &bytes, 0, 1);
     return bytes;
 }
 

@@ -26,11 +26,10 @@ bool dt__conv_takes_codes(const dt_call *c, int i)
            codes->map.groups == (dt__conv_is_transposed(c) ? groups : 0);
 }
 
-/* Bytes at the front of scratch into which packed codes of x are unpacked, a slice of the batch at
- * a time. */
+/* Bytes at the front of scratch for unpacking codes of x, a slice of the batch at a time. */
 static size_t unpacked_bytes(const dt_call *c)
 {
-    return (size_t)dt__round_up((int64_t)dt__codes_room(c->codes[X]), DT__ALIGNMENT);
+    return dt__scratch_part(dt__codes_room(c->codes[X]));
 }
 
 static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
@@ -44,8 +43,9 @@ static dt__qconv qconv_of(const dt_call *c, const dt__conv *p)
                         .sx = x->scale,
                         .zu = x->zero_u,
                         .threads = dt_threads(c->ctx),
-                        .scratch = c->scratch == NULL ? NULL /* nothing is unpacked either */
-                                                      : (char *)c->scratch + unpacked_bytes(c) };
+                        /* no scratch yet: nothing is unpacked */
+                        .scratch =
+                            c->scratch == NULL ? NULL : (char *)c->scratch + unpacked_bytes(c) };
 }
 
 static bool is_integer_product(const dt_call *c)
@@ -78,7 +78,7 @@ static const float *dequantized_weight(const dt_call *c, const room *r)
 
 static void expand(const void *codes, const dt__patch *block) { dt__codes_expand(codes, block); }
 
-/* The arguments of a float convolution of dequantized values, and the structs that they point
+/* The arguments of a float convolution of dequantized values, with the structs that they point
  * to. */
 typedef struct codes_work {
     dt__conv conv;
@@ -87,8 +87,8 @@ typedef struct codes_work {
     room room;
 } codes_work;
 
-/* Sets all arguments but w^: x as a value or as a source, dy (NULL in forward), and the results to
- * compute, of which those that are NULL are not. */
+/* Sets all arguments but w^: x as a value or as a source, dy (NULL in forward), and the results; a
+ * result that is NULL is not computed. */
 static void make_work(const dt_call *c, const float *dy, float *y, float *dx, float *dw,
                       codes_work *k)
 {
@@ -121,7 +121,7 @@ static dt_status scratch_of(const dt_call *c, const codes_work *k, size_t *bytes
 
 dt_status dt__conv_codes_backward_plan(const dt_call *c, size_t *bytes)
 {
-    float any = 0; /* the plan only asks which pointers are NULL */
+    float any = 0; /* the plan only tests which pointers are NULL */
     codes_work k;
     *bytes = 0;
     const bool x = c->wants[X] && !dt__conv_integer_x(c);

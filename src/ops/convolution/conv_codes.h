@@ -5,17 +5,17 @@
 #include "autograd/codes.h"
 #include "ops/convolution/conv_ops.h"
 
-/* dt_op.takes_codes: whether a row of operand i's codes is a sample of x, or an output channel of
- * the weight. */
+/* dt_op.takes_codes: whether rows of operand i's codes are samples of x, or output channels of the
+ * weight. */
 bool dt__conv_takes_codes(const dt_call *c, int i);
 
-/* The op's functions for a call in which an operand is codes. The plan sets forward's scratch. */
+/* The op's functions for a call with codes. The plan sets the bytes of scratch for forward. */
 dt_status dt__conv_codes_plan(dt_call *c);
 void dt__conv_forward_codes(const dt_call *c);
 size_t dt__conv_codes_backward_scratch(const dt_call *c);
 /* The same for shape functions: makes the plans of backward, which cannot fail later. */
 dt_status dt__conv_codes_backward_plan(const dt_call *c, size_t *bytes);
-/* dx by dy and w^, dw by dy and x^, the dequantized values; either may be NULL. */
+/* dx from dy and w^, dw from dy and x^, which are dequantized values; either may be NULL. */
 void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
 /* Defines the op and its public function. `meaning` is its `lower`, or NULL. */
@@ -48,13 +48,13 @@ void dt__conv_backward_codes(const dt_call *c, const dt_tensor *dy, dt_tensor *c
 
 /* ---- gradients by products of integers (conv_back.c; numerics, "Integer backward") ----------- */
 
-/* Which gradients of a call are such products, if they are wanted. */
+/* Whether a gradient of a call, if it is needed, is such a product. */
 bool dt__conv_integer_x(const dt_call *c);
 bool dt__conv_integer_w(const dt_call *c);
 
-/* Bytes of scratch for those that are wanted; 0: none. */
+/* Bytes of scratch for those that are needed; 0: none. */
 size_t dt__conv_integer_scratch(const dt_call *c);
-/* dx by dy and W^, dw by dy and the codes of x; NULL: not computed. */
+/* dx from dy and W^, dw from dy and the codes of x; NULL: not computed. */
 void dt__conv_integer_backward_x(const dt_call *c, const float *dy, float *dx);
 void dt__conv_integer_backward_w(const dt_call *c, const float *dy, float *dw);
 

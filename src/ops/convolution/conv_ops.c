@@ -32,7 +32,8 @@ static int axes_of(const dt_call *c)
 
 /* ---- arguments of the kernels --------------------------------------------------------------- */
 
-/* The index of axis i in conv_geometry.h, where a 1d x is an image of one row. */
+/* The index of axis i in conv_geometry.h: a 1d x is an image of one row, so its axis is the
+ * columns. */
 static int place_of(const dt_call *c, int i) { return axes_of(c) == 1 ? 1 : i; }
 
 dt__conv dt__conv_of(const dt_call *c)
@@ -61,7 +62,8 @@ dt__conv dt__conv_of(const dt_call *c)
     return p;
 }
 
-/* Forward's arguments. For a plan, before y has data, only matters which pointers are NULL. */
+/* Forward's arguments. When a plan is made y has no data yet; only which pointers are NULL
+ * matters. */
 static dt__conv_work forward_work(const dt_call *c, const dt__conv *p)
 {
     const bool transposed = dt__conv_is_transposed(c);
@@ -99,7 +101,7 @@ static dt__conv_work backward_work(const dt_call *c, const dt__conv *p, const vo
 
 static dt_status backward_scratch(const dt_call *c, const dt__conv *p, size_t *bytes)
 {
-    char any = 0; /* the plan only asks which pointers are NULL */
+    char any = 0; /* the plan only tests which pointers are NULL */
     const dt__conv_work w =
         backward_work(c, p, &any, c->wants[X] ? &any : NULL, c->wants[WEIGHT] ? &any : NULL);
     *bytes = 0;
@@ -172,7 +174,7 @@ static dt_status check_channels(const dt_call *c)
                      want == x->dims[1] ? "" : " a group", (long long)w->dims[transposed ? 0 : 1]);
 }
 
-/* The extent of y along axis i. Everything here is below 2^31, so nothing overflows. */
+/* The extent of y along axis i. All numbers are below 2^31, so nothing overflows in int64. */
 static dt_status extent_of(const dt_call *c, int i, int64_t *out)
 {
     const dt_conv_options *o = c->options;
@@ -254,7 +256,7 @@ void dt__conv_forward(const dt_call *c)
     dt__conv_compute(c->ctx, c->kernels, &w);
 }
 
-/* The bias's gradient: the sum of dy over all but its channels. */
+/* The bias's gradient: the sum of dy over all dimensions but the channels. */
 static void conv_backward_bias(const dt_call *c, const dt_tensor *dy, dt_tensor *db)
 {
     dt__reduce r = { .rank = dy->rank, .over = { true, false, true, true }, .divisor = 1 };

@@ -12,16 +12,17 @@ extern const dt_conv_options dt__conv_default;
 
 /* Whether the op is a transposed one. */
 bool dt__conv_is_transposed(const dt_call *c);
-/* The geometry of a call that passed the shape function, as conv_geometry.h defines it. For
- * a transposed convolution x and y are swapped. */
+/* The geometry of a call whose shapes were checked, as conv_geometry.h defines it. For a transposed
+ * convolution x and y are swapped. */
 dt__conv dt__conv_of(const dt_call *c);
 
-/* Parts of the shape function, for a call with context, op, options and operands but no tape: the
- * checks of options and weight; the same and those of x, and the dims of y. */
+/* Parts of the shape function, for a call with context, op, options and operands but without a
+ * tape: checks options and weight; also checks x, and computes the dims of y. */
 dt_status dt__conv_check_weight(const dt_call *c);
 dt_status dt__conv_extents(const dt_call *c, int64_t dims[4]);
 dt_status dt__conv_shape(dt_call *c);
-/* For shape functions, which alone can fail: plans of forward and, where it records, backward. */
+/* For shape functions, which alone can fail: makes the plans of forward and, if the call is
+ * recorded, of backward. */
 dt_status dt__conv_float_plan(const dt_call *c, size_t *scratch_bytes);
 void dt__conv_forward(const dt_call *c);
 dt_precision dt__conv_precision(const dt_call *c, int i);
@@ -30,7 +31,7 @@ void dt__conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *
 
 typedef dt_tensor *dt__conv_function(dt_tape *t, dt_tensor *x, dt_tensor *weight, dt_tensor *bias,
                                      const dt_conv_options *options);
-/* dt_op.lower of an op in one dimension, by the one in two. */
+/* dt_op.lower of a 1d op, by the 2d op. */
 void dt__conv_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
                          dt__conv_function *plane);
 
@@ -39,7 +40,7 @@ dt_tensor *dt__conv_apply(dt_tape *t, const dt_op *op, dt_tensor *const *in,
 
 /* The keys of dt_conv_options; TYPE is DT_KEY_PAIR, or DT_KEY_INT for 1d convolutions. */
 #define DT__CONV_AT(field) .offset = offsetof(dt_conv_options, field)
-#define DT__CONV_MOST 2147483647.0 /* of stride, padding, dilation and extents */
+#define DT__CONV_MOST 2147483647.0 /* largest stride, padding, dilation and extent */
 #define DT__CONV_KEYS(TYPE, one, none)                                                             \
     { "stride", TYPE, DT__CONV_AT(stride), .least = 1, .most = DT__CONV_MOST, .fallback = one },   \
         { "padding", TYPE, DT__CONV_AT(padding), .most = DT__CONV_MOST, .fallback = none },        \

@@ -1,8 +1,8 @@
 /* Tables of functions of one code (numerics §8). LiteRT's reference kernels compute most functions
- * in f32, and round once,
+ * in f32 and round once:
  *     y = clamp(round(f(s_x (q - z_x)) (1 / s_y)) + z_y)
- * leaky_relu by two factors, relu and relu6 by one, and hardswish in 16 bits (Howard et al.
- * 2019). */
+ * They compute leaky_relu by two multipliers, relu and relu6 by one, and hardswish in 16 bits
+ * (Howard et al. 2019). */
 #include "ops/device/device_functions.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ const char *const dt__device_function_names[] = { "sigmoid",   "tanh",       "el
 
 /* ---- functions in f32 ------------------------------------------------------------------------ */
 
-/* exp and its like are rounded from f64, so that their last bits are those of no library. */
+/* exp and similar functions are rounded from f64, so that the last bits do not depend on a
+ * library's floats. */
 static float sigmoid(float x) { return 1 / (1 + (float)exp((double)-x)); }
 static float hyperbolic(float x) { return (float)tanh((double)x); }
 static float elu(float x) { return x < 0 ? (float)expm1((double)x) : x; }
@@ -30,7 +31,7 @@ static float gelu_tanh(float x)
 
 static float (*const functions[])(float x) = { sigmoid, hyperbolic, elu, gelu, gelu_tanh };
 
-/* The code of a real result before it is clamped, and that result in codes. */
+/* A code that is not clamped yet, and the real result in units of codes. */
 typedef struct result {
     int32_t code;
     double real;
@@ -58,13 +59,14 @@ static result of_leaky(double slope, dt__coding_range x, dt__coding_range y, int
     return (result){ times(v, (double)by) + y.zero, v * (double)by + y.zero };
 }
 
-/* relu and relu6: the factor of what is above 0, and clamps. */
+/* relu and relu6: the multiplier of positive values, and clamps. */
 static result of_clamp(int function, dt__coding_range x, dt__coding_range y, int code)
 {
     int least, most;
     const result r = of_leaky(0, x, y, code);
     dt__device_clamps(function == DT_TABLE_RELU ? DT_ACT_RELU : DT_ACT_RELU6, y, &least, &most);
-    if (most == 127 || r.code <= most) return r; /* 127 is the end of the range, not a clamp */
+    /* 127 is the end of the range, where nothing counts as clamped */
+    if (most == 127 || r.code <= most) return r;
     return (result){ most, most };
 }
 
@@ -75,16 +77,16 @@ static int16_t narrow(int32_t v)
     return (int16_t)(v < INT16_MIN ? INT16_MIN : v > INT16_MAX ? INT16_MAX : v);
 }
 
-/* The 16 higher bits of a multiplier. */
+/* The upper 16 bits of a multiplier. */
 static int16_t half_of(dt__multiplier by)
 {
     return by.m >= INT32_MAX - (1 << 15) ? INT16_MAX : (int16_t)((by.m + (1 << 15)) >> 16);
 }
 
-/* a b / 2^15, halves up. */
+/* a b / 2^15, halves rounded up. */
 static int16_t high16(int16_t a, int16_t b) { return narrow((a * b + (1 << 14)) >> 15); }
 
-/* v 2^e, cut. */
+/* v 2^e, saturated. */
 static int16_t up16(int16_t v, int e)
 {
     return e > 15 ? narrow(v == 0 ? 0 : v < 0 ? INT16_MIN : INT16_MAX) : narrow(v * (1 << e));
@@ -100,7 +102,7 @@ static result of_hardswish(dt__coding_range x, dt__coding_range y, int code)
     open = high16(open, half_of(gate));
     open = gate.shift > 0 ? up16(open, 1) : (int16_t)dt__div_pow2(open, -gate.shift);
     open = (int16_t)((open + (1 << 15)) >> 1);
-    const int32_t product = open * high16(v, half_of(to)) / (1 << 15); /* towards 0 */
+    const int32_t product = open * high16(v, half_of(to)) / (1 << 15); /* rounded towards 0 */
     const double r = (double)x.scale * (code - x.zero);
     const double real = r * fmin(fmax(r + 3, 0), 6) / 6 / (double)y.scale;
     return (result){ dt__div_pow2(product, -to.shift) + y.zero, real + y.zero };
@@ -115,7 +117,7 @@ dt__coding_range dt__device_table_range(int function)
                                         : (dt__coding_range){ 0, 0 };
 }
 
-/* hardswish shifts its result to the right; else 255 s_x / s_y stays below 2^28. */
+/* hardswish shifts its result to the right only; otherwise 255 s_x / s_y must stay below 2^28. */
 double dt__device_table_scale(int function, float x)
 {
     return (double)x * (function == DT_TABLE_HARDSWISH ? 0x1.00001p-7 : 0x1p-20);

@@ -5,8 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define LEAST_UNIT 0x1.00001p-8 /* of y's scale, in those of x and weight: factors are below 256 */
-#define COARSER 4               /* attempts */
+/* least scale of y in units of the scales of x and weight: factors are below 256 */
+#define LEAST_UNIT 0x1.00001p-8
+#define COARSER 4 /* attempts with a coarser scale */
 
 int dt__device_code(double value, dt__coding_range r)
 {
@@ -49,7 +50,7 @@ void dt__device_layer_free(dt_ctx *ctx, dt__device_layer *l)
     DT__RELEASE(ctx, l->codes, l->scale, l->bias, l->offset, l->by);
 }
 
-/* The real factor of an output. */
+/* The real factor of an output, which the multiplier approximates. */
 static double factor_of(const dt__device_operands *in, const dt__device_layer *l, int64_t o)
 {
     const float x = in->x.scale, w = l->scale[o], y = in->y.scale;
@@ -69,7 +70,7 @@ static dt_status refuse(char *why, dt_status s, int64_t o, const char *what)
 double dt__bias_scale(float bias, float x_scale)
 {
     const double wanted = fabs((double)bias) * 0x1p-30 / (double)x_scale;
-    const double least = 0x1.000002p-126 / (double)x_scale; /* their product is rounded */
+    const double least = 0x1.000002p-126 / (double)x_scale; /* their product is rounded to f32 */
     return wanted > least ? wanted : least;
 }
 
@@ -82,11 +83,11 @@ typedef struct output {
     const dt__device_operands *in;
     const dt__device_layer *l;
     int64_t o;
-    int64_t reach; /* the largest magnitude of its sum of codes, whatever x is */
-    float bias;    /* as the integers have it */
+    int64_t reach; /* largest magnitude of its sum of codes, for any x */
+    float bias;    /* the bias, limited as in the integers */
 } output;
 
-/* NULL: the integers of an output fit; else why they do not. */
+/* Why the integers of an output do not fit; NULL: they fit. */
 static const char *bars_output(const output *of)
 {
     const float unit = of->in->x.scale * of->l->scale[of->o];
@@ -109,21 +110,21 @@ static output output_of(const dt__device_operands *in, const dt__device_layer *l
     for (int64_t k = 0; k < l->columns; k++) of.reach += codes[k] < 0 ? -codes[k] : codes[k];
     of.reach *= below > above ? below : above;
     if (bars_output(&of) == NULL) return of;
-    /* beyond this limit all x have one code, at an end of the result's range */
+    /* beyond this limit all x give the same code, at an end of the result's range */
     const double unit = (double)in->x.scale * (double)l->scale[o];
     const double limit = 2 * (double)of.reach * unit + 512 * (double)in->y.scale;
     if (fabs((double)of.bias) > limit) of.bias = copysignf((float)limit, of.bias);
     return of;
 }
 
-/* The scale with which an output's bias has 2^30 steps; 0 where it may keep its own. */
+/* The scale with which an output's bias has 2^30 steps; 0 if it can keep its scale. */
 static double wanted_scale(const output *of, bool zeros)
 {
     const bool keeps = bars_output(of) == NULL && (!zeros || of->bias == 0);
     return keeps ? 0 : dt__bias_scale(of->bias, of->in->x.scale);
 }
 
-/* Gives an output a scale, by which its codes are divided. */
+/* Sets the scale of an output, and rescales its codes if the scale becomes larger. */
 static void rescale(dt__device_layer *l, int64_t o, float scale)
 {
     const bool wider = scale > l->scale[o];
@@ -133,8 +134,8 @@ static void rescale(dt__device_layer *l, int64_t o, float scale)
     l->scale[o] = scale;
 }
 
-/* Outputs from ... past - 1 share a scale: makes it as large as their biases want. The scale of
- * weights that are all 0, which is 1, becomes that of the bias. */
+/* Outputs from ... past - 1 share a scale: makes it as large as their biases require. Weights that
+ * are all 0, whose scale is 1, get the scale that suits the bias. */
 static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64_t from,
                        int64_t past)
 {
@@ -146,7 +147,7 @@ static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64
         const double wanted = wanted_scale(&of, zeros);
         most = wanted > most ? wanted : most;
     }
-    /* without a bias the result is 0, with any scale */
+    /* without a bias the result is 0 for any scale */
     if (zeros && most == 0 && (double)in->x.scale * LEAST_UNIT > (double)in->y.scale) {
         most = (double)in->y.scale / (double)in->x.scale;
     }
@@ -154,7 +155,7 @@ static void fit_biases(const dt__device_operands *in, dt__device_layer *l, int64
     for (int64_t o = from; o < past; o++) rescale(l, o, (float)most);
 }
 
-/* Bias, offset and multiplier of an output, all of which must fit. */
+/* Computes bias, offset and multiplier of an output, all of which must fit. */
 static dt_status make_row(const dt__device_operands *in, dt__device_layer *l, int64_t o, char *why)
 {
     const int8_t *codes = l->codes + o * l->columns;
@@ -184,17 +185,16 @@ dt_status dt__device_layer_make(dt_ctx *ctx, const dt__device_operands *in, dt__
     for (int64_t o = 1; in->one_scale && o < l->rows; o++) {
         if (l->scale[o] == l->scale[0]) continue;
         return refuse(why, DT_ERR_UNSUPPORTED, o,
-                      "its scale is not that of output 0, and the "
-                      "weight is said to have one");
+                      "its scale is not that of output 0, but the weight must have one scale");
     }
     dt__device_clamps(in->activation, in->y, &l->least, &l->most);
-    const int64_t each = in->one_scale ? l->rows : 1; /* outputs of a scale */
+    const int64_t each = in->one_scale ? l->rows : 1; /* outputs that share a scale */
     for (int64_t o = 0; o < l->rows; o += each) fit_biases(in, l, o, o + each);
     for (int64_t o = 0; o < l->rows; o++) DT__TRY(make_row(in, l, o, why));
     return DT_OK;
 }
 
-/* The least scale of the result with which XNNPACK takes every factor. */
+/* The least scale of the result with which XNNPACK accepts every factor. */
 static double factors_result(const dt__device_operands *in, const dt__device_layer *l)
 {
     double most = 0;
@@ -204,8 +204,8 @@ static double factors_result(const dt__device_operands *in, const dt__device_lay
     return (double)(float)(most * LEAST_UNIT);
 }
 
-/* The scale of the result with which every sum fits: with 2^30 for three times the largest sum
- * and 1024, a bias at its limit fits beside its sum, also after a left shift. */
+/* The scale of the result with which every sum fits. Three times the largest sum plus 1024 is 2^30
+ * then, so that a bias at its limit fits beside its sum, also after a left shift. */
 static double sums_result(const dt__device_operands *in, const dt__device_layer *l)
 {
     double most = 0;
@@ -227,7 +227,7 @@ dt_status dt__device_layer_fit(dt_ctx *ctx, dt__device_operands *in, dt__device_
         if (s == DT_OK && scale <= (double)in->y.scale) return DT_OK;
         if (s == DT_ERR_NUMERIC) {
             const dt__code_matrix to = { out->codes, out->columns, out->scale, 1 };
-            dt__panel_unpack(&in->w->layout, in->w->panels, &to); /* as they were */
+            dt__panel_unpack(&in->w->layout, in->w->panels, &to); /* the original ones */
             scale = fmax(sums_result(in, out), factors_result(in, out));
         }
         if (!(scale > (double)in->y.scale)) return s;
@@ -272,7 +272,7 @@ double dt__device_prelu_scale(float a, float slope)
     return (double)a * fmax(1, (double)slope) * 0x1p-14; /* 255 * 255 * 2^14 < 2^31 */
 }
 
-/* The factors are those of f32, as LiteRT has them. */
+/* The factors are computed in f32, as in LiteRT. */
 void dt__device_prelu_make(float a, float slope, float y, dt__device_prelu *out)
 {
     *out = (dt__device_prelu){ dt__multiplier_of((double)(a / y)),

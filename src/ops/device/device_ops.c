@@ -69,13 +69,9 @@ void dt__device_activate(const dt_call *c, int activation)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-size_t dt__device_mask_bytes(const dt_call *c)
-{
-    const int64_t bytes = c->y->count * (int64_t)dt_dtype_size(c->y->dtype);
-    return (size_t)dt__round_up(bytes, DT__ALIGNMENT);
-}
+size_t dt__device_mask_bytes(const dt_call *c) { return dt__scratch_part(dt__bytes_of(c->y)); }
 
-/* d by the sign of relu's result, of floats. */
+/* Masks d by the sign of relu's result, for floats. */
 static void mask_floats(const dt_call *c, int activation, const dt_tensor *dy, void *to)
 {
     const bool wide = dy->dtype == DT_F64;
@@ -178,7 +174,7 @@ dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data)
 
 size_t dt__device_number_bytes(const dt_tensor *x)
 {
-    return (size_t)dt__round_up(x->count * (int64_t)sizeof(float), DT__ALIGNMENT);
+    return dt__scratch_part((size_t)x->count * sizeof(float));
 }
 
 static dt_status check_zeros(const dt_call *c)

@@ -1,8 +1,8 @@
 /* The common part of the ops of integer networks, op_device_*.c (numerics §8).
  *
- * With a coded operand an op computes integers and its result is coded (`coded` of the call); with
- * plain operands it computes the same in floats, without codes and ranges, which is the function
- * whose gradient backward gives. */
+ * With coded operands an op computes integers and its result is coded (`coded` of the call). With
+ * plain operands it computes the same function in floats, without codes and ranges; backward is the
+ * gradient of this function. */
 #ifndef DT__OPS_DEVICE_OPS_H
 #define DT__OPS_DEVICE_OPS_H
 
@@ -12,48 +12,50 @@
 
 #include <detent/experimental/device.h>
 
-/* takes_codes: of operand i a coded tensor's codes; of a weight (`weight`) its codes where x,
- * operand 0, has some. */
+/* takes_codes: uses the codes of operand i if it is a coded tensor, and those of a weight
+ * (`weight`) if x, operand 0, has codes. */
 bool dt__device_takes_codes(const dt_call *c, int i);
 
-/* Checks the operands of a range from operand `at` on: scale, zero point, ends; reads it where the
- * call is coded. ends may be missing. Errors: DTYPE, SHAPE, NUMERIC. */
+/* Checks the operands of a range from operand `at` on: scale, zero point, and ends, which may be
+ * missing. Reads the range if the call is coded. Errors: DTYPE, SHAPE, NUMERIC. */
 dt_status dt__device_range_of(const dt_call *c, int at, dt__coding_range *out);
 
-/* Makes result 0 of these dims. With codes: coded, with what backward needs as result 1; else
- * dense. */
+/* Makes result 0 with these dims: in a coded call a coded tensor, with the residuals for backward
+ * as result 1; else a dense tensor. */
 dt_status dt__device_result(dt_call *c, int rank, const int64_t *dims, dt__coding_range r);
 /* Where forward writes the residuals of result 0; NULL: backward needs none. */
 int8_t *dt__device_residual(const dt_call *c);
 enum { DT__DEVICE_RESIDUAL = 1 };
-/* A call's state: outputs whose scale is larger than the weight's; whether the result's scale is
- * larger than the operand `scale`. */
+/* Places in a call's `state`: how many outputs have a larger scale than the weight's; whether the
+ * result has a larger scale than the operand `scale`. */
 enum { DT__DEVICE_WIDENED = 2, DT__DEVICE_COARSER };
 
-/* The fields of a dt_op that computes codes: its functions, by the names of a file's own. */
+/* The functions of a dt_op that computes codes; the file names them shape, forward, forward_codes
+ * and backward. */
 #define DT__DEVICE_FUNCTIONS                                                                       \
     .takes_codes = dt__device_takes_codes, .shape = shape, .forward = forward,                     \
     .forward_codes = forward_codes, .backward = backward
 
-extern const char *const dt__device_activation_names[]; /* up to relu6, by DT_ACT_... */
-/* ARG for other activations than none, relu and relu6. */
+extern const char *const dt__device_activation_names[]; /* none to relu6, indexed by DT_ACT_... */
+/* ARG for activations other than none, relu and relu6. */
 dt_status dt__device_check_activation(const dt_call *c, int activation);
-/* y = activation(y), of floats. */
+/* y = activation(y), for floats. */
 void dt__device_activate(const dt_call *c, int activation);
 
-/* What backward begins with: d = dy where the result was not clamped, else 0, in `to`; and the
- * gradient of the ends, operand `ends`, where it is wanted. */
+/* The first step of backward: writes d = dy where the result was not clamped, else 0, to `to`; and
+ * the gradient of the ends (operand `ends`), if it is needed. */
 typedef struct dt__device_back {
     int activation;
-    int ends; /* number of that operand */
-    int most; /* the clamp of the codes */
+    int ends; /* index of that operand */
+    int most; /* upper clamp of the codes */
 } dt__device_back;
 void dt__device_mask(const dt_call *c, const dt__device_back *b, const dt_tensor *dy, void *to,
                      dt_tensor *const *dx);
-/* Bytes of d, rounded up so that scratch goes on behind it. */
+/* Bytes of d, rounded up so that more scratch can follow. */
 size_t dt__device_mask_bytes(const dt_call *c);
 
-/* A tensor of the shape of `like` on memory of somebody else, for calls of other ops' functions. */
+/* A tensor with the shape of `like` on memory that it does not own, for calls of other ops'
+ * functions. */
 typedef struct dt__borrowed {
     dt__storage storage;
     dt_tensor x;
@@ -63,16 +65,18 @@ dt_tensor *dt__borrow(dt__borrowed *b, const dt_tensor *like, void *data);
 /* Bytes of the elements of x as floats, rounded up so that what follows is aligned. */
 size_t dt__device_number_bytes(const dt_tensor *x);
 
-/* Ops that copy codes, or choose among them, by the functions of an op of floats, `base`: it gets
- * the differences of codes and zero point as floats, which are exact. Its options are those of the
- * call. The result has the range `r`; all operands have the zero point of operand 0. */
-dt__coding_range dt__device_range_of_x(const dt_call *c); /* of operand 0, if it is coded */
+/* For ops that copy or select codes, by the functions of a float op, `base`: base gets the
+ * differences of codes and zero point as floats, which are exact, and the options of the call. The
+ * result has the range `r`; all operands must have the zero point of operand 0. */
+/* the range of operand 0, if it is coded */
+dt__coding_range dt__device_range_of_x(const dt_call *c);
 dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_range r);
 void dt__device_through(const dt_call *c, const dt_op *base);
-/* The same where base's results are codes divided by `scale`: they are multiplied by it again. */
+/* The same if base's results are codes divided by `scale`: multiplies them by it. */
 void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale);
 
-/* Defines the functions of such an op: those of floats are base's; or all of them. */
+/* Define the functions of such an op: forward and backward for floats, which are base's; or all
+ * four. */
 #define DT__DEVICE_FLOATS(base)                                                                    \
     static void forward(const dt_call *c) { base.forward(c); }                                     \
     static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx)              \
@@ -87,10 +91,10 @@ void dt__device_through_scaled(const dt_call *c, const dt_op *base, double scale
     DT__DEVICE_FLOATS(base)                                                                        \
     static void forward_codes(const dt_call *c) { dt__device_through(c, &base); }
 
-/* The forward of ops whose floats are those of operand 0. */
+/* The forward of ops that return the floats of operand 0 unchanged. */
 void dt__device_copy_forward(const dt_call *c);
 
-/* Ops that copy a view of operand 0, of its floats or its codes, and their functions. */
+/* Functions of ops that copy a view of operand 0, of its floats or its codes. */
 dt_status dt__device_view_shape(dt_call *c, dt__view_part_of *of);
 void dt__device_view_forward(const dt_call *c, dt__view_part_of *of);
 void dt__device_view_codes(const dt_call *c, dt__view_part_of *of);

@@ -26,7 +26,8 @@ static int activation_of(const dt_call *c)
 
 /* ---- the integers ---------------------------------------------------------------------------- */
 
-/* Result 2 holds them from the shape function to forward: [rows] offsets, [rows] multipliers. */
+/* Result 2 carries the integers from the shape function to forward: [rows] offsets, then [rows]
+ * multipliers. */
 static dt_status keep_integers(dt_call *c, const dt__device_layer *l)
 {
     int64_t n;
@@ -41,7 +42,7 @@ static dt_status keep_integers(dt_call *c, const dt__device_layer *l)
     return DT_OK;
 }
 
-/* The weight of the call has the codes of the layer from here on, in backward too. */
+/* Replaces the weight's codes in the call by those of the layer, for backward too. */
 static dt_status use_codes(dt_call *c, const dt__device_layer *l)
 {
     dt__codes *made;
@@ -66,7 +67,7 @@ static dt_status use_codes(dt_call *c, const dt__device_layer *l)
     return made->panels != NULL ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* Integers that fit; *y becomes coarser where they would not. */
+/* Computes integers that fit; *y becomes coarser if necessary. */
 static dt_status make_layer(dt_call *c, dt__coding_range *y, dt__device_layer *l)
 {
     char why[DT__DEVICE_WHY];
@@ -140,7 +141,7 @@ static dt_status extents(const dt_call *c, int64_t dims[4])
                      (long long)c->in[X]->dims[1], (long long)c->in[WEIGHT]->dims[1]);
 }
 
-/* Plans of floats for forward without codes, and for backward, which cannot fail. */
+/* Plans of the float op, for forward without codes, and for backward, which cannot fail. */
 static dt_status plan_floats(dt_call *c)
 {
     size_t later = 0;

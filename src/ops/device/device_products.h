@@ -33,8 +33,8 @@ void dt__device_conv_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *
 dt_tensor *dt__device_apply(dt_tape *t, const dt_op *op, dt_tensor *x, dt_tensor *weight,
                             dt_tensor *bias, const dt_device_range *range, const void *options);
 
-/* Defines a convolution of codes and its public function; keys behind those of all convolutions may
- * follow. Its cases have the options `relu6` and `tanh_after`. */
+/* Defines a convolution of codes and its public function; further keys follow those of all
+ * convolutions. Its cases have the options `relu6` and `tanh_after`. */
 #define DT__DEVICE_CONV_OP(id, about, ...)                                                         \
     static const dt_key keys[] = { DT__CONV_KEYS(DT_KEY_PAIR, "1, 1", "0, 0"),                     \
                                    __VA_ARGS__,                                                    \

@@ -26,7 +26,7 @@ static int activation_of(const dt_call *c)
     return ((const dt_device_zip_options *)c->options)->activation;
 }
 
-/* The factors must fit: *y becomes coarser where they would not. */
+/* Makes *y coarser if the factors would not fit. */
 static dt_status fit_factors(dt_call *c, dt__coding_range *y)
 {
     if (!c->coded) return DT_OK;
@@ -46,7 +46,7 @@ static dt_status fit_factors(dt_call *c, dt__coding_range *y)
                      (double)b);
 }
 
-/* Bytes of an operand's codes, repeated to the dimensions of y; 0: it has them. */
+/* Bytes for an operand's codes repeated to the dimensions of y; 0: it has these dimensions. */
 static size_t spread_bytes(const dt_call *c, int i, int rank, const int64_t *dims)
 {
     int64_t n = 1;
@@ -55,15 +55,15 @@ static size_t spread_bytes(const dt_call *c, int i, int rank, const int64_t *dim
         n *= dims[d];
         same = same && c->in[i]->dims[d] == dims[d];
     }
-    return same ? 0 : (size_t)dt__round_up(n, DT__ALIGNMENT);
+    return same ? 0 : dt__scratch_part((size_t)n);
 }
 
-/* Slopes repeat, elements do not. */
+/* The slopes of prelu broadcast; the elements must have the dimensions of y. */
 static dt_status check_prelu(const dt_call *c, int rank, const int64_t *dims)
 {
     bool same = c->in[A]->rank == rank;
     if (activation_of(c) != DT_ACT_NONE) {
-        return dt_refuse(c, DT_ERR_ARG, "it has no activation behind it");
+        return dt_refuse(c, DT_ERR_ARG, "an activation cannot be fused behind it");
     }
     for (int d = 0; d < rank && same; d++) same = c->in[A]->dims[d] == dims[d];
     return same ? DT_OK
@@ -92,7 +92,8 @@ dt_status dt__device_zip_shape(dt_call *c)
     return dt__device_result(c, rank, dims, y);
 }
 
-/* Where a > 0 y is `above`, or 0 where that is NULL. All have the elements of y. */
+/* to = above where a > 0, or 0 where `above` is NULL; other elements are unchanged. All have the
+ * shape of y. */
 static void choose(const dt_tensor *a, const void *above, const dt_tensor *y, void *to)
 {
     const bool wide = y->dtype == DT_F64;
@@ -119,7 +120,7 @@ void dt__device_zip_forward(const dt_call *c)
     dt__device_activate(c, activation_of(c));
 }
 
-/* Codes of operand i in the dimensions of y: its own, or repeated at *at, which moves on. */
+/* The codes of operand i in the dimensions of y: its own, or repeated at *at, which is advanced. */
 static const uint8_t *spread_codes(const dt_call *c, int i, char **at)
 {
     const dt_tensor *y = c->y;
@@ -181,7 +182,7 @@ size_t dt__device_zip_scratch(const dt_call *c)
     return (adds(c) ? 1 : is_prelu(c) ? 4 : 3) * dt__device_mask_bytes(c);
 }
 
-/* Operand i as floats: dequantized at `to` where it is coded. */
+/* Operand i as floats: dequantized to `to` if it is coded. */
 static const dt_tensor *value_of(const dt_call *c, int i, void *to, dt__borrowed *b)
 {
     if (c->codes[i] == NULL) return c->arg[i];
@@ -189,7 +190,8 @@ static const dt_tensor *value_of(const dt_call *c, int i, void *to, dt__borrowed
     return dt__borrow(b, c->arg[i], to);
 }
 
-/* d times the other operand, at `to`, as of a product; of prelu d alone, or 0, where a > 0. */
+/* Writes d times the other operand to `to`, the gradient of a product. For prelu the gradient where
+ * a > 0 is d (of a) or 0 (of the slopes). */
 static void multiplied(const dt_call *c, int i, const dt_tensor *d, const dt_tensor *dy, char *to)
 {
     const size_t step = dt__device_mask_bytes(c);

@@ -27,8 +27,8 @@ void dt__device_zip_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *c
 dt_tensor *dt__device_zip_apply(dt_tape *t, const dt_op *op, dt_tensor *a, dt_tensor *b,
                                 const dt_device_range *range, const dt_device_zip_options *options);
 
-/* Defines the op, of which `...` says what it saves, its public function, and its cases: y of
- * (1, 2) and (2, -1). */
+/* Defines the op, its public function and its cases, whose operands are (1, 2) and (2, -1); `...`
+ * is what the op saves. */
 #define DT__DEVICE_ZIP_OP(id, about, known, ...)                                                   \
     const dt_op dt__op_##id = {                                                                    \
         .name = #id,                                                                               \

@@ -1,5 +1,5 @@
 /* Dropout of codes, in training (numerics §8): a dropped code becomes the zero point, and the scale
- * is divided by 1 - p. Words and backward are dropout's. */
+ * is divided by 1 - p. Random words and backward are those of op dropout. */
 #include "ops/device/device_ops.h"
 #include "ops/ops_list.h"
 
@@ -21,7 +21,8 @@ static dt_status shape(dt_call *c)
 
 DT__DEVICE_FLOATS(dt__op_dropout)
 
-/* Elements that stay come back divided by 1 - p; those are rounded to the codes they were. */
+/* Elements that are kept become divided by 1 - p in the base op; multiplied by it again they round
+ * to the original codes. */
 static void forward_codes(const dt_call *c)
 {
     dt__device_through_scaled(c, &dt__op_dropout, 1 - *(const double *)c->options);

@@ -9,9 +9,9 @@
 #include <math.h>
 
 enum { X, SCALE, ZERO, ENDS };
-#define MOST 65536 /* codes of a sum: floats hold it exactly */
+#define MOST 65536 /* codes per sum: floats hold the sum exactly */
 
-/* state[0] and [1] are of reductions: n is the second. */
+/* state[0] and [1] are those of reductions (ops/reduce/reduce.h); the second is n */
 static dt_status shape(dt_call *c)
 {
     dt__coding_range y;

@@ -1,5 +1,5 @@
 /* Codes with the code of a value around them (numerics §8): pad of codes. A value below the range
- * has its lowest code, which no maximum is. */
+ * becomes the lowest code, so that max pooling ignores it. */
 #include "ops/device/device_ops.h"
 #include "ops/ops_list.h"
 
@@ -27,7 +27,7 @@ static dt_status shape(dt_call *c)
 
 DT__DEVICE_FLOATS(dt__op_pad)
 
-/* The op of floats pads differences from the zero point. */
+/* The float op pads differences from the zero point. */
 static void forward_codes(const dt_call *c)
 {
     const dt__coding_range r = dt__range_of_codes(c->codes[0]);

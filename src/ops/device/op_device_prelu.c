@@ -28,7 +28,7 @@ static const dt__case cases[] = {
     { "empty", .in = { { { 0, 3 } }, { { 3 } }, DT__CASE_SCALE, DT__CASE_ZERO } },
     { "activation", .in = { { { 2, 1 } }, { { 1 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .options = DT__WITH(dt_device_zip_options, DT_ACT_RELU), .fails = DT_ERR_ARG,
-      .says = "no activation" },
+      .says = "an activation cannot" },
     { "more slopes", .in = { { { 2, 1 } }, { { 2, 3 } }, DT__CASE_SCALE, DT__CASE_ZERO },
       .fails = DT_ERR_SHAPE, .says = "the slopes have more" },
 };

@@ -37,8 +37,8 @@ static const struct {
     { &dt__op_relu6, NULL },
 };
 
-/* Functions of floats whose backward reads bits that forward left: their slopes below 0, and
- * between 0 and `most`, where it is 1. */
+/* Whether the base op's backward reads bits that its forward kept: functions with slope `below` for
+ * x < 0 and slope 1 between 0 and `most`. */
 static bool is_broken_line(const dt_device_table_options *o, double *below, double *most)
 {
     *below = o->function == DT_TABLE_LEAKY_RELU ? o->slope : 0;
@@ -47,7 +47,7 @@ static bool is_broken_line(const dt_device_table_options *o, double *below, doub
            o->function == DT_TABLE_RELU6;
 }
 
-/* A call of the op of floats, of x and y as floats. */
+/* A call of the base op with x and y as floats. */
 static dt_call base_call(const dt_call *c, dt_tensor *x, dt_tensor *y)
 {
     dt_call inner = *c;
@@ -75,7 +75,7 @@ static dt_status check_options(const dt_call *c)
     return dt_refuse(c, DT_ERR_ARG, "slope is %g; it must be at most 256", o->slope);
 }
 
-/* The result's range; it becomes coarser where the kernels' numbers would not fit. */
+/* Sets the result's range, made coarser if the numbers in the kernels would not fit. */
 static dt_status choose_range(dt_call *c, dt__coding_range *y)
 {
     const int function = options_of(c)->function;
@@ -136,7 +136,7 @@ static void forward_codes(const dt_call *c)
     dt__parallel(c->y->count, 1, look_up, &args);
 }
 
-/* d, then x and y as floats. */
+/* Scratch: d, then x and y as floats. */
 static size_t scratch(const dt_call *c) { return 3 * dt__device_mask_bytes(c); }
 
 static void slopes(const dt_call *c, const dt_tensor *d, dt_tensor *dx)

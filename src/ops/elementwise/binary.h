@@ -8,19 +8,19 @@
  * to. */
 dt_status dt__binary_shape(dt_call *c);
 
-/* a and b, both broadcast to the dims of `like`, and a contiguous y. */
+/* a and b, both broadcast to the dims of `like`; y is contiguous. */
 dt__zip dt__zip_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *like, void *y);
 
 /* y = kernel(a, b) */
 void dt__zip_run(void (*kernel)(const dt__zip *), const dt_tensor *a, const dt_tensor *b,
                  const dt_tensor *like, void *y);
 
-/* to = (x summed over what `to` broadcasts to the dims of `like`) / divisor; x is contiguous, with
- * the dims of `like`. */
+/* to = (x summed over the dimensions along which `to` broadcasts to `like`) / divisor; x is
+ * contiguous and has the dims of `like`. */
 void dt__sum_to(const dt_call *c, const void *x, const dt_tensor *like, double divisor,
                 dt_tensor *to);
 
-/* Workspace of backward: one value for each element of the result where an operand broadcasts. */
+/* Scratch of backward: one value per element of the result if an operand broadcasts. */
 size_t dt__binary_scratch(const dt_call *c);
 
 /* Where backward writes an operand's gradient, of dy's dims: dx itself, or scratch if the operand
@@ -30,14 +30,14 @@ static inline void *dt__binary_target(const dt_call *c, const dt_tensor *dy, dt_
     return dt__same_dims(dy, dx) ? dt__data_mut(dx) : c->scratch;
 }
 
-/* After that: sums the scratch over broadcast dimensions into dx. */
+/* Afterwards: sums that scratch over the broadcast dimensions into dx. */
 static inline void dt__binary_finish(const dt_call *c, const dt_tensor *dy, dt_tensor *dx)
 {
     if (!dt__same_dims(dy, dx)) dt__sum_to(c, c->scratch, dy, 1, dx);
 }
 
-/* Defines op `op_name` of a and b, whose value is the kernel of this name, and its public function;
- * `backward` stands before it. Behind the formula more fields of dt_op may follow. */
+/* Defines op `op_name` of a and b, whose forward is the kernel of the same name, and its public
+ * function; `backward` must be defined before. More fields of dt_op may follow the formula. */
 #define DT__BINARY(op_name, ...)                                                                   \
     static void forward(const dt_call *c)                                                          \
     {                                                                                              \

@@ -1,6 +1,6 @@
-/* Dropout (Srivastava 2014).      y = x / (1-p) with probability 1-p, else 0      dx likewise
- * Word k of the dropout stream, from a counter on, decides element k. Backward generates the same
- * words again, so no mask is kept. */
+/* Dropout (Srivastava 2014).      y = x / (1-p) with probability 1-p, else 0      dx likewise Word
+ * k of the dropout stream, counted from the call's first word, decides element k. Backward
+ * generates the same words again, so no mask is kept. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

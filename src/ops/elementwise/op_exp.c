@@ -1,4 +1,4 @@
-/* the exponential, element by element.      y = e^x      dx = dy * y */
+/* The exponential, element by element.      y = e^x      dx = dy * y */
 #include "ops/elementwise/unary.h"
 
 DT__UNARY(exp, "y = e^x", DT__RESULT, NULL)

@@ -1,4 +1,4 @@
-/* the natural logarithm, element by element.      y = ln x      dx = dy / x */
+/* The natural logarithm, element by element.      y = ln x      dx = dy / x */
 #include "ops/elementwise/unary.h"
 
 DT__UNARY(log, "y = ln x", DT__OPERAND, NULL)

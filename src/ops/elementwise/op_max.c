@@ -1,6 +1,6 @@
 /* The largest element along a dimension.
  *     y = max over k of x[.., k, ..]      dx = dy at the first k where x = y, else 0
- * NaN counts as the largest. Result 1 is this k. */
+ * NaN counts as the largest. Result 1 is that first k. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 #include "ops/softmax.h"
@@ -30,7 +30,8 @@ static dt_status shape(dt_call *c)
     DT__TRY(dt__want_rank(c, 0, 1, DT_MAX_RANK));
     DT__TRY(dt__want_dim(c, 0, o->dim, &dim));
     if (x->dims[dim] < 1 || x->dims[dim] > INT32_MAX) {
-        return dt_refuse(c, DT_ERR_SHAPE, "no index of int32 is the largest of %lld elements",
+        return dt_refuse(c, DT_ERR_SHAPE,
+                         "the dimension has %lld elements, expected 1 to 2147483647",
                          (long long)x->dims[dim]);
     }
     for (int d = 0; d < x->rank; d++) {
@@ -90,8 +91,7 @@ static const dt__case cases[] = {
     { "long", .in = { { { 3, 40003 } } }, .rough = true },
     { "wide", .in = { { { 3, 20, 700 } } }, .options = ALONG(1, false), .rough = true },
     { "no lines", .in = { { { 0, 3 } } } },
-    { "of nothing", .in = { { { 2, 0 }, 2 } }, .fails = DT_ERR_SHAPE,
-      .says = "the largest of 0 elements" },
+    { "of nothing", .in = { { { 2, 0 }, 2 } }, .fails = DT_ERR_SHAPE, .says = "has 0 elements" },
     { "no such dimension", .in = { { { 2, 3 } } }, .options = ALONG(2, false), .fails = DT_ERR_ARG,
       .says = "dimension 2" },
     { "a scalar", .in = { { .r = DT__SCALAR } }, .fails = DT_ERR_SHAPE, .says = "rank 0" },

@@ -3,7 +3,7 @@
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 
-/* dy where a kernel's comparison of the operands is 1, else 0 */
+/* dx = dy where the kernel `chosen` gives 1 for the operands, else 0 */
 static void pass(const dt_call *c, const dt_tensor *dy, void (*chosen)(const dt__zip *),
                  const dt_tensor *first, const dt_tensor *second, dt_tensor *dx)
 {

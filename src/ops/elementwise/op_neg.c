@@ -1,4 +1,4 @@
-/* negation, element by element.      y = -x      dx = -dy */
+/* Negation, element by element.      y = -x      dx = -dy */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 

@@ -1,4 +1,4 @@
-/* the logistic function, element by element.      y = 1 / (1 + e^-x)      dx = dy * y (1 - y) */
+/* The logistic function, element by element.      y = 1 / (1 + e^-x)      dx = dy * y (1 - y) */
 #include "ops/elementwise/unary.h"
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)

@@ -1,4 +1,4 @@
-/* the square root, element by element.      y = sqrt(x)      dx = dy / (2 y) */
+/* The square root, element by element.      y = sqrt(x)      dx = dy / (2 y) */
 #include "ops/elementwise/unary.h"
 
 DT__UNARY(sqrt, "y = sqrt(x)", DT__RESULT, NULL)

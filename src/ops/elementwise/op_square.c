@@ -1,4 +1,4 @@
-/* the square, element by element.      y = x^2      dx = 2 x dy */
+/* The square, element by element.      y = x^2      dx = 2 x dy */
 #include "ops/elementwise/unary.h"
 
 static void lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)

@@ -6,7 +6,7 @@
 
 enum { COND, A, B };
 
-/* The dims of three operands that broadcast: each pair does. */
+/* Computes the dims of three operands that broadcast pairwise. */
 static dt_status shape(dt_call *c)
 {
     static const int pair[3][2] = { { COND, A }, { COND, B }, { A, B } };
@@ -26,7 +26,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, c->in[A]->dtype, rank, dims);
 }
 
-/* to = x where the condition is `above`, of the dims of `like`; other elements stay. */
+/* to = x where (cond > 0) == above, in the dims of `like`; other elements are unchanged. */
 static void put(const dt_call *c, bool above, const dt_tensor *x, const dt_tensor *like, void *to)
 {
     const dt_tensor *cond = c->arg[COND];

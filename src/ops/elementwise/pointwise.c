@@ -1,4 +1,4 @@
-/* Losses that are a sum over elements: checks, and both directions. */
+/* Losses that are a sum over elements: checks, forward and backward. */
 #include "ops/elementwise/pointwise.h"
 
 const char *const dt__reductions[] = { "mean", "sum", NULL };

@@ -9,22 +9,22 @@ extern const char *const dt__reductions[]; /* the choices of DT_REDUCE_... */
 /* Checks operands 0 and 1 and the reduction, and makes the result, a scalar. */
 dt_status dt__pointwise_shape(dt_call *c, int reduction);
 
-/* The kernel's argument; options and weight of the op are not set. */
+/* The kernel's argument; the caller sets the op's options and weight. */
 dt__pointwise dt__pointwise_of(const dt_call *c, int reduction);
 
-/* Writes the gradients of operands 0 and 1, each where dx has one, by a kernel for the derivative
- * by x; that by the target is its negative. */
+/* Writes the gradients of operands 0 and 1 that are needed. `kernel` computes the derivative by x;
+ * that by the target is its negative. */
 void dt__pointwise_backward(const dt__pointwise *p, const dt_tensor *dy, dt_tensor *const *dx,
                             void (*kernel)(const dt__pointwise *p, double scale, void *d));
 
-/* The key of member `reduction` of a loss's options. */
+/* The key of the field `reduction` of a loss's options. */
 #define DT__REDUCTION_KEY(options)                                                                 \
     {                                                                                              \
         "reduction", DT_KEY_CHOICE, .offset = offsetof(options, reduction),                        \
                                     .choices = dt__reductions, .fallback = "mean"                  \
     }
 
-/* Options of a loss that has no other. */
+/* Options of a loss with a reduction only. */
 typedef struct dt__loss_options {
     int reduction;
 } dt__loss_options;
@@ -37,8 +37,8 @@ static inline int dt__loss_reduction(const void *options)
 }
 #define DT__BY(reduction) DT__WITH(dt__loss_options, reduction)
 
-/* Defines op `op_name` of x and a target, and its public function, of functions with the usual
- * names. */
+/* Defines op `op_name` of x and a target, and its public function; the file's functions have the
+ * usual names. */
 #define DT__LOSS_OF_TWO(op_name, formula)                                                          \
     static dt_status shape(dt_call *c)                                                             \
     {                                                                                              \
@@ -63,7 +63,7 @@ static inline int dt__loss_reduction(const void *options)
                         DT__CALL_WITH(&(dt__loss_options){ reduction }, x, target));               \
     }
 
-/* For lowering: the mean or sum of e. */
+/* For `lower`: the mean or sum of e. */
 dt_tensor *dt__reduced(dt_tape *t, dt_tensor *e, int reduction);
 
 #endif

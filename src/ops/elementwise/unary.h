@@ -40,11 +40,11 @@
         return dt_apply(t, &dt__op_##op_name, DT__CALL(x));                                        \
     }
 
-/* The shape function of an op that keeps a bit per element for backward, as result 1. */
+/* The shape function of an op that keeps one bit per element for backward, as result 1. */
 dt_status dt__shape_with_bits(dt_call *c);
 
-/* Defines an op of kernel `kernel` that keeps such bits, named `bits`: dx = dy where they are set,
- * else 0. */
+/* Defines an op with kernel `kernel` that keeps such bits, named `bits`: dx = dy where the bit is
+ * set, else 0. */
 #define DT__MASKED(op_name, formula, bits, kernel, meaning)                                        \
     static void op_name##_forward(const dt_call *c)                                                \
     {                                                                                              \

@@ -2,7 +2,7 @@
  * in a column (1 unless given),
  *     l = sum of (1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)), over n for the mean
  *     dx = (1 - t - (1 + (w - 1) t) sigmoid(-x)) dl / n
- * log(1 + exp(-x)) is max(-x, 0) + log1p(exp(-|x|)), which no x overflows. */
+ * log(1 + exp(-x)) is computed as max(-x, 0) + log1p(exp(-|x|)), which does not overflow. */
 #include "ops/ops_list.h"
 
 #include <math.h>

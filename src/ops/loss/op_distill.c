@@ -37,7 +37,7 @@ static dt_status shape(dt_call *c)
                          o->reduction);
     }
     if (!(o->temperature > 0 && o->temperature <= 1e6)) {
-        return dt_refuse(c, DT_ERR_ARG, "temperature is %g, not in 0...1e6 above 0",
+        return dt_refuse(c, DT_ERR_ARG, "temperature is %g: expected above 0 and at most 1e6",
                          o->temperature);
     }
     c->state[0] = 0;
@@ -77,7 +77,7 @@ static double divisor(const dt_call *c)
 static void forward(const dt_call *c)
 {
     dt__logits l = problem(c);
-    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* forward only reads it */
+    l.x = (void *)(uintptr_t)dt__data(c->arg[STUDENT]); /* only read in forward */
     l.loss = c->scratch;
     l.row = (dt__logits_row *)(void *)(l.loss + l.rows + 1);
     c->kernels->logits(&l);

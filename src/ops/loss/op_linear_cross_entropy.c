@@ -12,10 +12,11 @@
 enum { X, WEIGHT, BIAS, LABELS, TEACHER_X, TEACHER_WEIGHT, TEACHER_BIAS };
 enum { LOSS, ROW_LOSS, ROW_BEST, KEPT };
 
-#define BLOCK_BYTES ((int64_t)4 << 20) /* of a block of logits, the teacher's included */
-#define WIDE 8192                      /* with more classes, a block has only some of them, */
-#define CLASSES 4096                   /* about this many, */
-#define ROWS 64                        /* and a multiple of this many rows */
+#define BLOCK_BYTES ((int64_t)4 << 20) /* bytes of a block of logits, the teacher's included */
+/* with more classes than this, a block has only some of them: */
+#define WIDE 8192
+#define CLASSES 4096 /* about this number, */
+#define ROWS 64      /* and a multiple of this many rows */
 
 static const char *const reductions[] = { "mean", "sum", NULL };
 
@@ -49,7 +50,7 @@ static dt_status check_options(const dt_call *c)
         return dt_refuse(c, DT_ERR_ARG, "distill is %g, outside 0...1", o->distill);
     }
     if (!(o->temperature > 0 && o->temperature <= 1e6)) {
-        return dt_refuse(c, DT_ERR_ARG, "temperature is %g, not in 0...1e6 above 0",
+        return dt_refuse(c, DT_ERR_ARG, "temperature is %g: expected above 0 and at most 1e6",
                          o->temperature);
     }
     if (o->distill > 0 && (c->n_in <= TEACHER_WEIGHT || c->in[TEACHER_WEIGHT] == NULL)) {
@@ -96,10 +97,10 @@ static bool has_teacher(const dt_call *c)
     return ((const dt_linear_cross_entropy_options *)c->options)->distill > 0;
 }
 
-/* The division of the logits into blocks. */
+/* How the logits are divided into blocks. */
 typedef struct blocking {
-    int64_t rows, classes;       /* of a block */
-    int64_t of_rows, of_classes; /* of all logits */
+    int64_t rows, classes;       /* per block */
+    int64_t of_rows, of_classes; /* in total */
 } blocking;
 
 static blocking blocking_of(const dt_call *c)
@@ -126,7 +127,7 @@ static dt__linear_part part_of(const dt_call *c, const blocking *k, int x, int64
 
 /* ---- scratch --------------------------------------------------------------------------------- */
 
-/* Offsets into scratch, behind the workspace of the products. */
+/* Offsets in scratch, behind the scratch of the products. */
 typedef struct room {
     size_t logits, teacher, sum, row, loss, bytes;
 } room;
@@ -134,12 +135,12 @@ typedef struct room {
 static size_t place(room *r, int64_t count, size_t element)
 {
     const size_t at = r->bytes;
-    r->bytes += (size_t)dt__round_up((int64_t)((size_t)count * element), DT__ALIGNMENT);
+    r->bytes += dt__scratch_part((size_t)count * element);
     return at;
 }
 
-/* The largest workspace of a product. The last blocks are smaller but may need more, so all four
- * sizes of blocks are asked. */
+/* The largest scratch of any product. The last blocks are smaller but may need more, so all four
+ * sizes of blocks are checked. */
 static size_t products_room(const dt_call *c, const blocking *k, bool backward)
 {
     const int64_t last_m = k->rows > 0 ? (k->of_rows - 1) / k->rows * k->rows : 0;

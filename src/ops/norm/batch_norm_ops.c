@@ -58,7 +58,7 @@ static size_t scratch_of(const dt__lines *l)
     return (size_t)dt__batch_norm_room(l) * sizeof(double);
 }
 
-/* Whether statistics are those of all shards of the batch (cluster.sync_norm). */
+/* Whether statistics are computed over all shards of the batch (cluster.sync_norm). */
 static bool is_synced(const dt_call *c)
 {
     return c->tape->add_norms != NULL && dt__batch_norm_writes(c->options);
@@ -130,7 +130,7 @@ static dt__batch_norm problem(const dt_call *c)
                              .bits = c->out[BITS] != NULL ? dt__data_mut(c->out[BITS]) : NULL };
 }
 
-/* After the stage of sums: gets those of all shards, for the other stage. */
+/* After DT__NORM_SUMS: gets the sums over all shards, for DT__NORM_APPLY. */
 static void add_shards(const dt_call *c, dt__batch_norm *b, bool backward)
 {
     dt__norm_sums s = { .channels = b->lines.n,
@@ -211,7 +211,8 @@ dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operand
 void dt__batch_norm_lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
 {
     const dt_batch_norm_options *o = options;
-    if (o->training) return; /* the statistics are written */
+    /* training updates the statistics, so it has no equivalent in other ops */
+    if (o->training) return;
     dt_tensor *v[FACTOR + 1] = { NULL }, *x = in[X];
     int64_t dims[DT_MAX_RANK] = { x->dims[1] };
     for (int i = 2; i < x->rank; i++) dims[i - 1] = 1;

@@ -1,6 +1,6 @@
-/* The factor of a batch norm that is folded.      factor = weight / sqrt(var + eps)      per
- * channel With `keep`, a factor that is 0 (or has no finite reciprocal) becomes 1 and the weight
- * gets no gradient there, so that one can divide by the factor. */
+/* The factor by which a folded batch norm multiplies a weight.      factor = weight / sqrt(var +
+ * eps)      per channel With `keep`, a factor that is 0 (or has no finite reciprocal) becomes 1 and
+ * the weight gets no gradient there, so that one can divide by the factor. */
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 

@@ -21,10 +21,10 @@ static const char *side(const dt_call *c, int d)
     return c->in[0]->rank == 3 ? "length" : d == 0 ? "height" : "width";
 }
 
-/* Dimensions of x behind N and C: 2, or 1. */
+/* The number of spatial dimensions of x: 2 or 1. */
 static int axes_of(const dt_call *c) { return c->in[0]->rank - 2; }
 
-/* The stride and dilation that an option of 0 means. */
+/* The default stride and dilation, for an option of 0. */
 static int64_t stride_of(const dt_pool_options *o, int d)
 {
     return o->stride[d] == 0 ? o->kernel[d] : o->stride[d];
@@ -77,7 +77,7 @@ static dt__windows windows_of(const dt_call *c, const dt_pool_options *o)
     return p;
 }
 
-/* Can only be false with dilation, since padding is at most half a window. */
+/* Can only fail with dilation, since padding is at most half a window. */
 static bool every_window_has_a_pixel(const dt__windows *p, int d)
 {
     for (int64_t i = 0; i < p->out[d]; i++) {
@@ -153,7 +153,7 @@ static dt_status max_shape(dt_call *c, int axes)
     }
     const dt__windows p = windows_of(c, &o->pool);
     if (o->index && p.in[0] > 0 && p.in[1] > INT32_MAX / p.in[0]) {
-        return dt_refuse(c, DT_ERR_SHAPE, "an index of int32 cannot tell the pixels of a plane");
+        return dt_refuse(c, DT_ERR_SHAPE, "a plane has too many pixels for an index of int32");
     }
     c->state[0] = pixels > BYTE_PIXELS;
     if (!c->recording && !o->index) return DT_OK;
@@ -220,8 +220,7 @@ static dt_status average_shape(dt_call *c, int axes)
     const dt_pool_options *o = c->options;
     for (int d = 0; d < axes; d++) {
         if (o->dilation[d] > 1)
-            return dt_refuse(c, DT_ERR_ARG,
-                             "dilation is above 1, which max pooling takes and averages do not");
+            return dt_refuse(c, DT_ERR_ARG, "dilation is above 1, which only max pooling supports");
     }
     return windows_shape(c, o, axes);
 }

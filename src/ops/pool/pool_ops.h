@@ -9,7 +9,7 @@
 extern const dt_pool_options dt__pool_defaults;
 
 /* Keys of a dt_pool_options that is the first member of an op's options; TYPE is DT_KEY_PAIR, or
- * DT_KEY_INT for lines, and the others are fallbacks. */
+ * DT_KEY_INT for 1d ops; the other arguments are defaults. */
 #define DT__POOL_AT(field) .offset = offsetof(dt_pool_options, field)
 #define DT__POOL_KEYS(TYPE, two, none, one)                                                        \
     { "kernel", TYPE, DT__POOL_AT(kernel), .fallback = two },                                      \
@@ -28,7 +28,7 @@ extern const dt_pool_options dt__pool_defaults;
         "index", DT_KEY_BOOL, .offset = offsetof(dt__max_pool_options, index), .fallback = "false" \
     }
 
-/* Options of maxima. */
+/* Options of the maximum ops. */
 typedef struct dt__max_pool_options {
     dt_pool_options pool;
     bool index;
@@ -36,8 +36,8 @@ typedef struct dt__max_pool_options {
 
 extern const dt__max_pool_options dt__max_pool_defaults;
 
-/* Kept for backward: the position of each y in its window, one byte if the window has at most 255
- * pixels. */
+/* Kept for backward: the position of each maximum in its window, one byte if a window has at most
+ * 255 pixels. */
 dt_status dt__max_pool1d_shape(dt_call *c);
 dt_status dt__max_pool2d_shape(dt_call *c);
 void dt__max_pool_forward(const dt_call *c);

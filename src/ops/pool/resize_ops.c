@@ -34,7 +34,7 @@ static dt_status shape(dt_call *c, int axes)
     DT__TRY(dt__want_rank(c, 0, 2 + axes, 2 + axes));
     int64_t dims[4] = { x->dims[0], x->dims[1] };
     for (int d = 0; d < axes; d++) {
-        int64_t most; /* the largest product in a kernel */
+        int64_t most; /* the largest product of extents in a kernel */
         const int64_t in = x->dims[2 + d], out = o->size[d];
         if (out < 1 || __builtin_mul_overflow(in, out, &most)) return refuse_size(c, axes);
         if (in == 0)

@@ -1,30 +1,30 @@
-/* The common part of ops whose result has planes, or lines, of a given size. */
+/* The common part of ops whose result has planes, or lines, of a size given by options. */
 #ifndef DT__OPS_RESIZE_OPS_H
 #define DT__OPS_RESIZE_OPS_H
 
 #include "autograd/op.h"
 
 typedef struct dt__size_options {
-    int64_t size[2]; /* height and width; of lines the first alone */
+    int64_t size[2]; /* height and width; 1d ops use the first only */
 } dt__size_options;
 
 extern const dt__size_options dt__size_defaults;
 extern const dt_key dt__size_keys2d[], dt__size_keys1d[];
 
-/* Shape functions: x [N, C, H, W] or [N, C, L] with at least one pixel a plane; the options have
- * the size of the result. */
+/* Shape functions: x [N, C, H, W] or [N, C, L] with at least one pixel per plane; the options begin
+ * with the size of the result. */
 dt_status dt__size_shape2d(dt_call *c);
 dt_status dt__size_shape1d(dt_call *c);
-/* The extents of such a call; a line is a plane of one row. */
+/* The extents of a call; a line is a plane of one row. */
 dt__resize dt__resize_of(const dt_call *c);
 
 typedef dt_tensor *dt__resize_function(dt_tape *t, dt_tensor *x, int64_t height, int64_t width);
-/* dt_op.lower of an op of lines, by the one of planes. */
+/* dt_op.lower of a 1d op, by the 2d op. */
 void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out,
                            dt__resize_function *plane);
 
-/* Defines the op of kernels `kernel` and <kernel>_backward; `axes` is 1d or 2d, `copies` its
- * `ungrouped`, `meaning` its `lower` or NULL. The public function calls `apply`. */
+/* Defines the op of kernels `kernel` and <kernel>_backward; `axes` is 1d or 2d, `copies` is the
+ * field `ungrouped`, `meaning` the field `lower` or NULL. The public function calls `apply`. */
 #define DT__RESIZE_OP(op_name, about, axes, kernel, copies, meaning)                               \
     static void forward(const dt_call *c)                                                          \
     {                                                                                              \
@@ -54,7 +54,7 @@ void dt__resize_lower_line(dt_tape *t, dt_tensor *const *in, const void *given, 
         return dt_apply(t, &dt__op_##op_name, DT__CALL_WITH(&o, x));                               \
     }
 
-/* Options of a case: the size. */
+/* The options of a case: the size. */
 #define DT__TO(...) DT__WITH(dt__size_options, { __VA_ARGS__ })
 
 #endif

@@ -1,4 +1,4 @@
-/* Operands of integer products of gradients. */
+/* Operands of products of integers that compute gradients. */
 #include "ops/products/back_codes.h"
 
 static void read(const void *from, int64_t r, int64_t rows, uint8_t *to, int64_t stride)

@@ -1,5 +1,5 @@
-/* The gradients of grouped_linear by products of integers: an expert is a layer of its own, whose
- * rows of dy are gathered first where they do not lie together. */
+/* The gradients of grouped_linear by products of integers: each expert is a layer of its own, whose
+ * rows of dy are gathered first if they are not adjacent. */
 #include "ops/products/grouped_back.h"
 
 #include "core/threads.h"
@@ -17,7 +17,8 @@ bool dt__grouped_integer_w(const dt__grouped *g)
     return g->c->wants[g->weight] && dt__back_w(g->c->codes[g->x], g->c->codes[g->weight]);
 }
 
-/* Parts of the room: rows of dy and of dx by place, scales and zero points of x; then a layer's. */
+/* Parts of scratch: rows of dy and of dx by place, scales and zero points of x; then a layer's
+ * scratch. */
 typedef struct room {
     float *dy, *dx, *sx;
     int32_t *zu;
@@ -27,9 +28,7 @@ typedef struct room {
 
 static void *take(room *r, char *base, int64_t count)
 {
-    const size_t at = r->bytes;
-    r->bytes += dt__scratch_part((size_t)count * sizeof(float));
-    return base == NULL ? NULL : base + at;
+    return dt__scratch_take(base, &r->bytes, count, sizeof(float));
 }
 
 static room room_of(const dt__grouped *g, void *base)

@@ -4,15 +4,16 @@
 
 #include "ops/products/grouped_gemm.h"
 
-/* Which gradients of a call are products of integers. */
+/* Whether a gradient of a call is a product of integers. */
 bool dt__grouped_integer_x(const dt__grouped *g);
 bool dt__grouped_integer_w(const dt__grouped *g);
 
-/* Bytes of `room` for those of them that are wanted; 0: none. */
+/* Bytes of `room` for those that are needed; 0: none. */
 size_t dt__grouped_integer_room(const dt__grouped *g);
 
-/* Those gradients that are not NULL, of a call whose routing has its lists. dx_e [rows, in] = dy_e
- * W_e: rows of `dx`, or where `by_place` of `dx` [places, in]. dw_e [out, in] = dy_e^T x_e. */
+/* Computes the gradients that are not NULL, for a call whose routing has its lists. dx_e [rows, in]
+ * = dy_e W_e goes to rows of `dx` or, with `by_place`, of dx [places, in]. dw_e [out, in] = dy_e^T
+ * x_e. */
 typedef struct dt__grouped_integers {
     const dt__grouped *g;
     const float *dy;

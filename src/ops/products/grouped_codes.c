@@ -8,14 +8,14 @@
 
 #include <string.h>
 
-#define ROWS 96                          /* of a part: qgemm_tile.inc's CHUNK */
-#define PANELS 16                        /* the most of a part */
-#define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as qgemm_share.c has them */
+#define ROWS 96                          /* rows per part: CHUNK of qgemm_tile.inc */
+#define PANELS 16                        /* panels per part, at most */
+#define WORTH_SHARING ((int64_t)1 << 20) /* multiply-adds, as in qgemm_share.c */
 
 /* How the rows of an expert are divided into chunks. */
 typedef struct cut {
     int64_t first;        /* number of its first part in the list */
-    int64_t rows, chunks; /* rows of a chunk; number of chunks */
+    int64_t rows, chunks; /* rows per chunk; number of chunks */
 } cut;
 
 typedef struct product {
@@ -23,7 +23,7 @@ typedef struct product {
     const dt__codes *x, *w; /* x NULL: floats */
     const int64_t *start;
     int64_t in, out;
-    int64_t panels; /* of a part */
+    int64_t panels; /* panels per part */
     cut *cut;       /* [experts + 1] */
     char *room;
     float *y;
@@ -40,7 +40,7 @@ typedef struct thread_room {
 typedef struct part {
     int64_t expert, place, rows; /* rows at places `place` ... place + rows - 1 of the routing */
     int64_t n0, n;               /* outputs n0 ... n0 + n - 1 of the expert */
-    int thread;                  /* that computes it */
+    int thread;                  /* the thread that computes it */
 } part;
 
 bool dt__grouped_multiplies(const dt__grouped *g)
@@ -69,7 +69,7 @@ static size_t x_bytes(const dt__grouped *g)
     return dt__scratch_part((size_t)(ROWS * dt__round_up(in, DT__STEP) + DT__STEP));
 }
 
-/* Scales of x: one a row, or one a block. */
+/* Scales of x: one per row, or one per block. */
 static size_t scale_bytes(const dt__grouped *g)
 {
     const dt__codes *x = g->c->codes[g->x];
@@ -117,7 +117,7 @@ static const int32_t *order_of(const product *p, const part *t)
     return dt__panel_order(&p->w->layout, t->expert * p->out);
 }
 
-/* Sets the kernel's rows of x: in place, or gathered. */
+/* Sets the rows of x that the kernel reads: in place, or gathered. */
 static void read_codes(const product *p, const part *t, thread_room *d, dt__qgemm *g)
 {
     const dt__codes *x = p->x;
@@ -212,14 +212,14 @@ static void run_part(const product *p, const part *t)
 
 static int64_t expert_panels(const product *p) { return p->w->layout.expert_panels; }
 
-/* The number of an expert's rows that this product computes. */
+/* How many rows of an expert this product computes. */
 static int64_t rows_of(const product *p, int64_t e)
 {
     const int64_t rows = p->start[e + 1] - p->start[e];
     return p->x != NULL || dt__grouped_is_few(p->g, rows) ? rows : 0;
 }
 
-/* Part i of the list, whose expert is found by bisection. Consecutive parts are chunks of rows by
+/* Part i of the list; its expert is found by bisection. Consecutive parts are chunks of rows for
  * the same panels. */
 static part part_of(const product *p, int64_t i, int thread)
 {
@@ -263,7 +263,8 @@ static int64_t products_of(const product *p)
 {
     int64_t rows = 0;
     for (int64_t e = 0; e < p->g->routing.experts; e++) {
-        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* reading the weight costs four rows */
+        /* reading the weight costs as much as four rows */
+        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4;
     }
     return rows * p->out * p->in;
 }

@@ -14,14 +14,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix whose rows are some rows of another matrix, which is in memory or codes. */
+/* A matrix whose rows are rows of another matrix, which is in memory or has codes. */
 typedef struct row_view {
     char *data;
     const dt__codes *codes;
     size_t element;
     int64_t columns;
-    int64_t row;               /* row r is row `row` + r of the matrix, if `assignment` is NULL */
-    const int64_t *assignment; /* else row assignment[r] / per_row */
+    int64_t row;               /* if `assignment` is NULL: row r is row `row` + r of the matrix */
+    const int64_t *assignment; /* else row r is row assignment[r] / per_row */
     int64_t per_row;
     dt__source source;
     dt__sink sink;
@@ -90,7 +90,7 @@ static const dt__sink *sink_of(const row_view *s) { return is_contiguous(s) ? NU
 
 /* ---- an expert's product -------------------------------------------------------------------- */
 
-/* A running call: the lists of its routing, and the parts of scratch. */
+/* The state of a call: the lists of its routing, and the parts of scratch. */
 typedef struct work {
     dt__grouped of;
     int64_t in, out;
@@ -98,7 +98,7 @@ typedef struct work {
     dt__gemm_job *job;
     struct operands *operands;
     /* set if several experts read a row of x: */
-    int64_t *place; /* the place of each assignment; -1: none */
+    int64_t *place; /* place of each assignment; -1: none */
     char *parts;    /* [places][in], the contribution to dx of each assignment */
     void *room;     /* workspace of the products */
 } work;
@@ -175,7 +175,8 @@ static dt__gemm *set_product(const work *w, int64_t i, const operands *of, const
     g->c = data_of(&t->c);
     g->ldc = t->c.columns;
     g->c_sink = sink_of(&t->c);
-    g->coarse = w->of.routing.assignment != NULL; /* large tiles: each gathers its rows again */
+    /* large tiles, since each tile gathers its rows again */
+    g->coarse = w->of.routing.assignment != NULL;
     return g;
 }
 

@@ -1,21 +1,15 @@
-/* The products of grouped_linear: each expert of a grouped weight by the rows that are routed to
- * it. Operands are values or integer codes. */
+/* The products of grouped_linear: the weight of each expert times the rows that are routed to it.
+ * Operands are values or integer codes. */
 #ifndef DT__OPS_GROUPED_GEMM_H
 #define DT__OPS_GROUPED_GEMM_H
 
 #include "autograd/codes.h"
 #include "ops/routing/routing.h"
 
-/* Bytes of a part of scratch, rounded up so that the next part is aligned. */
-static inline size_t dt__scratch_part(size_t bytes)
-{
-    return (size_t)dt__round_up((int64_t)bytes, DT__ALIGNMENT);
-}
-
 /* A call of the op: x [..., in], weight [experts, out, in], bias [experts, out] or NULL. */
 typedef struct dt__grouped {
     const dt_call *c;
-    int x, weight, bias, offsets, index; /* numbers of the operands */
+    int x, weight, bias, offsets, index; /* indices of the operands */
     dt__routing routing;                 /* sizes from the shape function; lists not yet made */
 } dt__grouped;
 
@@ -31,23 +25,23 @@ size_t dt__grouped_forward_scratch(const dt__grouped *g);
 size_t dt__grouped_backward_scratch(const dt__grouped *g);
 /* y [assignments, out], the bias added; assignments without an expert give 0. */
 void dt__grouped_forward(const dt__grouped *g, void *y);
-/* The gradients dx[x], dx[weight] and dx[bias], those that are not NULL. */
+/* Computes the gradients dx[x], dx[weight] and dx[bias] that are not NULL. */
 void dt__grouped_backward(const dt__grouped *g, const void *dy, dt_tensor *const *dx);
 
 /* ---- products that multiply codes without dequantizing them (grouped_codes.c) ---------------- */
 
-/* By rows of codes, and by few rows of floats. An expert's rows have the bits of dt_linear on these
- * rows. */
+/* Products with rows of codes, and with few rows of floats. An expert's rows have the bits that
+ * dt_linear has for these rows. */
 
-/* Whether the product is one of codes by codes; whether an expert with so many rows of floats
+/* Whether the product is one of codes by codes; whether an expert with this number of float rows
  * multiplies them by codes. */
 bool dt__grouped_multiplies(const dt__grouped *g);
 bool dt__grouped_is_few(const dt__grouped *g, int64_t rows);
 
-/* Bytes of workspace; 0 if neither is possible. */
+/* Bytes of scratch; 0 if neither is possible. */
 size_t dt__grouped_codes_room(const dt__grouped *g);
-/* y_e [rows, out] = x_e W_e^T + b_e for every expert, or, if x is floats, for those with few rows.
- * The lists of g->routing must have been made. */
+/* y_e [rows, out] = x_e W_e^T + b_e for every expert or, if x is floats, for the experts with few
+ * rows. The lists of g->routing must have been made. */
 void dt__grouped_codes_product(const dt__grouped *g, void *room, float *y);
 
 #endif

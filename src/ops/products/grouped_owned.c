@@ -1,6 +1,6 @@
-/* Runs grouped_linear for rows of another rank's pass: what dispatch and backward do with a record,
- * without one. The weight has not been written since that pass, so nothing needs to be kept from
- * forward to backward. */
+/* Runs grouped_linear for rows of another rank's pass, without a record: does what dispatch and
+ * backward do with a record. The weight has not been written since that pass, so nothing is kept
+ * from forward to backward. */
 #include "ops/products/grouped_owned.h"
 
 #include "autograd/op.h"

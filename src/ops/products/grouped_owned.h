@@ -9,7 +9,7 @@
 typedef struct dt__owned {
     dt_tape *tape;
     dt_tensor *weight, *bias; /* spread; bias NULL: none */
-    dt_tensor *x;             /* [rows, in]; with `codes` the shape alone */
+    dt_tensor *x;             /* [rows, in]; with `codes` only its shape is used */
     dt__codes *codes;
     dt_tensor *index; /* i32 [rows]: numbers of this rank's experts */
 } dt__owned;
@@ -17,11 +17,12 @@ typedef struct dt__owned {
 /* y [rows, out]. Errors: those of the weight's codes, NOMEM. */
 dt_status dt__owned_forward(const dt__owned *o, float *y);
 
-/* The gradients that are not NULL. */
+/* The gradients to compute; NULL: not needed. */
 typedef struct dt__owned_gradients {
     dt_tensor *x, *weight, *bias;
-    bool pulls; /* weight and bias pass theirs on to what they depend on, and `weight` and `bias`
-                 * are taken over */
+    /* weight and bias pass their gradients on to the tensors that they depend on; takes over
+     * `weight` and `bias` */
+    bool pulls;
 } dt__owned_gradients;
 
 dt_status dt__owned_backward(const dt__owned *o, const dt_tensor *dy, dt__owned_gradients *g);

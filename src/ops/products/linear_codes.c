@@ -6,8 +6,8 @@
  *     else                                                     y = x^ W^^T + b, fp32
  *     backward                                                 dx = dy W^      dw = dy^T x^
  *
- * x^ and W^ are the dequantized values. They never exist as a whole: codes are a source of the fp32
- * product, which dequantizes a block just before it reads it. */
+ * x^ and W^ are the dequantized values. They are never stored as a whole: codes are a source of the
+ * fp32 product, which dequantizes a block just before multiplying it. */
 #include "ops/products/linear_codes.h"
 
 #include "core/text/half.h"
@@ -136,7 +136,7 @@ static size_t scratch_of(const dt__linear_part *p, const product *of)
     return dt__gemm_scratch(&of->g, element, dt_threads(p->c->ctx));
 }
 
-/* Whether x is floats, with few rows, and is multiplied by the weight's codes. */
+/* Whether x is floats with few rows, which are multiplied by the weight's codes. */
 static bool is_few(const dt__linear_part *p)
 {
     const dt_call *c = p->c;
@@ -251,8 +251,8 @@ static void backward_w(const dt__linear_part *p, const void *dy, void *dw)
     dt__multiply(p->c, &of.g);
 }
 
-/* The integer products among those of dx and dw, which may be NULL, for outputs n ... n + count - 1
- * of the part. */
+/* Computes those of dx and dw (either may be NULL) that are integer products, for outputs n ... n +
+ * count - 1 of the part. */
 typedef struct integers {
     dt__q7_layer layer;
     dt__back_weight w;
@@ -306,8 +306,8 @@ void dt__linear_backward(const dt__linear_part *p, const void *dy, void *dx, voi
     }
 }
 
-/* The rows of codes must be the rows of the matrix: per-tensor quantization divides x [a, b, in]
- * into a rows of b * in elements. All rows of a weight must have the same order of columns. */
+/* Whether rows of codes are rows of the matrix: per-tensor quantization divides x [a, b, in] into a
+ * rows of b * in elements. All rows of a weight must have the same order of columns. */
 bool dt__linear_takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];

@@ -10,7 +10,7 @@
  * a multiple of DT__LANES. */
 typedef struct dt__linear_part {
     const dt_call *c;
-    int x, weight; /* numbers of the operands */
+    int x, weight; /* indices of the operands */
     int64_t m0, m1, n0, n1;
 } dt__linear_part;
 
@@ -19,11 +19,11 @@ dt__linear_part dt__linear_whole(const dt_call *c, int x, int weight);
 /* Bytes of c->scratch for the product, and for the gradients in c->wants. */
 size_t dt__linear_forward_scratch(const dt__linear_part *p);
 size_t dt__linear_backward_scratch(const dt__linear_part *p);
-/* y [m1 - m0, n1 - n0] = x W^T. Returns true if it also added the bias [n], as an integer product
- * does, false if the caller has to; `bias` may be NULL. */
+/* y [m1 - m0, n1 - n0] = x W^T. Returns whether it also added the bias [n], as integer products do;
+ * if not, the caller must. `bias` may be NULL. */
 bool dt__linear_product(const dt__linear_part *p, const void *bias, void *y);
 /* Several calls with the same x as one product: whether call `b` can join call `a`; and the product
- * of n calls that can all join the first, biases included. */
+ * of n calls, all of which can join the first, biases included. */
 bool dt__linear_joins(const dt_call *a, const dt_call *b);
 void dt__linears_product_codes(const dt_call *calls, int n);
 /* dx [rows, k] = dy W^ for rows m0 ... m1-1, dw [n, k] = dy^T x^ for rows n0 ... n1-1, with

@@ -1,4 +1,4 @@
-/* The options that the ops of low-rank adapters share; op_lora.c has them. */
+/* The options that both ops of low-rank adapters share, defined in op_lora.c. */
 #ifndef DT__OPS_LORA_OPTIONS_H
 #define DT__OPS_LORA_OPTIONS_H
 

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Floats that are indices. */
+/* Checks an index of floats. */
 static dt_status want_whole(const dt_call *c, int64_t n)
 {
     const dt_tensor *x = c->arg[1];
@@ -58,7 +58,7 @@ static void forward_codes(const dt_call *c)
     dt__codes_gather(c->codes[0], &g, dt__data_mut(c->y));
 }
 
-/* With per-tensor quantization the codes may be divided into other rows. */
+/* With per-tensor quantization rows of codes are not rows of the table. */
 static bool takes_codes(const dt_call *c, int i)
 {
     const dt__codes *codes = c->codes[i];

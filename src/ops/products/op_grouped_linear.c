@@ -56,7 +56,7 @@ static dt_status shape(dt_call *c)
         dims[rank - 1] = w->dims[1];
     }
     if (!dt__product(3, (int64_t[]){ g.routing.assignments, w->dims[2], 8 }, &inputs)) {
-        return dt_refuse(c, DT_ERR_SHAPE, "x is read more often than can be counted");
+        return dt_refuse(c, DT_ERR_SHAPE, "there are too many assignments of rows to experts");
     }
     DT__TRY(dt_result(c, 0, x->dtype, rank, dims));
     if (dt__is_spread(w)) return want_spread(c);

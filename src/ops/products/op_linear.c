@@ -149,7 +149,7 @@ static void forward(const dt_call *c)
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* Whether ds needs memory of its own, in scratch behind the workspace of the products. */
+/* Whether ds needs its own memory, in scratch behind that of the products. */
 static bool makes_sum(const dt_call *c)
 {
     return activation_of(c) != DT_ACT_NONE && !c->owns_dy && !c->wants[RESIDUAL];
@@ -158,7 +158,7 @@ static bool makes_sum(const dt_call *c)
 static size_t scratch_of_products(const dt_call *c)
 {
     const dt__linear_part whole = dt__linear_whole(c, X, WEIGHT);
-    return (size_t)dt__round_up((int64_t)dt__linear_backward_scratch(&whole), DT__ALIGNMENT);
+    return dt__scratch_part(dt__linear_backward_scratch(&whole));
 }
 
 static size_t scratch(const dt_call *c)
@@ -182,7 +182,7 @@ static void through_activation(const dt_call *c, const void *dy, void *ds, void 
     const int64_t n = dt__columns(c->y);
     const dt_tensor *kept = c->out[1];
     if (activation_of(c) == DT_ACT_RELU) {
-        /* `sum` adds a single column in another order */
+        /* for a single column the kernel `sum` would use another order */
         const dt__mask_rows m = { .rows = dt__rows(c->y),
                                   .n = n,
                                   .bits = dt__data(kept),

@@ -11,7 +11,7 @@ enum { X };
 static int parts(const dt_call *c) { return (c->n_in - 1) / 2; }
 static int weight_of(int part) { return 1 + 2 * part; }
 
-/* Part i as a call of linear. */
+/* Makes part i a call of linear. */
 static dt_call part_of(const dt_call *c, int i)
 {
     const int from[] = { X, weight_of(i), weight_of(i) + 1 };
@@ -59,7 +59,7 @@ static void forward(const dt_call *c)
     }
 }
 
-/* Runs part i and all later parts that can join it; sets done[] of each. */
+/* Runs part i and all later parts that can join it; marks them in done[]. */
 static void run_alike(const dt_call *c, int i, bool done[DT_MAX_OUT])
 {
     dt_call same[DT_MAX_OUT];
@@ -115,7 +115,7 @@ const dt_op dt__op_linears = {
 static dt_status check(dt_tape *t, const dt_tensor *x, const dt_linear_part *part, int n)
 {
     if (n < 1 || n > DT_MAX_OUT) {
-        return dt_tape_fail(t, DT_ERR_ARG, "linears: %d weights given, 1...%d can be", n,
+        return dt_tape_fail(t, DT_ERR_ARG, "linears: %d weights given, expected 1...%d", n,
                             DT_MAX_OUT);
     }
     bool wants = x != NULL && dt_requires_grad(x);

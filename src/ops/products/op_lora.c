@@ -15,7 +15,7 @@ const dt_key dt__lora_weight_keys[] = {
     { 0 },
 };
 
-/* y += (s B) A; the operands are set where it runs. */
+/* y += (s B) A; the operands are set when it runs. */
 static dt__gemm forward_product(const dt_tensor *a, const dt_tensor *b)
 {
     const int64_t rank = a->dims[0], in = a->dims[1];
@@ -48,11 +48,8 @@ static size_t scratch_of(const dt_call *c, dt__gemm g)
     return dt__gemm_scratch(&g, dt_dtype_size(b->dtype), dt_threads(c->ctx));
 }
 
-/* Of s B, in front of the product's workspace. */
-static size_t scaled_bytes(const dt_call *c)
-{
-    return (size_t)dt__round_up((int64_t)dt__bytes_of(c->arg[B]), DT__ALIGNMENT);
-}
+/* Bytes of s B, in front of the product's scratch. */
+static size_t scaled_bytes(const dt_call *c) { return dt__scratch_part(dt__bytes_of(c->arg[B])); }
 
 static dt_status shape(dt_call *c)
 {

@@ -1,10 +1,10 @@
 /* The gradient of a low-rank adapter without the gradient of the merged weight.
- *     y = y0, a view, where y0 = x W'^T + b was computed with W' = W + s B A as a constant
+ *     y = y0, a view, where y0 = x W'^T + b was computed with the constant W' = W + s B A
  *     dy0 = dy      dA = s (dy B)^T x      dB = s dy^T (x A^T)      s = alpha / rank
  * and x gets no gradient here, since y0 passes it on. With dW' = dy^T x, dA and dB are s B^T dW'
  * and s dW' A^T, computed in rows * rank * (in + out) products each in place of rows * in * out:
- * dW' [out, in] is never made. x is the value that was multiplied: of codes, the dequantized
- * one. */
+ * dW' [out, in] is never computed. x is the value that was multiplied: for codes, the dequantized
+ * value. */
 #include "ops/ops_list.h"
 #include "ops/products/linear_codes.h"
 #include "ops/products/lora_options.h"
@@ -53,11 +53,11 @@ static dt__gemm product_b(const dt_call *c)
                        .ldc = rank };
 }
 
-/* Bytes of [rows, rank], which comes first in scratch; the workspace of a product is behind it. */
+/* Bytes of [rows, rank], the first part of scratch; the scratch of a product follows. */
 static size_t narrow_bytes(const dt_call *c)
 {
     const int64_t count = dt__rows(c->y) * c->arg[A]->dims[0];
-    return (size_t)dt__round_up(count * (int64_t)dt_dtype_size(c->arg[A]->dtype), DT__ALIGNMENT);
+    return dt__scratch_part((size_t)count * dt_dtype_size(c->arg[A]->dtype));
 }
 
 static size_t scratch(const dt_call *c)
@@ -80,7 +80,7 @@ static void scale_narrow(const dt_call *c, void *narrow)
     c->kernels->scale(dt__rows(c->y) * rank, alpha / (double)rank, narrow, narrow);
 }
 
-/* The call with the workspace of products as its scratch. */
+/* The same call with the second part of its scratch, for products. */
 static dt_call behind_narrow(const dt_call *c)
 {
     dt_call inner = *c;
@@ -123,7 +123,7 @@ static void backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx
     if (dx[Y] != NULL && dx[Y] != dy) dt__copy_tensor(dy, dx[Y]);
 }
 
-/* y0 + p - p of the adapter's product p: a constant that is subtracted takes no gradient. */
+/* y0 + p - const(p) for the adapter's product p: the subtracted constant has no gradient. */
 static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor **out)
 {
     const double alpha = ((const dt_lora_weight_options *)given)->alpha;

@@ -33,16 +33,16 @@ static batch batch_of(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y
     return out;
 }
 
-/* The products of a result, in order. */
+/* The products that make up a result, in order. */
 typedef struct job {
     batch all;
-    dt__gemm g;   /* of the first matrices */
+    dt__gemm g;   /* the first product */
     int which[3]; /* indices into batch.step for g's a, b, c */
     size_t size;  /* of an element */
 } job;
 
-/* Whether threads share the batch: each product is a single tile, and none is summed. Otherwise
- * they share the tiles of each product. */
+/* Whether threads share the batch: if each product is a single tile, and results are not summed.
+ * Otherwise threads share the tiles of each product. */
 static bool shares_batch(const dt_call *c, const job *j)
 {
     const batch *all = &j->all;
@@ -89,7 +89,7 @@ static void product(const dt_call *c, const job *j, int64_t i, void *room)
 typedef struct work {
     const dt_call *c;
     const job *j;
-    size_t room; /* bytes of a thread */
+    size_t room; /* bytes per thread */
 } work;
 
 static void share(const void *args, const dt__share *s)
@@ -112,7 +112,7 @@ static void products(const dt_call *c, job *j)
     for (int64_t i = 0; i < j->all.count; i++) product(c, j, i, c->scratch);
 }
 
-/* y = a b; the operands are set where it runs. */
+/* y = a b; the operands are set when it runs. */
 static job forward_job(const dt_tensor *a, const dt_tensor *b, const dt_tensor *y)
 {
     const int64_t m = extent(a, 2), k = extent(a, 1), n = extent(b, 1);

@@ -10,10 +10,11 @@ static void lower(dt_tape *t, dt_tensor *const *in, const void *given, dt_tensor
     const int64_t dim = ((const dt__dim_options *)given)->dim;
     if (in[0]->count == 0) return;
     dt_tensor *most = dt_max(t, in[0], dim, true, NULL);
-    most = dt_clamp(t, most, -3e38, INFINITY); /* of -inf alone */
+    most = dt_clamp(t, most, -3e38, INFINITY); /* instead of -inf, if all elements are -inf */
     dt_tensor *e = dt_exp(t, dt_sub(t, in[0], most));
     dt_tensor *all = dt_sum(t, e, &(dt_reduce_options){ { 1, { dim } }, true });
-    out[0] = dt_div(t, e, dt_clamp(t, all, 1e-30, INFINITY)); /* 0 / 1e-30; else it is above 1 */
+    /* 0 / 1e-30 if all elements are -inf; otherwise `all` is at least 1 */
+    out[0] = dt_div(t, e, dt_clamp(t, all, 1e-30, INFINITY));
 }
 
 DT__ALONG_OP(softmax, "y = exp(x - max) / sum of exp(x - max) along `dim`")

@@ -1,4 +1,4 @@
-/* The common part of sum and mean: options, shape function, and both directions. */
+/* The common part of sum and mean: options, shape function, forward and backward. */
 #ifndef DT__OPS_REDUCE_H
 #define DT__OPS_REDUCE_H
 
@@ -17,7 +17,7 @@ void dt__reduce_forward(const dt_call *c, double divisor);
 /* dx = dy, repeated along the reduced dimensions */
 void dt__reduce_backward(const dt_call *c, const void *dy, dt_tensor *dx);
 
-/* Options of cases: dimensions, which KEEP keeps as extents of 1. */
+/* The options of cases: dimensions; KEEP keeps them with extent 1. */
 #define DT__OVER(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ })
 #define DT__KEEP(...) DT__WITH(dt_reduce_options, .dims = { __VA_ARGS__ }, .keepdim = true)
 

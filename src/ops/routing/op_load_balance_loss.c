@@ -42,7 +42,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 1, x->dtype, 1, &experts);
 }
 
-/* E f[e] / rows, given the count of expert e; 0 if there are no rows. */
+/* E f[e] / rows from the count of expert e; 0 if there are no rows. */
 static double slope_of(const dt_call *c, double count)
 {
     const dt_load_balance_options *o = c->options;

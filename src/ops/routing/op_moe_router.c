@@ -1,4 +1,4 @@
-/* Top-k routing. index are the top_k largest of p = softmax(logits) over all experts of a row.
+/* Top-k routing. `index` has the top_k largest of p = softmax(logits) over the experts of a row.
  *     weights[i] = p[index[i]]; normalized: divided by the row's sum of them
  *     dlogits = p (d - sum of p d) with d = dweights at the chosen experts, else 0
  *     normalized: the same with weights in place of p, and 0 for experts that are not chosen

@@ -81,12 +81,12 @@ size_t dt__routing_bytes(const dt__routing *r, bool indexed)
 }
 
 /* Counting sort. start[e] is first the count of expert e - 1, then the next free place of expert e,
- * and at the end the first place of expert e. */
+ * and finally the first place of expert e. */
 static void sort(const dt_tensor *index, dt__routing *r)
 {
     memset(r->start, 0, (size_t)(r->experts + 1) * sizeof r->start[0]);
     for (int64_t k = 0; k < r->assignments; k++) r->start[dt__index_at(index, k) + 1]++;
-    r->start[0] = 0; /* held the count of assignments without an expert */
+    r->start[0] = 0; /* it held the count of assignments without an expert */
     for (int64_t e = 0; e < r->experts; e++) r->start[e + 1] += r->start[e];
     for (int64_t k = 0; k < r->assignments; k++) {
         const int64_t e = dt__index_at(index, k);

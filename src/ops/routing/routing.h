@@ -1,4 +1,4 @@
-/* Routing: which expert of a grouped parameter computes which rows. */
+/* Routing: which rows each expert of a grouped parameter computes. */
 #ifndef DT__OPS_ROUTING_H
 #define DT__OPS_ROUTING_H
 
@@ -22,7 +22,7 @@ dt_status dt__want_routes(const dt_call *c, int offsets, int index, const dt__ro
 
 /* Bytes of the lists of a routing. */
 size_t dt__routing_bytes(const dt__routing *r, bool indexed);
-/* Makes the lists in `room`, aligned to 8, from checked operands, one of which is NULL. */
+/* Makes the lists in `room`, aligned to 8, from the checked operands, one of which is NULL. */
 void dt__routing_make(const dt_tensor *offsets, const dt_tensor *index, void *room, dt__routing *r);
 
 static inline int64_t dt__assignment_at(const dt__routing *r, int64_t place)

@@ -20,8 +20,8 @@ static dt_status shape(dt_call *c)
         if (!fits) {
             return dt_refuse(c, DT_ERR_SHAPE, "x%d differs from x0 outside dimension %d", i, dim);
         }
-        if (x->dims[dim] > INT64_MAX - dims[dim]) { /* possible if there are no elements */
-            return dt_refuse(c, DT_ERR_SHAPE, "the extents of dimension %d add up to too much",
+        if (x->dims[dim] > INT64_MAX - dims[dim]) { /* possible if a tensor has no elements */
+            return dt_refuse(c, DT_ERR_SHAPE, "the sum of the extents of dimension %d is too large",
                              dim);
         }
         dims[dim] += x->dims[dim];
@@ -30,7 +30,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, first->dtype, first->rank, dims);
 }
 
-/* Copies `part` into `whole` at index `at` of the dimension, or back. */
+/* Copies `part` into `whole`, at index `at` of the dimension, or back. */
 static void copy_part(const dt_call *c, const dt_tensor *part, const dt_tensor *whole, int64_t at,
                       bool back)
 {
@@ -106,9 +106,9 @@ static const dt__case cases[] = {
     { "misfit", .in = { { { 2, 3 } }, { { 3, 3 } } }, .fails = DT_ERR_SHAPE,
       .says = "x1 differs from x0 outside dimension 1" },
     { "dtype", .in = { { { 2, 3 } }, { { 2, 3 }, .dtype = DT_I32 } }, .fails = DT_ERR_DTYPE },
-#if SIZE_MAX > UINT32_MAX /* else no tensor is so long */
+#if SIZE_MAX > UINT32_MAX /* with 32-bit sizes no tensor is so long */
     { "too long", .in = { NONE, NONE, NONE }, .fails = DT_ERR_SHAPE,
-      .says = "dimension 1 add up to too much" },
+      .says = "dimension 1 is too large" },
 #endif
     { "a scalar", .in = { { .r = DT__SCALAR }, { .r = DT__SCALAR } }, .fails = DT_ERR_ARG,
       .says = "dimension -1" },

@@ -2,8 +2,8 @@
  *     y[.., i, ..] = x[.., s(i - before), ..]
  *         dx[k] = sum of dy[i] over the i with s(i - before) = k
  * s is the identity inside 0 ... n-1. Outside, reflect mirrors at the first and the last element,
- * which are not repeated; replicate repeats these; circular continues at the other end; constant
- * sets y to a value. */
+ * which are not repeated; replicate repeats the first or last element; circular continues at the
+ * other end; constant sets y to a value. */
 #include "autograd/op.h"
 #include "ops/ops_list.h"
 
@@ -30,7 +30,7 @@ static int64_t after(const dt_pad_options *o, int rank, int d)
     return o->pads.v[2 * (rank - 1 - d) + 1];
 }
 
-/* The largest pad of a dimension of n elements. */
+/* The largest pad for a dimension of n elements. */
 static int64_t most(int mode, int64_t n)
 {
     switch (mode) {
@@ -51,7 +51,7 @@ static dt_status padded(const dt_call *c, const dt_pad_options *o, int d, int64_
     }
     if (dt__max_i64(first, last) > most(o->mode, n)) {
         return dt_refuse(c, DT_ERR_SHAPE,
-                         "pads %lld, %lld of dimension %d are too much for %s of %lld",
+                         "pads %lld, %lld of dimension %d are too large for %s of %lld",
                          (long long)first, (long long)last, d, modes[o->mode], (long long)n);
     }
     if (__builtin_add_overflow(n, first, extent) || __builtin_add_overflow(*extent, last, extent)) {
@@ -80,7 +80,7 @@ static dt_status shape(dt_call *c)
     return dt_result(c, 0, x->dtype, x->rank, dims);
 }
 
-/* Leading dimensions without pads are merged into one, of planes. */
+/* Leading dimensions without pads are merged into one. */
 static dt__pad pad_of(const dt_call *c)
 {
     const dt_pad_options *o = c->options;
@@ -157,11 +157,11 @@ static const dt__case cases[] = {
     { "empty", .in = { { { 2, 0, 3 } } }, .options = PADS(DT_PAD_CONSTANT, 4, 1, 0, 1, 1) },
     { "empty, circular", .in = { { { 2, 0, 3 } } }, .options = PADS(DT_PAD_CIRCULAR, 2, 1, 0) },
     { "of nothing", .in = { { { 2, 0 }, 2 } }, .options = PADS(DT_PAD_REPLICATE, 2, 1, 0),
-      .fails = DT_ERR_SHAPE, .says = "too much for replicate of 0" },
+      .fails = DT_ERR_SHAPE, .says = "too large for replicate of 0" },
     { "a long mirror", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_REFLECT, 2, 3, 0),
-      .fails = DT_ERR_SHAPE, .says = "pads 3, 0 of dimension 1 are too much for reflect of 3" },
+      .fails = DT_ERR_SHAPE, .says = "pads 3, 0 of dimension 1 are too large for reflect of 3" },
     { "more than a turn", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CIRCULAR, 2, 0, 4),
-      .fails = DT_ERR_SHAPE, .says = "too much for circular of 3" },
+      .fails = DT_ERR_SHAPE, .says = "too large for circular of 3" },
     { "cut", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CONSTANT, 2, 0, -1),
       .fails = DT_ERR_ARG, .says = "dt_slice cuts" },
     { "odd", .in = { { { 2, 3 } } }, .options = PADS(DT_PAD_CONSTANT, 3, 0, 1, 1),

@@ -1,8 +1,8 @@
 /* Every step-th element from start to below stop of some dimensions: a view.
  *     y[.., i, ..] = x[.., start + i step, ..]      dx = dy there, else 0
- * Backward adds to the gradient that x has so far: slices that cut x into many parts cost as much
- * as x, not as x times their number.
- * Starts and stops as in Python: negative from the end, clamped to the extent. */
+ * Backward adds to the gradient that x already has: slicing x into many parts costs as much as one
+ * pass over x, not one per slice. Starts and stops are as in Python: negative ones count from the
+ * end; both are clamped to the extent. */
 #include "ops/ops_list.h"
 #include "ops/shape/view.h"
 

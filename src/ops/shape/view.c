@@ -5,7 +5,7 @@
 
 void dt__view_forward(const dt_call *c) { (void)c; }
 
-/* Four bits a dimension: 8 dimensions fit into one number. */
+/* Four bits per dimension, so the order of 8 dimensions fits one number. */
 #define ORDER_BITS 4
 
 dt_status dt__permuted(dt_call *c, const int *order)

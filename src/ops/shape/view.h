@@ -4,13 +4,13 @@
 
 #include "autograd/op.h"
 
-/* Part of a tensor, or all of it in another order. */
+/* A part of a tensor, or all of it in another order. */
 typedef struct dt__view_part {
     int64_t dims[DT_MAX_RANK], strides[DT_MAX_RANK], offset;
 } dt__view_part;
 
-/* The view that the options of a call take of a tensor with the extents and strides of x: of
- * slices, and of permutations of dimensions. Errors: ARG. */
+/* The view that the options of a call describe, for a tensor with the extents and strides of x: of
+ * slices, and of permutations. Errors: ARG. */
 typedef dt_status dt__view_part_of(const dt_call *c, const dt_tensor *x, dt__view_part *out);
 dt__view_part_of dt__slice_of, dt__permutation_of;
 
@@ -33,7 +33,7 @@ dt_status dt__reshaped(dt_call *c, int rank, const int64_t *dims);
 void dt__reshaped_forward(const dt_call *c);
 void dt__reshaped_backward(const dt_call *c, const dt_tensor *dy, dt_tensor *const *dx);
 
-/* The forward of views: does nothing. */
+/* The forward of views, which does nothing. */
 void dt__view_forward(const dt_call *c);
 
 /* For `lower` of ops on lines: x [N, C, L] as images [N, C, L, 1], and back. NULL stays NULL. */

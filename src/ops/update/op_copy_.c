@@ -1,4 +1,5 @@
-/* x = from, in place; `from` broadcasts. Of a FakeQuantTensor on either side, the master. */
+/* x = from, in place; `from` broadcasts. For a FakeQuantTensor on either side, its master is
+ * used. */
 #include "ops/elementwise/binary.h"
 #include "ops/ops_list.h"
 

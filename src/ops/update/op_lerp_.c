@@ -1,5 +1,5 @@
-/* x += weight (to - x), in place: the step of a running average. Of a FakeQuantTensor on either
- * side, the master. */
+/* x += weight (to - x), in place: the step of a running average. For a FakeQuantTensor on either
+ * side, its master is used. */
 #include "ops/ops_list.h"
 #include "ops/update/step.h"
 

@@ -85,7 +85,7 @@ static const dt__case cases[] = {
       .says = "g must be [3]" },
     { "beta", .in = { { { 3 } }, { { 3 } }, { { 3 } } }, .options = WITH(.beta2 = 1),
       .fails = DT_ERR_ARG, .says = "beta2" },
-    { "no mean", .in = { { { 3 } }, { { 3 } } }, .fails = DT_ERR_ARG, .says = "must be 3" },
+    { "no mean", .in = { { { 3 } }, { { 3 } } }, .fails = DT_ERR_ARG, .says = "expected 3" },
     { "integers", .in = { { { 3 } }, { { 3 }, .dtype = DT_I32 }, { { 3 } } },
       .fails = DT_ERR_DTYPE },
 };

@@ -80,8 +80,7 @@ void *dt__part_of(const dt_call *c, int i, const dt__part *part)
     return (char *)dt__data_mut(c->arg[i]) + (size_t)part->first * size;
 }
 
-/* The elements of blocks first ... end-1. A block is an element, or, with a layout, the rows of a
- * panel. */
+/* Runs blocks first ... end-1. A block is one element or, with a layout, the rows of a panel. */
 static dt__part part_of(const dt__panel_layout *l, int64_t first, int64_t end)
 {
     if (l == NULL) return (dt__part){ first, end - first };

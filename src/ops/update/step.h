@@ -7,7 +7,8 @@
 /* Checks operands: least ... most of them, all floats of the shape of operand 0. */
 dt_status dt__step_shape(const dt_call *c, int least, int most);
 
-/* Checks the decays of running means. DT__BELOW_ONE is their largest value in tables of keys. */
+/* Checks betas, the decay rates of running means. DT__BELOW_ONE is their largest value in tables of
+ * keys. */
 #define DT__BELOW_ONE 0.9999999
 dt_status dt__step_betas(const dt_call *c, double beta1, double beta2);
 
@@ -22,7 +23,7 @@ typedef struct dt__part {
     int64_t first, n;
 } dt__part;
 
-/* The address of a part in operand i. */
+/* The address of the part in operand i. */
 void *dt__part_of(const dt_call *c, int i, const dt__part *part);
 
 /* Runs a step on all parts, in parallel. After each part calls dt__written for operand 0, so that a
@@ -33,7 +34,7 @@ void dt__step_run(const dt_call *c, dt__step_part *run, const void *step);
 /* A grad_factor of 0, as in zeroed options, means 1. */
 static inline double dt__step_factor(double given) { return given == 0 ? 1 : given; }
 
-/* Defines one of both ops and its public function. */
+/* Defines adam_step_ or adamw_step_, and its public function. */
 #define DT__ADAM_OP(op_name, formula, decoupled)                                                   \
     static void forward(const dt_call *c) { dt__adam_run(c, decoupled); }                          \
     const dt_op dt__op_##op_name = {                                                               \
@@ -51,7 +52,7 @@ static inline double dt__step_factor(double given) { return given == 0 ? 1 : giv
         return dt_apply(t, &dt__op_##op_name, DT__CALL_WITH(options, p, g, m, v));                 \
     }
 
-/* Of cases: options, and both moments; and the cases of both ops. */
+/* For cases: the options, and both moments; and the cases of both ops. */
 #define DT__ADAM(...) DT__WITH(dt_adam_step_options, __VA_ARGS__)
 #define DT__MOMENTS(...)                                                                           \
     { __VA_ARGS__ }, { __VA_ARGS__, .low = 0.1, .high = 1 }

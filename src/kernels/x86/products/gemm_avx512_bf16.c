@@ -1,5 +1,5 @@
 /* Products of bf16 with AVX-512 BF16: plain_gemm.inc with tiles of up to 14 x 32. A packed element
- * is a pair of terms, the first one in its high half; a lone last term is paired with 0. */
+ * is a pair of terms, the first one in its high half; an odd last term is paired with 0. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

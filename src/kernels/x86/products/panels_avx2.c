@@ -1,5 +1,5 @@
-/* Panels with AVX2: quantized from values in one pass, and dequantized; with the bits of
- * panels_quantize.c and panels.c.
+/* Panels with AVX2: quantizes values into panels in one pass, and dequantizes panels. The bits are
+ * those of panels_quantize.c and panels.c.
  *
  * A panel is processed eight rows (neighbouring lanes) at a time, in units of at most 256 columns
  * or one group:
@@ -16,15 +16,15 @@
 #include <string.h>
 
 #define EIGHT 8
-#define UNIT 256 /* columns */
-#define BLOCK 32 /* columns whose codes are one vector */
+#define UNIT 256 /* columns of a unit, at most */
+#define BLOCK 32 /* columns whose codes fill one vector */
 #define GROUPS (UNIT / BLOCK)
-#define WRITE_AHEAD 2048 /* distance in bytes from a block to one that will be written later */
+#define WRITE_AHEAD 2048 /* bytes from a block to the later one that is prefetched */
 
 typedef struct eight {
     const dt__panel_source *source;
-    const float *x[EIGHT]; /* for missing lanes: those of an existing lane */
-    uint8_t *mask[EIGHT];  /* NULL: not wanted */
+    const float *x[EIGHT]; /* rows; missing lanes repeat an existing row */
+    uint8_t *mask[EIGHT];  /* rows of the mask; NULL: none */
     uint8_t *panel;
     int first, lanes; /* first lane of the panel; number of lanes */
 } eight;
@@ -91,7 +91,7 @@ static void write_scales(const eight *e, const float scale[EIGHT], uint8_t *scal
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* Compile-time constants of a loop over blocks. */
+/* The compile-time constants of a loop over blocks. */
 typedef struct form {
     bool nibbles, half_up, masked;
 } form;
@@ -163,7 +163,7 @@ DT__INLINE void write_steps(form f, const __m256i column[EIGHT], int steps, uint
     }
 }
 
-/* One group of eight rows: n columns from `start` on. */
+/* One group of eight rows: columns from `start` on. */
 typedef struct run {
     const eight *e;
     const float *inverse;
@@ -204,7 +204,7 @@ DT__INLINE void encode_block(const run *u, const rounding *like, form f,
 }
 
 /* Prefetches the block of a row `ahead` bytes further into the second-level cache, so that memory
- * is not idle while codes are computed. */
+ * is read while codes are computed. */
 DT__INLINE void fetch(const float *x, int64_t ahead)
 {
     const char *at = (const char *)((uintptr_t)x + (uintptr_t)ahead);
@@ -390,7 +390,7 @@ DT__INLINE void expand_lane(const dequantizer *l, const uint8_t *from, int64_t k
     if (k < k1) _mm256_maskstore_ps(y + (k - k0), first_lanes(k1 - k), values(l, from));
 }
 
-#define SPAN 256 /* columns of all lanes at a time: steps of 4 KiB */
+#define SPAN 256 /* columns of all lanes that are expanded at a time: steps of 4 KiB */
 
 static void expand_piece(const dt__panel_tile *t, const dt__expanded_panel *panel,
                          const dt__piece *p)

@@ -1,8 +1,9 @@
 /* Products of gradients with matrix tiles (AMX-INT8), by the formula of dt__q7_product: TDPBSUD
  * adds 16 x 16 sums of up to 64 products of s8 and u8.
  *
- * A corner is 32 rows by the 32 lanes of a panel. A panel is in the order of tiles already. Rows
- * whose words lie apart (blocks of dy by column) are turned once for all panels. */
+ * A corner is 32 rows by the 32 lanes of a panel. A panel already has the order of tiles. Rows
+ * whose words are not adjacent (blocks of dy by column) are copied to contiguous rows once for all
+ * panels. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"
@@ -10,23 +11,24 @@
 
 #define CORNER 32
 #define HALF DT__TILE_ROWS
-#define LINE (DT__Q7_WORD * DT__LANES) /* bytes of a word of a panel */
-#define TURNED DT__Q7_BLOCK            /* most terms of rows that are turned */
-#define FEWEST 16                      /* rows and terms for which tiles are used */
+#define LINE (DT__Q7_WORD * DT__LANES) /* bytes of a word of all lanes of a panel */
+#define TURNED DT__Q7_BLOCK            /* terms of rows that are copied, at most */
+#define FEWEST 16                      /* rows and terms from which on tiles are used */
 
-/* 32 rows against all panels. */
+/* 32 rows, to be multiplied with all panels. */
 typedef struct corner {
     const dt__q7_product *p;
-    int64_t first; /* row */
+    int64_t first; /* the first row */
     int rows;
-    const int8_t *a; /* its first word */
+    const int8_t *a; /* the first word of that row */
     int64_t row_step;
-    int64_t whole;                                      /* terms in whole tiles */
-    _Alignas(64) int8_t rest_a[CORNER][DT__TILE_BYTES]; /* the terms behind them, then zeros */
+    int64_t whole; /* terms that fill whole tiles */
+    /* the terms behind these, padded with zeros */
+    _Alignas(64) int8_t rest_a[CORNER][DT__TILE_BYTES];
 } corner;
 
-/* Registers 0 to 3 are sums of rows 0...15 and 16...31 by lanes 0...15 and 16...31; 4 and 5 codes
- * of these rows; 6 and 7 terms of these lanes. */
+/* Registers 0 to 3 hold sums of rows 0...15 and 16...31 by lanes 0...15 and 16...31; registers 4
+ * and 5 the codes of these rows, 6 and 7 the terms of these lanes. */
 static void configure(dt__tiles *t, int rows)
 {
     const int upper = rows > HALF ? HALF : rows, lower = rows > HALF ? rows - HALF : 1;
@@ -40,7 +42,7 @@ static void configure(dt__tiles *t, int rows)
     dt__tiles_configure(t, &shapes);
 }
 
-/* 64 terms. */
+/* Multiplies 64 terms. */
 DT__INLINE void multiply_tiles(dt__tiles *t, bool two, const int8_t *a, int64_t row_step,
                                const uint8_t *panel)
 {
@@ -80,7 +82,8 @@ static void multiply_panel(dt__tiles *t, const corner *c, const uint8_t *panel,
     DT__TILE_STORE(t, 3, sum[HALF] + HALF, sizeof *sum);
 }
 
-/* c of the rows and columns j ... j + 31 by their sums; `mask` has the columns that there are. */
+/* Adds the sums to c, for the corner's rows and columns j ... j + 31; `mask` has a bit for each
+ * existing column. */
 DT__INLINE void add_sums(const corner *of, bool add, int64_t j, const __mmask16 *mask,
                          int32_t (*sum)[DT__LANES])
 {
@@ -120,8 +123,8 @@ static void run_corner(dt__tiles *t, const corner *c)
     }
 }
 
-/* Row i of `to` becomes column i of x, of 16 x 16 words. */
-DT__INLINE void transpose_words(const __m512i *x, int8_t *to, int64_t step)
+/* Transposes 16 x 16 words: row i of `to` is column i of x. */
+DT__INLINE void transpose_words(const __m512i *x, int8_t *to)
 {
     __m512i a[HALF], b[HALF];
     DT__UNROLL
@@ -137,20 +140,20 @@ DT__INLINE void transpose_words(const __m512i *x, int8_t *to, int64_t step)
         b[i + 3] = _mm512_unpackhi_epi64(a[i + 1], a[i + 3]);
     }
     DT__UNROLL
-    for (int i = 0; i < 4; i++, to += step) { /* rows i, 4 + i, 8 + i, 12 + i */
+    for (int i = 0; i < 4; i++, to += TURNED) { /* rows i, 4 + i, 8 + i, 12 + i */
         const __m512i low = _mm512_shuffle_i32x4(b[i], b[4 + i], 0x44);
         const __m512i high = _mm512_shuffle_i32x4(b[i], b[4 + i], 0xee);
         const __m512i low2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0x44);
         const __m512i high2 = _mm512_shuffle_i32x4(b[8 + i], b[12 + i], 0xee);
         _mm512_store_si512(to, _mm512_shuffle_i32x4(low, low2, 0x88));
-        _mm512_store_si512(to + 4 * step, _mm512_shuffle_i32x4(low, low2, 0xdd));
-        _mm512_store_si512(to + 8 * step, _mm512_shuffle_i32x4(high, high2, 0x88));
-        _mm512_store_si512(to + 12 * step, _mm512_shuffle_i32x4(high, high2, 0xdd));
+        _mm512_store_si512(to + 4 * TURNED, _mm512_shuffle_i32x4(low, low2, 0xdd));
+        _mm512_store_si512(to + 8 * TURNED, _mm512_shuffle_i32x4(high, high2, 0x88));
+        _mm512_store_si512(to + 12 * TURNED, _mm512_shuffle_i32x4(high, high2, 0xdd));
     }
 }
 
-/* Words [depth / 4] of the corner's rows, which lie side by side, to rows of TURNED bytes, with
- * zeros behind them. */
+/* Copies the words [depth / 4] of the corner's rows, in which rows are adjacent, to rows of TURNED
+ * bytes, padded with zeros. */
 static void turn(const corner *c, int8_t (*to)[TURNED])
 {
     const dt__q7_product *p = c->p;
@@ -166,7 +169,7 @@ static void turn(const corner *c, int8_t (*to)[TURNED])
                 x[i] = _mm512_castps_si512(
                     _mm512_maskz_loadu_ps(rows, (const float *)(const void *)from));
             }
-            transpose_words(x, to[r] + w * DT__Q7_WORD, TURNED);
+            transpose_words(x, to[r] + w * DT__Q7_WORD);
         }
     }
 }

@@ -1,5 +1,5 @@
-/* Products of gradients with AVX2. Two products of u8 and 7 bits fit int16 (2 * 63 * 255 = 32130),
- * which vpmaddubsw adds; vpmaddwd by 1 widens them. */
+/* Products of gradients with AVX2. vpmaddubsw adds two products of u8 and 7-bit codes, which fit
+ * int16 (2 * 63 * 255 = 32130); vpmaddwd by 1 widens the sums. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/sets.h"

@@ -4,9 +4,9 @@
  * A corner is 32 rows of activations by the 32 lanes of a panel: four registers of sums, two of
  * activations, two of codes. A block of a panel is unpacked to the order of tiles once for all rows
  * of a chunk. Sums of a segment go to memory, and are scaled and added by vectors while the next
- * segment's products run. A corner begins its floats and writes its results itself, while they are
- * in the first cache. Fewer than 16 rows, and groups that tiles do not fit, are the business of
- * AVX-512 VNNI. */
+ * segment's products run. A corner initializes its floats and writes its results while they are in
+ * the first cache. Fewer than 16 rows, and groups that do not fit tiles, are multiplied by AVX-512
+ * VNNI. */
 #if defined DETENT_SIMD && defined __x86_64__
 #include "kernels/x86/intrinsics.h"
 #include "kernels/products/qgemm.h"
@@ -17,37 +17,38 @@
 
 #define LANES_OF_VECTOR 16
 #define VECTORS (DT__LANES / LANES_OF_VECTOR)
-#define DEPTH 64                /* steps of a block */
-#define CHUNK 256               /* most rows for which a block is unpacked once */
-#define NEAR ((int64_t)1 << 20) /* bytes of rows that meet all panels together */
+#define DEPTH 64                /* steps per block */
+#define CHUNK 256               /* rows for which a block is unpacked once, at most */
+#define NEAR ((int64_t)1 << 20) /* bytes of rows that are multiplied with one panel after another */
 #define CORNER 32               /* rows of a corner */
-#define FEWEST 16               /* rows for which tiles are used */
+#define FEWEST 16               /* rows from which on tiles are used */
 #define SEGMENT INT_MAX
 
 #include "kernels/x86/products/qgemm_block.inc"
 #include "kernels/x86/products/qgemm_zmm.inc"
 
-/* Codes in the order of tiles: of each four columns, 64 bytes of the lanes of vector v, at
- * tiles[v]. A segment's columns are filled up with zeros to whole tiles. */
+/* Codes in the order of tiles: tiles[v] holds, for each four columns, 64 bytes of the lanes of
+ * vector v. Zeros fill up a segment's columns to whole tiles. */
 #define MOST_COLUMNS (DEPTH * DT__STEP + DT__TILE_BYTES)
 
 typedef struct unpacked {
     _Alignas(64) int8_t codes[VECTORS][MOST_COLUMNS * LANES_OF_VECTOR];
-    /* Of activations in blocks, as segment has it, with those of the piece's earlier segments. */
+    /* For activations in blocks: 128 times the sum of the codes, as in segment.zero, of the piece
+     * up to and including each segment. */
     _Alignas(64) int32_t zero[DEPTH][DT__LANES];
-    _Alignas(64) int32_t before[DT__LANES]; /* the last one of the block before */
+    _Alignas(64) int32_t before[DT__LANES]; /* the last element of `zero` in the previous block */
 } unpacked;
 
-/* A block for all rows. */
+/* A block of the panel, to be multiplied with all rows. */
 typedef struct layer {
     const dt__qgemm_part *part;
-    bool first, last; /* block of the panel */
+    bool first, last; /* the first, the last block of the panel */
     block b;
-    int columns; /* of a tile: 32 or 64 */
+    int columns; /* columns per tile: 32 or 64 */
     const unpacked *w;
 } layer;
 
-/* Columns of a tile of such a weight; 0: tiles do not fit. */
+/* Columns per tile for such a weight; 0: tiles do not fit. */
 static int columns_of(const dt__panel_layout *l)
 {
     if (l->pieces == 0) return 0;
@@ -75,8 +76,8 @@ DT__INLINE void unpack_step(bool nibbles, const uint8_t *from, int8_t *const *to
     }
 }
 
-/* What a piece's sums up to the end of a segment contain for the 128 in u; `before` is that of the
- * segment before. */
+/* Computes what the 128 in u adds to a piece's sums up to the end of a segment; `before` is that of
+ * the previous segment. */
 DT__INLINE void find_zero(int columns, bool first, const unpacked *w, int at, const int32_t *before,
                           int32_t *zero)
 {
@@ -118,7 +119,7 @@ DT__INLINE void unpack_block(bool nibbles, bool zeros, int columns, const block 
 
 /* ---- a corner ------------------------------------------------------------------------------- */
 
-/* Sums of 32 rows and lanes, which wait for their scales. */
+/* Sums of 32 rows and lanes that are not yet scaled. */
 typedef struct waiting {
     _Alignas(64) int32_t sum[CORNER][DT__LANES];
     const segment *of; /* NULL: none */
@@ -156,8 +157,8 @@ static void scale_waiting(const block *b, int rows, waiting *from)
     from->of = NULL;
 }
 
-/* Registers 0 to 3 are sums of rows 0...15 and 16...31 by vectors 0 and 1; 4 and 5 activations of
- * these rows; 6 and 7 codes of these vectors. */
+/* Registers 0 to 3 hold sums of rows 0...15 and 16...31 by vectors 0 and 1; registers 4 and 5 the
+ * activations of these rows, 6 and 7 the codes of these vectors. */
 static void configure(dt__tiles *t, int rows, int columns)
 {
     const int upper = rows > 16 ? 16 : rows, lower = rows > 16 ? rows - 16 : 1;
@@ -201,7 +202,7 @@ DT__INLINE void store_sums(dt__tiles *t, bool two, int32_t (*to)[DT__LANES])
     DT__TILE_STORE(t, 3, to[16] + LANES_OF_VECTOR, sizeof *to);
 }
 
-/* One tile of columns. */
+/* Multiplies one tile of columns. */
 DT__INLINE void multiply_tiles(dt__tiles *t, bool two, const uint8_t *u, int64_t ldu,
                                const unpacked *w, int at)
 {
@@ -217,8 +218,8 @@ DT__INLINE void multiply_tiles(dt__tiles *t, bool two, const uint8_t *u, int64_t
     DT__TILE_MULTIPLY_US(t, 3, 5, 7);
 }
 
-/* The last columns of a row, fewer than a tile has: copied, since nothing may be read behind
- * them. */
+/* The last columns of a row, fewer than a tile, are copied first, since nothing behind them may be
+ * read. */
 DT__INLINE void multiply_rest(dt__tiles *t, const layer *l, int rows, int left, const uint8_t *u,
                               int at)
 {
@@ -227,14 +228,14 @@ DT__INLINE void multiply_rest(dt__tiles *t, const layer *l, int rows, int left, 
     multiply_tiles(t, rows > 16, rest[0], DT__TILE_BYTES, l->w, at);
 }
 
-/* Sets the sums of a corner's rows to what they begin with: -(zu * ksum), or 0 with blocks. */
+/* Initializes the sums of a corner's rows: -(zu * ksum), or 0 with blocks. */
 static void begin_corner(const layer *l, int64_t m, int rows)
 {
     const float *ksum = (const float *)(const void *)l->part->panel;
     for (int r = 0; r < rows; r++) dt__qgemm_begin(l->part->g, m + r, ksum, l->b.row.acc[r]);
 }
 
-/* Writes the rows of y that the corner's sums give. */
+/* Writes the corner's rows of y. */
 static void end_corner(const layer *l, int64_t m, int rows)
 {
     const dt__qgemm_part *p = l->part;
@@ -334,7 +335,7 @@ static void run_range(const dt__qgemm_range *r)
     dt__tiles_release(&tiles);
 }
 
-/* Products that run together have weights of their own. */
+/* Whether tiles fit the product and its next ones, which have different weights. */
 static bool fits(const dt__qgemm *g)
 {
     if (g->m < FEWEST) return false;

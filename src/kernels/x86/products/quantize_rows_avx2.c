@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The maxima of eight lanes each, as bits. */
+/* Maxima of eight lanes each, as bits. */
 DT__INLINE void reduce(extent e, uint32_t *low, uint32_t *high)
 {
     const __m128i sign = _mm_set1_epi32(INT32_MIN);
@@ -83,7 +83,7 @@ DT__INLINE __m256i count(__m256i before, __m256i inside)
     return _mm256_add_epi64(before, _mm256_sad_epu8(_mm256_sub_epi8(zero, inside), zero));
 }
 
-/* Codes of fewer than 8 bits, without a zero point. */
+/* Codes of fewer than 8 bits without a zero point. */
 DT__INLINE __m256i short_codes_of(const rounding *r, const float *x, __m256i *inside)
 {
     const __m256i q = _mm256_packs_epi16(rounded16(r, x), rounded16(r, x + 16));
@@ -94,7 +94,7 @@ typedef struct encoding {
     rounding rounding;
     target target;
     bool is_short;
-    __m256i unclipped; /* codes, in four parts */
+    __m256i unclipped; /* number of unclipped codes, in four parts */
 } encoding;
 
 /* Encodes 32 columns of a group. */
@@ -135,7 +135,7 @@ static void begin_group(const dt__code_row *row, int64_t g, encoding *e)
     e->target.to_byte = _mm256_set1_epi16((short)(row->zero[g] + 128));
 }
 
-/* Rows of small floats. */
+/* Rows whose codes are values of small floats. */
 static int64_t encode_smalls(const dt__code_row *row, const float *x, int8_t *codes)
 {
     int64_t clipped = 0;
