@@ -28,10 +28,7 @@ uint16_t dt__f32_to_bf16(float x);
 float dt__f16_to_f32(uint16_t half);
 static inline float dt__bf16_to_f32(uint16_t half)
 {
-    const uint32_t bits = (uint32_t)half << 16;
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
+    return dt__f32_of_bits((uint32_t)half << 16);
 }
 
 /* The float rounded to the nearest half, as a float. */
