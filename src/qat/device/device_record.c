@@ -273,7 +273,10 @@ static dt_status find_outputs(recorder *r, dt_tensor *const *y, int n)
 static dt_status add_input(recorder *r, const dt_shape *in, int i, dt_tensor **x)
 {
     int64_t dims[DT_MAX_RANK] = { 1 };
-    if (in->rank < 0 || in->rank >= DT_MAX_RANK) return DT_ERR_ARG;
+    if (in->rank < 0 || in->rank >= DT_MAX_RANK) {
+        return dt_fail(r->d->ctx, DT_ERR_ARG, "prepare: input %d has rank %d; expected 0 to %d", i,
+                       in->rank, DT_MAX_RANK - 1);
+    }
     memcpy(dims + 1, in->dims, (size_t)in->rank * sizeof *dims);
     DT__TRY(dt__tensor_create_shape(r->d->ctx, DT_F32, 1 + in->rank, dims, x));
     const dt__plan_node node = { .m = r->d->m, .n_in = 1, .in = { i } };
