@@ -47,16 +47,15 @@ static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
 
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
-      .text = "images are shifted by up to so many pixels each way, signals by time steps, and "
-              "filled up with zeros" },
+      .text = "most pixels, of signals time steps, by which examples are shifted; zeros fill up" },
     { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
-      .text = "the same as `shift`, as other programs name it" },
+      .text = "another name of `shift`" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
       .text = "half of the images are mirrored left to right" },
     { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
-      .text = "images are turned by up to so many degrees each way" },
+      .text = "most degrees by which images are turned, each way" },
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
-      .text = "up to so much is added to an image's pixels, or taken off" },
+      .text = "most that is added to an image's pixels, or subtracted" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
       .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
@@ -80,8 +79,7 @@ static const dt_key augment_keys[] = {
 
 static const dt_key files_keys[] = {
     { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
-      .text = "files .npy, .npz:NAME, .safetensors:NAME or .csv, data bases, recordings, or "
-              "patterns such as run*.npy, joined" },
+      .text = "arrays, tables, data bases or recordings, or patterns such as run*.npy, joined" },
     { "y", DT_KEY_PATH, AT(y),
       .text = "targets of the examples or recordings; absent: a column of the .csv" },
     { 0 },
@@ -111,18 +109,15 @@ const dt_key dt__rule_keys[] = {
     { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
       .text = "names of columns, or patterns such as acc_*" },
     { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
-      .text = "category: one-hot; boolean: true/false, yes/no and the like; time: `parts` of it "
-              "become numbers; ignore: no input" },
+      .text = "what the columns hold; category: one-hot; time: its `parts`; ignore: no input" },
     { "missing", DT_KEY_CHOICE, AT(missing), .choices = missing, .fallback = "error",
-      .text = "what an empty field, NA, NaN, null or ? becomes: a statistic of the training rows; "
-              "`fill` (constant); that of the row above (last); a category of its own (code)" },
+      .text = "what a missing field becomes" },
     { "fill", DT_KEY_STRING, AT(fill),
       .text = "missing: constant: the value, with a decimal point" },
     { "indicator", DT_KEY_BOOL, AT(indicator), .fallback = "false",
       .text = "one more number: 1 where the field is missing" },
     { "scale", DT_KEY_CHOICE, AT(scale), .choices = scales, .fallback = "none",
-      .text = "log: sign(v) ln(1 + |v|); robust: (v - median) / distance of the quartiles; "
-              "quantile: its quantile among the training rows, -1 to 1" },
+      .text = "how numbers are scaled" },
     { "most", DT_KEY_INT, AT(most), .most = 65535, .fallback = "0",
       .text = "category: how many of the most frequent words are known; 0: all" },
     { "embedded", DT_KEY_BOOL, AT(embedded), .fallback = "false",
@@ -132,8 +127,7 @@ const dt_key dt__rule_keys[] = {
     { "parts", DT_KEY_STRINGS, AT(parts),
       .text = "time: seconds since the first training row (the default), hour, weekday, day, "
               "month, year; of_day, of_week, of_year: sine and cosine" },
-    { "words", DT_KEY_STRINGS, AT(words),
-      .text = "texts that mean missing, besides those that always do" },
+    { "words", DT_KEY_STRINGS, AT(words), .text = "further texts that mean missing" },
     { 0 },
 };
 
@@ -161,14 +155,14 @@ const dt_key dt__columns_keys[] = {
     { "exclude", DT_KEY_STRINGS, AT(exclude),
       .text = "columns or patterns that the model does not get" },
     { "types", DT_KEY_ITEMS, AT(types), .kinds = rule_kind,
-      .text = "what columns hold and become; the first rule that names one applies; others are "
-              "numbers" },
+      .text = "what columns hold and become (docs/data.md#columns); the first rule that names a "
+              "column applies" },
     { "separator", DT_KEY_CHOICE, AT(separator), .choices = separators, .fallback = "auto",
-      .text = "what separates fields; auto: as the first rows show" },
+      .text = "what separates fields" },
     { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = dt__csv_decimals, .fallback = "auto",
-      .text = "the decimal sign of all files; auto: as the first rows show" },
+      .text = "decimal sign of all files" },
     { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = dt__csv_thousands, .fallback = "auto",
-      .text = "what separates thousands in all files; auto: as the first rows show" },
+      .text = "what separates thousands in all files" },
     { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = dt__csv_encodings, .fallback = "auto",
       .text = "auto: utf-8, or utf-16 by its byte order mark" },
     { "comment", DT_KEY_STRING, AT(comment),
@@ -262,21 +256,17 @@ static const dt_key split_keys[] = {
 
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
-      .text = "images: MNIST's files (idx), CIFAR's, a folder for each class (png; folder: JPEG "
-              "too), drawn digits; tokens: text, ids (tokens), JSON lines (jsonl), drawn sums "
-              "(adder); arrays: files (tensors), drawn sounds, motions (sensors), a table; given: "
-              "datasets of a C program" },
+      .text = "form of the files (docs/data.md); given: datasets of a C program" },
     { "source", DT_KEY_STRING, AT(source),
       .text = "given: the registered source; absent: the program's datasets" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
-      .text = "idx: images and labels; cifar: absent: CIFAR's names; png, folder: a folder, "
-              "absent: train; tokens: a file, u16, or u32 with the ending .u32.bin; tensors: "
-              "recordings, or patterns such as walk/*.wav, labelled by their folders" },
+      .text = "training files; absent: the format's usual names. idx: images, then labels; "
+              "tensors: recordings, labelled by their folders, or patterns such as walk/*.wav" },
     { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
-      .text = "likewise to test; absent: idx none, else test_batch.bin, test.bin or test, if it "
-              "exists" },
+      .text = "test files, likewise; absent: none of idx, else the format's usual ones, if they "
+              "exist" },
     { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
       .text = "cifar100: its 100 classes, or 20 coarse ones" },
@@ -290,9 +280,8 @@ const dt_key dt_data_keys[] = {
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
     { "split", BY_KEY, AT(split.by),
-      .text = "tensors: how data.validation and data.split.test are chosen: drawn (rows), of every "
-              "class in proportion (stratified), whole groups, the newest (time), whole files; "
-              "auto: stratified where examples are independent, else the last ones" },
+      .text = "tensors: how validation and test examples are chosen "
+              "(docs/data.md#validation-and-test)" },
     { "split", DT_KEY_MAP, AT(split), .keys = split_keys, .other_form = true,
       .given = offsetof(dt_data_options, split.given), .text = "tensors: the same, with settings" },
     { "file_names", DT_KEY_STRING, AT(file_names),
@@ -308,8 +297,8 @@ const dt_key dt_data_keys[] = {
     { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
     { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
-      .text = "tensors: folder for the numbers of .csv files; auto: detent-cache beside run.dir, "
-              "of files of 512 MiB and more; no: none" },
+      .text = "tensors: folder of the cache of .csv files; auto: detent-cache beside run.dir, "
+              "for large files; no: none" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
       .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
       .text = "tensors: inputs of a model that has several, in data.train.x" },
@@ -335,9 +324,9 @@ const dt_key dt_data_keys[] = {
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "drawn data: which examples are drawn; tensors: which are held back" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
-      .text = "what a model makes of an example: its class; an image without noise (denoising); "
-              "each pixel's class (segmentation); numbers (regression); several classes "
-              "(multi_label); itself, so that the error tells what is not normal (anomaly)" },
+      .text = "what the model predicts: a class, the image without noise (denoising), each "
+              "pixel's class (segmentation), numbers (regression), several classes "
+              "(multi_label), or the example itself (anomaly)" },
     { "normal", DT_KEY_STRINGS, AT(normal),
       .text = "anomaly: labels of normal examples; absent: 0, normal and good" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
@@ -357,15 +346,14 @@ const dt_key dt_data_keys[] = {
       .text =
           "length of the windows; jsonl: the most tokens of an example; longer ones are left out" },
     { "prompt", DT_KEY_STRING, AT(prompt),
-      .text = "jsonl: the prompt, with fields of a line in braces: \"Question: {question}\\n\"; "
-              "absent: the field prompt, or lines of running text" },
+      .text = "jsonl: form of prompts (docs/data.md#prompt-formats); absent: the field prompt, "
+              "or running text" },
     { "completion", DT_KEY_STRING, AT(completion),
       .text = "jsonl: likewise of the completions; absent: the field completion" },
     { "chat", DT_KEY_CHOICE, AT(chat), .choices = dt__chat_names, .fallback = "auto",
-      .text = "jsonl, messages: their form; auto: as the model, or the tokenizer's chat template "
-              "or tokens say" },
+      .text = "jsonl: form of chats (docs/data.md#chats)" },
     { "system", DT_KEY_STRING, AT(system),
-      .text = "jsonl, messages: the system's where a line has none" },
+      .text = "jsonl: system message of chats that have none" },
     { 0 },
 };
 

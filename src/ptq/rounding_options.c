@@ -72,13 +72,13 @@ const dt_key dt__rounding_keys[] = {
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
-      .text = "columns whose errors are passed on together; no result depends on it" },
+      .text = "columns per block; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "an expert that fewer rows reach is rounded to nearest; 0: as many as its columns" },
+      .text = "experts with fewer rows are rounded to nearest; 0: as many as columns" },
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
-      .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
+      .text = "zeros stay 0 in weights of which they are 5 % or more" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text = "rows whose calibration error nearest makes smaller are rounded to nearest" },
+      .text = "rows that nearest rounds with a smaller error are rounded to nearest" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
       .text = "of gptq: scales of groups from the original weight, or from the one with earlier "
@@ -92,16 +92,15 @@ const dt_key dt__accumulator_keys[] = {
     { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
       .text = "bits of an accumulator, 2 to 32; the a2 rounders need it" },
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
-      .text = "columns that one accumulator adds up, at most a scale group; 0: all of a scale" },
+      .text = "columns per accumulator, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "least and largest integer of an input; absent: of the layer's codes, of a weight by "
-              "itself [0, 255]" },
+      .text = "least and largest integer of inputs; absent: those of the layer's codes, of a "
+              "weight by itself [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
-      .text = "which errors later columns compensate: of rounding what was clamped, or of clamping "
-              "too (all)" },
+      .text = "errors that later columns compensate: of rounding alone, or of clamping too (all)" },
     { 0 },
 };
 

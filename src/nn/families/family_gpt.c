@@ -15,7 +15,7 @@
 
 const dt_key dt_gpt_keys[] = {
     { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "size of the vocabulary: ids are 0 ... vocab-1" },
+      .text = "size of the vocabulary" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
       .text = "the most tokens of a sequence: the number of learned positions" },
     { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
@@ -23,7 +23,7 @@ const dt_key dt_gpt_keys[] = {
     { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
       .text = "attention heads; they divide the width" },
     { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
-      .text = "embedding width: values of a token between the blocks" },
+      .text = "embedding width" },
     { "hidden", DT_KEY_INT, AT(hidden), .most = 1 << 22, .fallback = "0",
       .text = "width of an mlp's hidden layer; 0: four times the width" },
     { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
@@ -41,7 +41,7 @@ const dt_key dt_gpt_keys[] = {
     { "parallel", DT_KEY_BOOL, AT(parallel), .fallback = "false",
       .text = "whether attention and mlp read the same input (Pythia)" },
     { "gelu_erf", DT_KEY_BOOL, AT(gelu_erf), .fallback = "false",
-      .text = "whether mlps have gelu itself, not by tanh" },
+      .text = "gelu in place of gelu_tanh" },
     { 0 },
 };
 

@@ -15,7 +15,7 @@ static const char *const norm_names[] = { "none", "batch", "layer", NULL };
 
 const dt_key dt_mlp_keys[] = {
     { "sizes", DT_KEY_INTS, AT(sizes), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 2,
-      .text = "width of the input, of each hidden layer, and of the output" },
+      .text = "widths of input, hidden layers and output" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
       .fallback = "relu", .text = "activation of the hidden layers" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = norm_names, .fallback = "none",

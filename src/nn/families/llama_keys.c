@@ -90,7 +90,7 @@ static const dt_key block_keys[] = {
 
 const dt_key dt_llama_keys[] = {
     { "vocab", DT_KEY_INT, AT(vocab), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "size of the vocabulary: ids are 0 ... vocab-1" },
+      .text = "size of the vocabulary" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = 1 << 24, .fallback = "!",
       .text = "the most tokens of a sequence" },
     { "layers", DT_KEY_INT, AT(layers), .least = 1, .most = 1 << 12, .fallback = "!",
@@ -98,7 +98,7 @@ const dt_key dt_llama_keys[] = {
     { "heads", DT_KEY_INT, AT(heads), .least = 1, .most = 1 << 16, .fallback = "!",
       .text = "attention heads" },
     { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
-      .text = "embedding width: values of a token between the blocks" },
+      .text = "embedding width" },
     { "hidden", DT_KEY_INT, AT(hidden), .least = 1, .most = 1 << 22, .fallback = "!",
       .text = "width of an mlp's hidden layer" },
     { "kv_heads", DT_KEY_INT, AT(kv_heads), .most = 1 << 16, .fallback = "0",

@@ -78,10 +78,10 @@ static const dt_key layer_keys[] = {
     { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
       .text = "whether it has an addend, initially 0" },
     { "trained", DT_KEY_BOOL, AT(trained), .fallback = "true",
-      .text = "whether they are parameters; if not, they stay as they are" },
+      .text = "whether scale and bias are trained" },
     { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
-      .text = "regression: drawn weights begin with deviation and mean of the targets; trained "
-              "must be false" },
+      .text = "regression: initial scale and bias are deviation and mean of the targets; needs "
+              "trained: false" },
     { 0 },
 };
 

@@ -28,13 +28,12 @@ static const dt_key run_keys[] = {
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
       .text = "threads, without influence on results; 0: OMP_NUM_THREADS, else one per processor" },
     { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
-      .text = "cross-validation: so many runs, each of which tests another part of the training "
-              "data; 0: one run" },
+      .text = "cross-validation: number of runs, each testing another part of the training data; "
+              "0: one run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "write report.html, a page about the run" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
-      .text = "shared objects that add losses, layers and others; FILE@xxh3:DIGITS wants that very "
-              "file" },
+      .text = "shared objects to load (docs/plugins.md); FILE@xxh3:DIGITS pins a file's hash" },
     { 0 },
 };
 
@@ -50,8 +49,8 @@ static const dt_key cluster_keys[] = {
       .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto", .resumable = true,
-      .text = "each rank updates a part of the parameters, with the optimizer's state of that "
-              "part; auto: where the state takes 32 MiB or more" },
+      .text = "each rank updates a part of the parameters and keeps the optimizer's state of "
+              "that part; auto: where the state takes 32 MiB or more" },
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
       .text = "with `train.shards`: batch norms have the statistics of all shards of a batch" },
     { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
@@ -84,8 +83,8 @@ const dt_key dt_model_keys[] = {
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
       .text = "renames tensors of `init`; the first rule that matches counts" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
-      .text = "weights of `init` are packed when they are read, beside trained `adapters`. "
-              "Integers keep their settings, floats become int4 of the default preset" },
+      .text = "pack weights of `init` as they are read, to train `adapters` beside them; "
+              "integers keep their settings, floats become int4 of the default preset" },
     { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
       .given = offsetof(dt_model_options, packing.given),
       .text = "likewise, of floats, by these settings" },
@@ -99,7 +98,7 @@ static const dt_key checkpoint_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates between two checkpoints; 0: only at the end" },
     { "every_minutes", DT_KEY_REAL, AT(every_minutes), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "minutes between two checkpoints, besides those by updates; 0: none by time" },
+      .text = "also every so many minutes; 0: not" },
     { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
       .text = "how many of the newest are kept; 0: all" },
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
@@ -117,7 +116,7 @@ static const dt_key evaluate_keys[] = {
               "tenth of the time" },
     { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
       .fallback = "0",
-      .text = "validation examples whose answers each evaluation adds to metrics.jsonl" },
+      .text = "validation examples whose answers each evaluation writes to metrics.jsonl" },
     { 0 },
 };
 
@@ -126,7 +125,7 @@ static const dt_key evaluate_keys[] = {
 
 static const dt_key early_stopping_keys[] = {
     { "patience", DT_KEY_INT, AT(patience), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "stop after so many evaluations in a row without improvement; 0: never" },
+      .text = "stop after this many evaluations without improvement; 0: never" },
     { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "smallest decrease of the validation loss that counts as improvement" },
     { 0 },
@@ -139,8 +138,7 @@ static const dt_key log_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
-      .fallback = "200",
-      .text = "updates between two lines of metrics.jsonl with figures of layers; 0: none" },
+      .fallback = "200", .text = "likewise, of lines with figures of layers; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
       .text = "also write metrics.csv: metrics.jsonl without figures of layers" },
     { "tensorboard", DT_KEY_BOOL, AT(tensorboard), .fallback = "false",
@@ -157,7 +155,7 @@ static const dt_key spike_keys[] = {
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
       .text = "a spike is a loss so many standard deviations above the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
-      .text = "updates that mean and deviation look back on" },
+      .text = "updates over which mean and deviation are computed" },
     { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
       .text = "lower: factor on the learning rate, from that update on" },
     { 0 },
@@ -174,8 +172,8 @@ static const dt_key average_keys[] = {
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "epochs: how many of the last epochs" },
     { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
-      .text = "training batches that the averaged model sees at the end, for running statistics "
-              "and observers; 0: none" },
+      .text = "training batches for running statistics and observers of the averaged model; 0: "
+              "none" },
     { 0 },
 };
 
@@ -210,10 +208,10 @@ static const dt_key train_keys[] = {
     { "eval_batch_size", DT_KEY_INT, AT(eval_batch_size), .least = 1, .most = 1 << 20,
       .fallback = "256", .text = "examples per batch in evaluation" },
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
-      .text = "gradient accumulation: batches per update" },
+      .text = "batches per update (gradient accumulation)" },
     { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
-      .text = "parts of each batch, whose gradients are added in a fixed tree: the same bits on "
-              "every number of ranks that divides it; 0: one for each rank" },
+      .text = "parts of a batch, whose gradients are added in a fixed tree: same bits on any "
+              "number of ranks that divides it; 0: one per rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -239,8 +237,8 @@ static const dt_key train_keys[] = {
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
       .text = "each example of an epoch once, or draws of every class equally often (balanced)" },
     { "threshold", DT_KEY_CHOICE, AT(threshold), .choices = threshold_names, .fallback = "none",
-      .text = "two classes and multi_label: after training, choose the thresholds with the largest "
-              "such score of the validation data" },
+      .text = "two classes and multi_label: thresholds with the best such score of the "
+              "validation data" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
       .text = "prompts and chats: whether training's loss counts only completions and answers, or "
               "all tokens" },
@@ -255,21 +253,21 @@ static const dt_key train_keys[] = {
       .text = "averages of the parameters, which are evaluated, compared and converted in place of "
               "the parameters" },
     { "float_baseline", DT_KEY_BOOL, AT(float_baseline), .fallback = "false",
-      .text = "also train a float model for as many updates, to compare: baseline.safetensors" },
+      .text = "also train a float model as long, to compare: baseline.safetensors" },
     { "evaluate", DT_KEY_MAP, AT(evaluate), .keys = evaluate_keys,
       .text = "when the model is evaluated on the validation data" },
     { "early_stopping", DT_KEY_MAP, AT(early_stopping), .keys = early_stopping_keys,
       .text = "ends training when the validation loss no longer improves" },
     { "finish_with", DT_KEY_CHOICE, AT(finish_with), .choices = finish_names, .fallback = "last",
-      .text = "weights to compare and convert: of the last update, or the best evaluation" },
+      .text = "weights that are converted: of the last update, or the best evaluation" },
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
       .text = "activation checkpointing: less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
-      .text = "under QAT, how gradients are multiplied: in float, as integers in hidden linear "
-              "layers and experts, or (int8-all) in all but the last and in convolutions" },
+      .text = "QAT: products of gradients: in float; in integers in hidden linear layers and "
+              "experts; or in all layers but the last, convolutions included (int8-all)" },
     { "float", DT_KEY_CHOICE, AT(products), .choices = product_names, .fallback = "f32",
-      .text = "how training multiplies floats; bf16: faster with AVX-512 BF16; bf16-tiles: in "
-              "another order of sums, fast with AMX-BF16, several times as slow without BF16" },
+      .text = "products of floats in training; bf16 is fast with AVX-512 BF16, bf16-tiles "
+              "(another order of sums) with AMX-BF16" },
     { "checkpoint", DT_KEY_MAP, AT(checkpoint), .keys = checkpoint_keys, .resumable = true,
       .text = "when the state of the training is saved" },
     { "log", DT_KEY_MAP, AT(log), .keys = log_keys, .resumable = true,
@@ -284,9 +282,8 @@ static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
-      .text = "formats of `detent export` that the model must fit, checked before training: c, hf, "
-              "onnx, onnx-nbits, onnx-qdq, tflite, gguf, gguf-f32, gguf-f16, gguf-q4_0, gguf-q8_0, "
-              "compressed-tensors, torchao" },
+      .text = "formats of `detent export` (docs/export.md) that the model must fit; checked "
+              "before training" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "training data for the rounder's statistics" },

@@ -333,20 +333,25 @@ static const char introduction[] =
     "- Relative paths are relative to the working directory.\n"
     "- In parentheses: what the key takes, then its default, or *required*; of a bool the "
     "default.\n"
-    "  *strings* and *numbers* are one or a list. *keys of* and *as* name another place that has "
-    "the\n"
-    "  same keys.\n";
+    "  A range alone, as 1…9, is of integers. *strings* and *numbers* are one or a list. *keys "
+    "of* and\n"
+    "  *as* name another place that has the same keys.\n";
 
-/* " 1…9"; an end without a limit is left out, and a range without both. */
+static bool has_least(const dt_key *key) { return key->least > -fmin(FLT_MAX, DT_NO_LIMIT); }
+
+static bool has_most(const dt_key *key) { return key->most < fmin(FLT_MAX, DT_NO_LIMIT); }
+
+static bool has_range(const dt_key *key)
+{
+    return (key->least != 0 || key->most != 0) && (has_least(key) || has_most(key));
+}
+
+/* "1…9"; an end without a limit is left out. */
 static void write_range(dt__out *o, const dt_key *key)
 {
-    const double all = fmin(FLT_MAX, DT_NO_LIMIT);
-    const bool below = key->least > -all, above = key->most < all;
-    if ((key->least == 0 && key->most == 0) || (!below && !above)) return;
-    dt__out_text(o, " ");
-    if (below) dt__out_real(o, key->least);
+    if (has_least(key)) dt__out_real(o, key->least);
     dt__out_text(o, "…");
-    if (above) dt__out_real(o, key->most);
+    if (has_most(key)) dt__out_real(o, key->most);
     if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
 }
 
@@ -421,11 +426,14 @@ static void write_words(dt__out *o, const dt_key *key)
     for (int i = 0; !elsewhere && key->choices != NULL && key->choices[i] != NULL; i++) {
         dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
-    const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
-    if (key->choices == NULL) dt__out_text(o, words[layers ? key->type : DT_KEY_LIST]);
-    else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
     const bool is_list = key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS;
-    if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
+    const bool range = has_range(key) && key->type != DT_KEY_CHOICE && !is_list;
+    const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
+    const bool alone = range && key->type == DT_KEY_INT;
+    if (key->choices != NULL && key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
+    if (key->choices == NULL && !alone) dt__out_text(o, words[layers ? key->type : DT_KEY_LIST]);
+    if (range && !alone) dt__out_text(o, " ");
+    if (range) write_range(o, key);
 }
 
 /* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight"; with or
@@ -466,15 +474,36 @@ static void write_takes(dt__out *o, const dt_key *k)
     else if (given) dt__out_format(o, "; `%s`", k->fallback);
 }
 
+/* Whether an earlier place has the same key; `home` is then that place, "qat.weight". */
+static bool is_elsewhere(const dt_key *k, char home[160])
+{
+    home[0] = 0;
+    if (k->keys != NULL) return false;
+    const dt_key *first = find_key(dt_recipe_keys, k, is_same, home);
+    if (first == NULL || first == k) return false;
+    *strrchr(home, '.') = 0;
+    return true;
+}
+
+/* One line for `k` and the keys behind it that are as those of one earlier place. Returns how many
+ * they are, perhaps 0. */
+static int write_references(dt__out *o, const dt_key *k, const char *prefix, bool resumable)
+{
+    char home[160], next[160];
+    int n = 0;
+    if (!is_elsewhere(k, home)) return 0;
+    do {
+        dt__out_format(o, "%s`%s%s`", n > 0 ? ", " : "- ", prefix, k[n].name);
+        n++;
+    } while (k[n].name != NULL && k[n].resumable == k->resumable && is_elsewhere(&k[n], next) &&
+             strcmp(home, next) == 0);
+    const char *also = resumable && !k->resumable ? " (resumable)" : "";
+    dt__out_format(o, ": as of [`%s`](#%.*s)%s\n", home, (int)strcspn(home, "."), home, also);
+    return n;
+}
+
 static void write_line(dt__out *o, const dt_key *k, const char *path, bool resumable)
 {
-    char other[160] = "";
-    const dt_key *first = find_key(dt_recipe_keys, k, is_same, other);
-    if (first != NULL && first != k) {
-        const char *also = resumable && !k->resumable ? " (resumable)" : "";
-        dt__out_format(o, "- `%s`: as `%s`%s\n", path, other, also);
-        return;
-    }
     dt__out_format(o, "- `%s` (", path);
     write_takes(o, k);
     dt__out_text(o, "): ");
@@ -516,7 +545,11 @@ static void write_entry(dt__out *o, const dt_key *k, const char *block, const ch
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
                         bool resumable)
 {
-    for (const dt_key *k = keys; k->name != NULL; k++) write_entry(o, k, block, prefix, resumable);
+    for (const dt_key *k = keys; k->name != NULL;) {
+        const int n = write_references(o, k, prefix, resumable);
+        if (n == 0) write_entry(o, k, block, prefix, resumable);
+        k += n > 0 ? n : 1;
+    }
 }
 
 /* `family`: of which the keys are, or NULL. */
@@ -635,6 +668,49 @@ static bool is_activation(const char *kind)
     return dt_activation_names[i] != NULL;
 }
 
+/* Whether the page says the same of both kinds: their texts and the names of their keys. */
+static bool is_same_kind(const dt_item_kind *a, const dt_item_kind *b)
+{
+    const dt_key *x = a->keys + 1, *y = b->keys + 1;
+    while (x->name != NULL && y->name != NULL && has_name(x, y)) x++, y++;
+    return x->name == NULL && y->name == NULL && strcmp(a->text, b->text) == 0;
+}
+
+/* The number of the first kind with all keys of kind `at` but those behind `*own`; `at` itself if
+ * there is none that makes the line shorter. */
+static int first_with_keys(int at, const dt_key **own)
+{
+    const dt_item_kind *kind = dt_layer_kind_at(at);
+    for (int i = 0; i < at; i++) {
+        const dt_key *x = dt_layer_kind_at(i)->keys + 1, *y = kind->keys + 1;
+        while (x->name != NULL && y->name != NULL && has_name(x, y)) x++, y++;
+        if (x->name == NULL && y - kind->keys > 5) {
+            *own = y;
+            return i;
+        }
+    }
+    *own = kind->keys + 1;
+    return at;
+}
+
+/* The names of the keys of a kind; of long lists those that another kind has by its name. */
+static void write_kind_keys(dt__out *o, int at)
+{
+    const dt_key *k;
+    const char *between = ". ";
+    const int like = first_with_keys(at, &k);
+    if (like != at) {
+        dt__out_format(o, ". Keys of `%s`", dt_layer_kind_at(like)->name);
+        between = ", ";
+    }
+    for (; k->name != NULL; k++) {
+        if (strcmp(k->name, "from") == 0) continue;
+        dt__out_format(o, "%s`%s`", between, k->name);
+        between = ", ";
+    }
+    dt__out_text(o, "\n");
+}
+
 /* Every kind of layer with the names of its keys, then each key once. */
 static void write_kinds(dt__out *o)
 {
@@ -647,15 +723,13 @@ static void write_kinds(dt__out *o)
                     "with its other keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
         if (is_activation(kind->name)) continue;
-        dt__out_format(o, "- **`%s`**: ", kind->name);
-        dt__out_text(o, kind->text);
-        const char *between = ". ";
-        for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
-            if (strcmp(k->name, "from") == 0) continue;
-            dt__out_format(o, "%s`%s`", between, k->name);
-            between = ", ";
-        }
-        dt__out_text(o, "\n");
+        const dt_item_kind *next = dt_layer_kind_at(i + 1);
+        const bool joined = next != NULL && is_same_kind(kind, next);
+        dt__out_format(o, "- **`%s`**", kind->name);
+        if (joined) dt__out_format(o, ", **`%s`**", next->name);
+        dt__out_format(o, ": %s", kind->text);
+        write_kind_keys(o, i);
+        if (joined) i++;
     }
     dt__out_text(o, "\n### Keys of layers\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
