@@ -57,14 +57,14 @@ static const dt_key augment_keys[] = {
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
       .text = "most that is added to an image's pixels, or subtracted" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
-      .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
+      .text = "share by which an image's pixels move away from 0.5, or towards it" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
-      .text = "share of the images that get a black rectangle, up to half as high and wide" },
+      .text = "share of images that get a black rectangle, up to half as high and wide" },
     { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
       .text = "classification of images: alpha; each batch is mixed with itself in reverse order "
               "by a share from Beta(alpha, alpha); 0: not" },
     { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
-      .text = "likewise, by a rectangle; with mixup, one of the two is drawn for each batch" },
+      .text = "likewise, by a rectangle; with mixup, each batch draws one of the two" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text = "tensors: examples are multiplied by 1 - scale to 1 + scale" },
     { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
@@ -109,7 +109,7 @@ const dt_key dt__rule_keys[] = {
     { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
       .text = "names of columns, or patterns such as acc_*" },
     { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
-      .text = "what the columns hold; category: one-hot; time: its `parts`; ignore: no input" },
+      .text = "what the columns hold" },
     { "missing", DT_KEY_CHOICE, AT(missing), .choices = missing, .fallback = "error",
       .text = "what a missing field becomes" },
     { "fill", DT_KEY_STRING, AT(fill),
@@ -119,14 +119,14 @@ const dt_key dt__rule_keys[] = {
     { "scale", DT_KEY_CHOICE, AT(scale), .choices = scales, .fallback = "none",
       .text = "how numbers are scaled" },
     { "most", DT_KEY_INT, AT(most), .most = 65535, .fallback = "0",
-      .text = "category: how many of the most frequent words are known; 0: all" },
+      .text = "category: most words, of the most frequent; 0: all" },
     { "embedded", DT_KEY_BOOL, AT(embedded), .fallback = "false",
-      .text = "category: one number, its code, in place of one-hot; 0 is unknown" },
+      .text = "category: one number, its code, not one-hot" },
     { "format", DT_KEY_STRING, AT(format),
       .text = "time: its form, as \"%d.%m.%Y %H:%M\"; absent: the forms of ISO 8601" },
     { "parts", DT_KEY_STRINGS, AT(parts),
-      .text = "time: seconds since the first training row (the default), hour, weekday, day, "
-              "month, year; of_day, of_week, of_year: sine and cosine" },
+      .text = "time: seconds since the first training row (default), hour, weekday, day, month, "
+              "year; sine and cosine: of_day, of_week, of_year" },
     { "words", DT_KEY_STRINGS, AT(words), .text = "further texts that mean missing" },
     { 0 },
 };
@@ -148,8 +148,8 @@ const dt_key dt__columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
       .text = "the first line has names; false: columns are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
-      .text = "columns for the model, in this order, or patterns such as acc_*; absent: all but "
-              "the targets" },
+      .text = "columns for the model, in this order, or patterns (acc_*); absent: all but the "
+              "targets" },
     { "target", DT_KEY_STRINGS, AT(target),
       .text = "the column that is predicted; regression and multi_label: one or several" },
     { "exclude", DT_KEY_STRINGS, AT(exclude),
@@ -168,7 +168,7 @@ const dt_key dt__columns_keys[] = {
     { "comment", DT_KEY_STRING, AT(comment),
       .text = "lines that begin with this sign, such as #, are skipped" },
     { "rows", DT_KEY_CHOICE, AT(rows), .choices = rows, .fallback = "refuse",
-      .text = "rows with another number of fields are refused, or left out and counted" },
+      .text = "whether rows with another number of fields are skipped" },
     { 0 },
 };
 
@@ -238,7 +238,7 @@ static const dt_key standard_keys[] = {
 static const dt_key split_keys[] = {
     { "by", BY_KEY, AT(by), .text = "as data.split, where that is a word" },
     { "column", DT_KEY_STRING, AT(column),
-      .text = "group, time: a column of the table, no input unless columns.inputs has it" },
+      .text = "group, time: a column, no input unless columns.inputs has it" },
     { "test", DT_KEY_REAL, AT(test), .most = DT__MOST_VALIDATION, .fallback = "0",
       .text = "share of the training data to test" },
     { "folds", DT_KEY_INT, AT(folds), .most = DT__MOST_FOLDS, .fallback = "0",
@@ -261,12 +261,11 @@ const dt_key dt_data_keys[] = {
       .text = "given: the registered source; absent: the program's datasets" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
-      .text = "training files; absent: the format's usual names. idx: images, then labels; "
-              "tensors: recordings, labelled by their folders, or patterns such as walk/*.wav" },
+      .text = "training files; absent: the usual names; idx: images, labels; tensors: recordings "
+              "labelled by their folders, or patterns such as walk/*.wav" },
     { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
-      .text = "test files, likewise; absent: none of idx, else the format's usual ones, if they "
-              "exist" },
+      .text = "likewise to test; absent: none of idx, else the usual names" },
     { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
       .text = "cifar100: its 100 classes, or 20 coarse ones" },
@@ -288,23 +287,22 @@ const dt_key dt_data_keys[] = {
       .text = "tensors: form of the files' names, such as '{label}_{group}_{index}.wav'" },
     { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "nchw",
       .choices_were = (const char *const[]){ "as_it_is", "nchw", NULL },
-      .text = "tensors: nhwc: examples [height, width, channels], or [.., channels], become "
-              "[channels, height, width]" },
+      .text = "tensors: nhwc: channels are the last dimension of examples, and become the first" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
       .text = "tensors, data.split auto and file: drawn, every class in proportion, or the last "
-              "ones (time); auto: drawn where rows or files are independent" },
+              "ones (time); auto: drawn if rows or files are independent" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
     { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
-      .text = "tensors: folder of the cache of .csv files; auto: detent-cache beside run.dir, "
-              "for large files; no: none" },
+      .text = "tensors: folder of the cache of large .csv files; auto: detent-cache beside "
+              "run.dir; no: none" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
       .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
-      .text = "tensors: inputs of a model that has several, in data.train.x" },
+      .text = "tensors: inputs of a model that has several" },
     { "outputs", DT_KEY_LIST, AT(outputs), .most = DT_MAX_JOINED, .keys = output_keys,
       .size = sizeof(dt_data_output), .count = offsetof(dt_data_options, n_outputs),
-      .text = "tensors: outputs of a model that has several, in data.train.y or data.train.x" },
+      .text = "tensors: outputs of a model that has several" },
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
@@ -343,8 +341,7 @@ const dt_key dt_data_keys[] = {
       .text = "bytes, chars (those of the training files), or a file; absent: bytes, of tokens "
               "unknown" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
-      .text =
-          "length of the windows; jsonl: the most tokens of an example; longer ones are left out" },
+      .text = "length of windows; jsonl: most tokens of an example, others are left out" },
     { "prompt", DT_KEY_STRING, AT(prompt),
       .text = "jsonl: form of prompts (docs/data.md#prompt-formats); absent: the field prompt, "
               "or running text" },

@@ -58,17 +58,14 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
-      .text = "order of columns: by decreasing mean square of their inputs (weight); with scale "
-              "groups in that order, too (group)" },
+      .text = "order of columns: by decreasing mean square of inputs (weight), and scale groups "
+              "in that order (group)" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
       .text = "of gptq: share of the columns' mean square that is added to each" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
-      .fallback = "0",
-      .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
+      .fallback = "0", .text = "of gptq and qronos: absolute damping; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
-      .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs, or over all, those without "
-              "counting as 1" },
+      .fallback = "live", .text = "of gptq: the mean over columns with inputs, or over all" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
@@ -81,8 +78,8 @@ const dt_key dt__rounding_keys[] = {
       .text = "rows that nearest rounds with a smaller error are rounded to nearest" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text = "of gptq: scales of groups from the original weight, or from the one with earlier "
-              "errors passed on (refresh)" },
+      .text = "of gptq: scales of groups from the original weight, or the compensated one "
+              "(refresh)" },
     { 0 },
 };
 
@@ -94,8 +91,8 @@ const dt_key dt__accumulator_keys[] = {
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns per accumulator, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "least and largest integer of inputs; absent: those of the layer's codes, of a "
-              "weight by itself [0, 255]" },
+      .text = "least and largest integer of inputs; absent: of the layer's codes, of a weight "
+              "alone [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
       .text = "whether values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,

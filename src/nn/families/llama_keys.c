@@ -65,13 +65,13 @@ static const dt_key block_keys[] = {
     { "norm_plus_one", DT_KEY_BOOL, BLOCK(norm_plus_one), .fallback = "false",
       .text = "whether norms multiply by 1 + weight (Gemma 3)" },
     { "qk_norm_all", DT_KEY_BOOL, BLOCK(qk_norm_all), .fallback = "false",
-      .text = "whether the norms of `qk_norm` are over all heads together (OLMo 2), not each" },
+      .text = "norms of `qk_norm` over all heads together (OLMo 2)" },
     { "activation", DT_KEY_CHOICE, BLOCK(activation), .choices = gate_names, .fallback = "silu",
       .text = "function of an mlp's gate" },
     { "scaled_tokens", DT_KEY_BOOL, BLOCK(scaled_tokens), .fallback = "false",
       .text = "whether embeddings are multiplied by the square root of the width (Gemma 3)" },
     { "query_width", DT_KEY_REAL, BLOCK(query_width), .most = 1e6, .fallback = "0",
-      .text = "scores of attention are divided by the square root of this; 0: the head width" },
+      .text = "attention divides scores by this number's square root; 0: the head width" },
     { "unrotated", DT_KEY_INT, BLOCK(unrotated), .most = 1 << 12, .fallback = "0",
       .text = "every n-th block has no rotation (SmolLM3); 0: each has one" },
     { "window", DT_KEY_INT, BLOCK(window), .most = 1 << 30, .fallback = "0",
@@ -81,7 +81,7 @@ static const dt_key block_keys[] = {
     { "local_theta", DT_KEY_REAL, BLOCK(local_theta), .most = 1e12, .fallback = "0",
       .text = "base of the rotary frequencies in blocks with `window`; 0: as in the others" },
     { "hadamard", DT_KEY_INT, BLOCK(hadamard), .most = 1 << 12, .fallback = "0",
-      .text = "order of a Hadamard matrix on the input of each mlp's output layer, a power of two "
+      .text = "order of a Hadamard matrix on the inputs of mlps' output layers, a power of two "
               "that divides `hidden`; 0: none" },
     { 0 },
 };

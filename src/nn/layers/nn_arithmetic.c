@@ -64,8 +64,7 @@ static dt_tensor *matmul_of(dt_tape *t, const void *options, dt_tensor *const *i
     {                                                                                              \
 #field, DT_KEY_INTS, AT(operands.field),                                                   \
             .least = 1, .most = 1 << 24, .fallback = "[]",                                         \
-            .text =                                                                                \
-                "shape of a constant " which " operand, broadcast to an example; none: a layer"    \
+            .text = "shape of a constant " which " operand that broadcasts; none: a layer"         \
     }
 #define TRAINED                                                                                    \
     {                                                                                              \

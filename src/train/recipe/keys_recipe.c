@@ -49,8 +49,8 @@ static const dt_key cluster_keys[] = {
       .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto", .resumable = true,
-      .text = "each rank updates a part of the parameters and keeps the optimizer's state of "
-              "that part; auto: where the state takes 32 MiB or more" },
+      .text = "each rank updates a part of the parameters and keeps its optimizer state; auto: "
+              "from 32 MiB of state on" },
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
       .text = "with `train.shards`: batch norms have the statistics of all shards of a batch" },
     { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
@@ -83,8 +83,8 @@ const dt_key dt_model_keys[] = {
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
       .text = "renames tensors of `init`; the first rule that matches counts" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
-      .text = "pack weights of `init` as they are read, to train `adapters` beside them; "
-              "integers keep their settings, floats become int4 of the default preset" },
+      .text = "pack weights of `init` and train `adapters` beside them; integers keep their "
+              "settings, floats become int4 of the default preset" },
     { "pack", DT_KEY_MAP, AT(packing), .keys = dt_qat_keys, .other_form = true,
       .given = offsetof(dt_model_options, packing.given),
       .text = "likewise, of floats, by these settings" },
@@ -105,15 +105,15 @@ static const dt_key checkpoint_keys[] = {
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text = "grouped parameter P in the run's files: one tensor P, or P.0, P.1 and so on" },
+      .text = "grouped parameters P in the run's files: one tensor P, or P.0, P.1 ..." },
     { 0 },
 };
 
 static const dt_key evaluate_keys[] = {
     { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
       .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two evaluations; 0: an epoch; of language models they then cost a "
-              "tenth of the time" },
+      .text = "updates between two evaluations; 0: an epoch; language models: a tenth of the "
+              "time" },
     { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
       .fallback = "0",
       .text = "validation examples whose answers each evaluation writes to metrics.jsonl" },
@@ -151,7 +151,7 @@ static const dt_key log_keys[] = {
 
 static const dt_key spike_keys[] = {
     { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
-      .text = "what follows a spike: nothing, no update, a lower rate, or the end of the run" },
+      .text = "on a spike: ignore it, skip the update, lower the rate, or stop" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
       .text = "a spike is a loss so many standard deviations above the mean" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
@@ -168,7 +168,7 @@ static const dt_key average_keys[] = {
     { "name", DT_KEY_CHOICE, AT(name), .choices = average_names, .fallback = "none",
       .text = "ema: exponential moving average; epochs: the mean after each of the last epochs" },
     { "decay", DT_KEY_REAL, AT(decay), .most = 0.9999999, .fallback = "0.999",
-      .text = "ema: share of the average that stays at an update, less in the first ones" },
+      .text = "ema: share of the average that an update keeps, less at first" },
     { "last", DT_KEY_INT, AT(last), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "epochs: how many of the last epochs" },
     { "batches", DT_KEY_INT, AT(batches), .most = DT_NO_LIMIT, .fallback = "64",
@@ -186,10 +186,10 @@ static const dt_key distill_keys[] = {
     { "temperature", DT_KEY_REAL, AT(temperature), .least = 0.01, .most = 100, .fallback = "1",
       .text = "T, the divisor of logits" },
     { "teacher", DT_KEY_PATH, AT(teacher),
-      .text = "model that teaches from the first update on; absent: the float weights at "
+      .text = "model that teaches from the first update; absent: the float weights at "
               "qat.start_step" },
     { "features", DT_KEY_STRINGS, AT(features),
-      .text = "layers whose outputs are drawn to the teacher's by mean squared error" },
+      .text = "layers whose outputs are fitted to the teacher's, by mean squared error" },
     { "feature_weight", DT_KEY_REAL, AT(feature_weight), .most = 1e6, .fallback = "1",
       .text = "weight of these errors" },
     { 0 },
@@ -210,8 +210,8 @@ static const dt_key train_keys[] = {
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
       .text = "batches per update (gradient accumulation)" },
     { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
-      .text = "parts of a batch, whose gradients are added in a fixed tree: same bits on any "
-              "number of ranks that divides it; 0: one per rank" },
+      .text = "parts of a batch, added in a fixed tree: same bits on any number of ranks that "
+              "divides it; 0: one per rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -237,16 +237,15 @@ static const dt_key train_keys[] = {
     { "sampler", DT_KEY_CHOICE, AT(sampler), .choices = sampler_names, .fallback = "shuffle",
       .text = "each example of an epoch once, or draws of every class equally often (balanced)" },
     { "threshold", DT_KEY_CHOICE, AT(threshold), .choices = threshold_names, .fallback = "none",
-      .text = "two classes and multi_label: thresholds with the best such score of the "
-              "validation data" },
+      .text = "two classes, multi_label: thresholds with the best such score of the validation "
+              "data" },
     { "mask", DT_KEY_CHOICE, AT(mask), .choices = mask_names, .fallback = "completion",
-      .text = "prompts and chats: whether training's loss counts only completions and answers, or "
-              "all tokens" },
+      .text = "prompts, chats: tokens in training's loss: of completions and answers, or all" },
     { "distill", DT_KEY_MAP, AT(distill), .keys = distill_keys,
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
-      .text = "on a loss or gradient that is not finite: end the run, or skip that update" },
+      .text = "whether a loss or gradient that is not finite ends the run, or skips the update" },
     { "spikes", DT_KEY_MAP, AT(spikes), .keys = spike_keys, .resumable = true,
       .text = "what to do when a loss is far above the earlier ones" },
     { "average", DT_KEY_MAP, AT(average), .keys = average_keys,
@@ -263,8 +262,8 @@ static const dt_key train_keys[] = {
     { "recompute", DT_KEY_BOOL, AT(recompute), .fallback = "false",
       .text = "activation checkpointing: less memory, more time, the same bits" },
     { "backward", DT_KEY_CHOICE, AT(backward), .choices = backward_names, .fallback = "float",
-      .text = "QAT: products of gradients: in float; in integers in hidden linear layers and "
-              "experts; or in all layers but the last, convolutions included (int8-all)" },
+      .text = "QAT: gradients as products of floats; of integers in hidden linear layers and "
+              "experts; or in all but the last layer (int8-all)" },
     { "float", DT_KEY_CHOICE, AT(products), .choices = product_names, .fallback = "f32",
       .text = "products of floats in training; bf16 is fast with AVX-512 BF16, bf16-tiles "
               "(another order of sums) with AMX-BF16" },
