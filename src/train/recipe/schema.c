@@ -323,19 +323,17 @@ static const char introduction[] =
     "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
     "  each value comes from. `~key` removes a key; `qat.rules.0.skip=true` reaches into a list.\n"
     "- `detent config schema` prints a JSON schema, by which editors complete and check.\n"
-    "- Types do not follow from the look of a text: `no` is a string where a string is expected.\n"
-    "  Only `true` and `false` are booleans; quotes make a string. Numbers are decimal: `64`, "
-    "`3e-4`.\n"
-    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
-    "recipe\n"
-    "  has at most 1 MiB and is nested at most 64 deep.\n"
+    "- `no` is a string where a string is expected: only `true` and `false` are booleans. Numbers "
+    "are\n"
+    "  decimal: `64`, `3e-4`.\n"
+    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors, and so "
+    "are\n"
+    "  files above 1 MiB or nested above 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory.\n"
     "- In parentheses: what the key takes, then its default, or *required*; of a bool the "
     "default.\n"
-    "  A range alone, as 1…9, is of integers. *strings* and *numbers* are one or a list. *keys "
-    "of* and\n"
-    "  *as* name another place that has the same keys.\n";
+    "  A range alone, as 1…9, is of integers. *strings* and *numbers* are one or a list.\n";
 
 static bool has_least(const dt_key *key) { return key->least > -fmin(FLT_MAX, DT_NO_LIMIT); }
 
@@ -717,9 +715,9 @@ static void write_kinds(dt__out *o)
     const dt_item_kind *kind;
     dt__out_text(o, "\n## Layers of `model.layers`\n\n"
                     "A layer is a map whose first key is its kind and whose value is the layer's "
-                    "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
-                    "`from` names the\nlayers or inputs that it reads; without it, it reads the "
-                    "layer before. Kinds are the [activations](#activations)\nand these, each "
+                    "name:\n`{linear: head, out: 10}` ([networks.md](networks.md)). `from` names "
+                    "the layers or inputs that it\nreads; without it, it reads the layer before. "
+                    "Kinds are the [activations](#activations) and these, each "
                     "with its other keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
         if (is_activation(kind->name)) continue;
