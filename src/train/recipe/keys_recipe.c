@@ -105,7 +105,7 @@ static const dt_key checkpoint_keys[] = {
       .text = "also keep best.safetensors, the state at the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text = "grouped parameters P in the run's files: one tensor P, or P.0, P.1 ..." },
+      .text = "grouped parameters P in the run's files: one tensor P, or P.0, P.1 and so on" },
     { 0 },
 };
 

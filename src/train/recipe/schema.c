@@ -674,41 +674,6 @@ static bool is_same_kind(const dt_item_kind *a, const dt_item_kind *b)
     return x->name == NULL && y->name == NULL && strcmp(a->text, b->text) == 0;
 }
 
-/* The number of the first kind with all keys of kind `at` but those behind `*own`; `at` itself if
- * there is none that makes the line shorter. */
-static int first_with_keys(int at, const dt_key **own)
-{
-    const dt_item_kind *kind = dt_layer_kind_at(at);
-    for (int i = 0; i < at; i++) {
-        const dt_key *x = dt_layer_kind_at(i)->keys + 1, *y = kind->keys + 1;
-        while (x->name != NULL && y->name != NULL && has_name(x, y)) x++, y++;
-        if (x->name == NULL && y - kind->keys > 5) {
-            *own = y;
-            return i;
-        }
-    }
-    *own = kind->keys + 1;
-    return at;
-}
-
-/* The names of the keys of a kind; of long lists those that another kind has by its name. */
-static void write_kind_keys(dt__out *o, int at)
-{
-    const dt_key *k;
-    const char *between = ". ";
-    const int like = first_with_keys(at, &k);
-    if (like != at) {
-        dt__out_format(o, ". Keys of `%s`", dt_layer_kind_at(like)->name);
-        between = ", ";
-    }
-    for (; k->name != NULL; k++) {
-        if (strcmp(k->name, "from") == 0) continue;
-        dt__out_format(o, "%s`%s`", between, k->name);
-        between = ", ";
-    }
-    dt__out_text(o, "\n");
-}
-
 /* Every kind of layer with the names of its keys, then each key once. */
 static void write_kinds(dt__out *o)
 {
@@ -717,8 +682,8 @@ static void write_kinds(dt__out *o)
                     "A layer is a map whose first key is its kind and whose value is the layer's "
                     "name:\n`{linear: head, out: 10}` ([networks.md](networks.md)). `from` names "
                     "the layers or inputs that it\nreads; without it, it reads the layer before. "
-                    "Kinds are the [activations](#activations) and these, each "
-                    "with its other keys:\n\n");
+                    "Kinds are the [activations](#activations)\nand these, each with its other "
+                    "keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
         if (is_activation(kind->name)) continue;
         const dt_item_kind *next = dt_layer_kind_at(i + 1);
@@ -726,7 +691,13 @@ static void write_kinds(dt__out *o)
         dt__out_format(o, "- **`%s`**", kind->name);
         if (joined) dt__out_format(o, ", **`%s`**", next->name);
         dt__out_format(o, ": %s", kind->text);
-        write_kind_keys(o, i);
+        const char *between = ". ";
+        for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
+            if (strcmp(k->name, "from") == 0) continue;
+            dt__out_format(o, "%s`%s`", between, k->name);
+            between = ", ";
+        }
+        dt__out_text(o, "\n");
         if (joined) i++;
     }
     dt__out_text(o, "\n### Keys of layers\n\n");
