@@ -16,13 +16,13 @@ static const char *const schedule_names[] = { "constant",   "step",      "linear
 
 static const dt_key group_keys[] = {
     { "match", DT_KEY_STRING, AT(match), .fallback = "!",
-      .text = "glob over paths of parameters, * crosses dots" },
+      .text = "glob over paths; * crosses dots" },
     { "rate", DT_KEY_REAL, AT(rate), .most = DT_NO_LIMIT, .fallback = "1",
       .text = "factor on the learning rate" },
     { "weight_decay", DT_KEY_REAL, AT(weight_decay), .most = DT_NO_LIMIT, .fallback = "1",
       .text = "factor on the weight decay" },
     { "frozen", DT_KEY_BOOL, AT(frozen), .fallback = "false",
-      .text = "these parameters are not trained; ranges that QAT learns for them are" },
+      .text = "not trained, except ranges that QAT learns" },
     { 0 },
 };
 
@@ -54,7 +54,7 @@ const dt_key dt_optimizer_keys[] = {
       .text = "adam, adamw: added to the root of the mean square" },
     { "groups", DT_KEY_LIST, AT(groups), .most = DT_MAX_GROUPS, .keys = group_keys,
       .size = sizeof(dt_parameter_group), .count = offsetof(dt_optimizer_options, n_groups),
-      .text = "other rates, decays and freezing; the last group that matches a parameter counts" },
+      .text = "rates, decays and freezing of parameters; the last match applies" },
     { 0 },
 };
 
@@ -69,7 +69,7 @@ const dt_key dt_schedule_keys[] = {
     { "total_steps", DT_KEY_INT, AT(total_steps), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "length of the schedule in updates; 0: the run's" },
     { "floor", DT_KEY_REAL, AT(floor), .most = 1, .fallback = "0",
-      .text = "lowest rate, as a share of lr; not of constant, step and multistep" },
+      .text = "lowest rate, as a share of lr, except for constant, step, multistep" },
     { "gamma", DT_KEY_REAL, AT(gamma), .least = 1e-6, .most = 1, .fallback = "0.1",
       .text = "step, multistep, plateau: factor on the rate at each step" },
     { "every", DT_KEY_INT, AT(every), .least = 1, .most = DT_NO_LIMIT, .fallback = "1000",
@@ -89,7 +89,7 @@ const dt_key dt_schedule_keys[] = {
     { "patience", DT_KEY_INT, AT(patience), .least = 1, .most = DT_NO_LIMIT, .fallback = "5",
       .text = "plateau: evaluations without improvement before a step" },
     { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "plateau: smallest decrease of the validation loss that counts as improvement" },
+      .text = "plateau: smallest decrease of the validation loss that is an improvement" },
     { "cooldown", DT_KEY_INT, AT(cooldown), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "plateau: evaluations ignored after a step" },
     { 0 },

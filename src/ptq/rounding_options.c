@@ -75,7 +75,7 @@ const dt_key dt__rounding_keys[] = {
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
       .text = "zeros stay 0 in weights of which they are 5 % or more" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text = "rows that nearest rounds with a smaller error are rounded to nearest" },
+      .text = "use nearest for rows where its error is smaller" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
       .text = "of gptq: scales of groups from the original weight, or the compensated one "
@@ -94,7 +94,7 @@ const dt_key dt__accumulator_keys[] = {
       .text = "least and largest integer of inputs; absent: of the layer's codes, of a weight "
               "alone [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
-      .text = "whether values are shrunk before they are clamped to the bound" },
+      .text = "values are shrunk before they are clamped to the bound" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
       .text = "errors that later columns compensate: of rounding alone, or of clamping too (all)" },

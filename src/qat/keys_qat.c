@@ -72,8 +72,8 @@ const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
-                "along its row"),
+    GRANULARITY("weights that share a scale: all (tensor), an output channel's, or groups along "
+                "its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
@@ -87,8 +87,8 @@ const dt_key dt_weight_quant_keys[] = {
 const dt_key dt_tensor_quant_keys[] = {
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
-                "along its row"),
+    GRANULARITY("weights that share a scale: all (tensor), an output channel's, or groups along "
+                "its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
       .most = 1 << 30, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
@@ -101,7 +101,7 @@ const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which values share a scale: all (tensor), a token's (the last dimension), a "
+    GRANULARITY("values that share a scale: all (tensor), a token's (the last dimension), a "
                 "sample's, or a group of a token's"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
@@ -113,7 +113,7 @@ const dt_key dt_activation_quant_keys[] = {
           "`low` "
           "to `high`; all but dynamic have granularity tensor by default"),
     { "low", DT_KEY_REAL, PATCH(quant.low, has_low), .least = -FLT_MAX, .most = 0,
-      .text = "with a fixed range, of presets device-int8 and device-int4: its lower end" },
+      .text = "fixed range, of presets device-int8 and device-int4: its lower end" },
     { "high", DT_KEY_REAL, PATCH(quant.high, has_high), .least = 0, .most = FLT_MAX,
       .text = "likewise its upper end" },
     { "shift", DT_KEY_BOOL, PATCH(quant.shift, has_shift),
@@ -162,7 +162,7 @@ const dt_key dt__range_keys[] = {
 
 const dt_key dt__qat_rule_keys[] = {
     { "match", DT_KEY_STRING, .offset = offsetof(dt_qat_rule, match), .fallback = "!",
-      .text = "glob over module paths, * crosses dots; selects what lies below too" },
+      .text = "glob over module paths, and all below; * crosses dots" },
     { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
       .given = offsetof(dt_qat_rule, has_skip), .text = "true: these modules stay float" },
     { "weight", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, weight), .keys = dt_weight_quant_keys,

@@ -14,10 +14,10 @@ static const char *const series_methods[] = { [DT_SERIES_LINEAR] = "linear",
 
 const dt_key dt__series_keys[] = {
     { "by", DT_KEY_STRINGS, AT(by),
-      .text = "columns that tell series apart, such as [subject, session]; absent: a file is a "
-              "series" },
+      .text = "columns whose values make a series, such as [subject, session]; absent: a file is "
+              "a series" },
     { "time", DT_KEY_STRING, AT(time),
-      .text = "column that orders the rows of a series; absent: the order of the file" },
+      .text = "column that orders the rows; absent: the file's order" },
     { "format", DT_KEY_STRING, AT(format),
       .text = "form of these times, as \"%d.%m.%Y %H:%M:%S\"; absent: numbers, or ISO 8601" },
     { "gap", DT_KEY_REAL, AT(gap), .most = 1e9, .fallback = "0",

@@ -40,7 +40,7 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
         { "layers",    DT_KEY_INT,      DT__RECURRENT_AT(layers),          .least = 1,             \
           .most = 256, .fallback = "1", .text = "number of stacked layers" },                      \
         { "bias", DT_KEY_BOOL, DT__RECURRENT_AT(bias), .fallback = "true",                         \
-          .text = "whether its products have a bias" },                                            \
+          .text = "its products have a bias" },                                                    \
         { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
           .text = "a second direction, from the last step to the first" },                         \
         { "reverse", DT_KEY_BOOL, DT__RECURRENT_AT(reverse), .fallback = "false",                  \

@@ -26,7 +26,7 @@ const dt_key dt_unet_keys[] = {
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
       .fallback = "relu", .text = "activation after the normalization" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "output channels: of the target image, or the classes of a pixel" },
+      .text = "output channels, or the classes of a pixel" },
     DT__NORM_KEYS(dt_unet_options),
     { 0 },
 };

@@ -68,8 +68,8 @@ static dt_tensor *matmul_of(dt_tape *t, const void *options, dt_tensor *const *i
     }
 #define TRAINED                                                                                    \
     {                                                                                              \
-        "trained", DT_KEY_BOOL, AT(operands.trained),                                              \
-            .fallback = "false", .text = "whether the constants are parameters"                    \
+        "trained", DT_KEY_BOOL, AT(operands.trained), .fallback = "false",                         \
+                                                      .text = "the constants are parameters"       \
     }
 #define TWO_KEYS(kind)                                                                             \
     DT__LAYER_HEAD(#kind, dt_operands_layer), CONSTANT(first, "first"), CONSTANT(second, "second")

@@ -45,7 +45,7 @@
 /* Keys of dt_layer_after, and of the bias that depends on it. */
 #define DT__LAYER_AFTER(options)                                                                   \
     { "bias", DT_KEY_BOOL, offsetof(options, bias), .given = offsetof(options, has_bias),          \
-      .text = "whether it has a bias; default: unless a norm follows" },                           \
+      .text = "it has a bias; default: unless a norm follows" },                                   \
         { "norm",                                                                                  \
           DT_KEY_CHOICE,                                                                           \
           offsetof(options, after.norm),                                                           \

@@ -22,7 +22,7 @@ const dt_key dt__calibration_keys[] = {
 
 static const dt_key rule_keys[] = {
     { "match", DT_KEY_STRING, AT(match), .fallback = "!",
-      .text = "glob over tensors' names, * crosses dots; also selects all names below a match" },
+      .text = "glob over names of tensors, and all below; * crosses dots" },
     { "skip", DT_KEY_BOOL, GIVEN(skip), .text = "true: these tensors are copied as they are" },
     { "op", DT_KEY_CHOICE, GIVEN(op), .choices = dt__weight_op_names,
       .text = "op of the weight; default: rank 2 linear, rank 4 conv2d, others copied; "

@@ -22,14 +22,14 @@ static const char *const finish_names[] = { "last", "best", NULL };
 
 static const dt_key run_keys[] = {
     { "dir", DT_KEY_PATH, AT(dir), .fallback = "!", .resumable = true,
-      .text = "folder that the run makes and fills" },
+      .text = "folder of the run" },
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "seed of initial weights, order of the data, augmentation, dropout" },
     { "threads", DT_KEY_INT, AT(threads), .most = 1024, .fallback = "0", .resumable = true,
-      .text = "threads, without influence on results; 0: OMP_NUM_THREADS, else one per processor" },
+      .text = "results do not depend on it; 0: OMP_NUM_THREADS, else one per processor" },
     { "folds", DT_KEY_INT, AT(folds), .most = 100, .fallback = "0",
-      .text = "cross-validation: number of runs, each testing another part of the training data; "
-              "0: one run" },
+      .text = "cross-validation: runs that each test another part of the training data; 0: one "
+              "run" },
     { "report", DT_KEY_BOOL, AT(report), .fallback = "true", .resumable = true,
       .text = "write report.html, a page about the run" },
     { "plugins", DT_KEY_STRINGS, AT(plugins),
@@ -44,15 +44,15 @@ static const dt_key cluster_keys[] = {
     { "bucket_mb", DT_KEY_REAL, AT(bucket_mb), .least = 0.001, .most = 512, .fallback = "4",
       .resumable = true, .text = "MiB of gradient that ranks add up at once" },
     { "timeout", DT_KEY_REAL, AT(timeout), .most = DT_NO_LIMIT, .fallback = "600",
-      .resumable = true, .text = "seconds after which a silent rank ends the run; 0: never" },
+      .resumable = true, .text = "seconds until a silent rank ends the run; 0: never" },
     { "check_steps", DT_KEY_INT, AT(check_steps), .most = DT_NO_LIMIT, .fallback = "100",
-      .resumable = true, .text = "updates between two comparisons of all ranks' weights; 0: none" },
+      .resumable = true, .text = "updates between comparisons of all ranks' weights; 0: never" },
     { "shard_optimizer", DT_KEY_CHOICE, AT(shard_optimizer), .choices = shard_choices,
       .fallback = "auto", .resumable = true,
       .text = "each rank updates a part of the parameters and keeps its optimizer state; auto: "
               "from 32 MiB of state on" },
     { "sync_norm", DT_KEY_BOOL, AT(sync_norm), .fallback = "false",
-      .text = "with `train.shards`: batch norms have the statistics of all shards of a batch" },
+      .text = "with `train.shards`: batch norms use statistics of whole batches" },
     { "experts", DT_KEY_CHOICE, AT(experts), .choices = experts_names, .fallback = "everywhere",
       .resumable = true, .text = "spread: each rank has a share of every mixture's experts" },
     { 0 },
@@ -65,7 +65,7 @@ static const dt_key name_keys[] = {
     { "from", DT_KEY_STRING, AT(from), .fallback = "!",
       .text = "extended regular expression of a whole name in the file" },
     { "to", DT_KEY_STRING, AT(to),
-      .text = "its name in the model; \\1 to \\9 are what parentheses of `from` matched" },
+      .text = "its name in the model, with \\1 to \\9 for parentheses of `from`" },
     { "skip", DT_KEY_BOOL, AT(skip), .fallback = "false",
       .text = "such tensors are left out, in place of `to`" },
     { 0 },
@@ -77,11 +77,11 @@ static const dt_key name_keys[] = {
 const dt_key dt_model_keys[] = {
     { "family", DT_KEY_STRING, AT(family_name), .fallback = "!", .text = "what kind of model" },
     { "init", DT_KEY_PATH, AT(init),
-      .text = "safetensors or GGUF file, or Hugging Face folder of initial weights, and of options "
-              "that are not given" },
+      .text = "initial weights, and options that are not given: safetensors, GGUF, or a Hugging "
+              "Face folder" },
     { "map", DT_KEY_LIST, AT(map), .most = DT_MAX_NAME_RULES, .keys = name_keys,
       .size = sizeof(dt_name_rule), .count = offsetof(dt_model_options, n_map),
-      .text = "renames tensors of `init`; the first rule that matches counts" },
+      .text = "renames tensors of `init`; the first match applies" },
     { "pack", DT_KEY_BOOL, AT(pack), .fallback = "false",
       .text = "pack weights of `init` and train `adapters` beside them; integers keep their "
               "settings, floats become int4 of the default preset" },
@@ -96,24 +96,23 @@ const dt_key dt_model_keys[] = {
 
 static const dt_key checkpoint_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two checkpoints; 0: only at the end" },
+      .text = "updates between checkpoints; 0: only at the end" },
     { "every_minutes", DT_KEY_REAL, AT(every_minutes), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "also every so many minutes; 0: not" },
     { "keep", DT_KEY_INT, AT(keep), .most = DT_NO_LIMIT, .fallback = "3",
-      .text = "how many of the newest are kept; 0: all" },
+      .text = "most that are kept; 0: all" },
     { "best", DT_KEY_BOOL, AT(best), .fallback = "false",
-      .text = "also keep best.safetensors, the state at the best evaluation" },
+      .text = "also keep best.safetensors, of the best evaluation" },
     { "grouped", DT_KEY_CHOICE, AT(grouped), .choices = dt_grouped_forms, .fallback = "stacked",
       .choices_were = (const char *const[]){ "members", "experts", NULL },
-      .text = "grouped parameters P in the run's files: one tensor P, or P.0, P.1 and so on" },
+      .text = "grouped parameters P in files: one tensor P, or P.0, P.1 and so on" },
     { 0 },
 };
 
 static const dt_key evaluate_keys[] = {
     { "every_steps", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, every_steps),
       .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two evaluations; 0: an epoch; language models: a tenth of the "
-              "time" },
+      .text = "updates between evaluations; 0: an epoch; language models: a tenth of the time" },
     { "samples", DT_KEY_INT, .offset = offsetof(dt_evaluate_options, samples), .most = 64,
       .fallback = "0",
       .text = "validation examples whose answers each evaluation writes to metrics.jsonl" },
@@ -127,7 +126,7 @@ static const dt_key early_stopping_keys[] = {
     { "patience", DT_KEY_INT, AT(patience), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "stop after this many evaluations without improvement; 0: never" },
     { "least_improvement", DT_KEY_REAL, AT(least_improvement), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "smallest decrease of the validation loss that counts as improvement" },
+      .text = "smallest decrease of the validation loss that is an improvement" },
     { 0 },
 };
 
@@ -136,7 +135,7 @@ static const dt_key early_stopping_keys[] = {
 
 static const dt_key log_keys[] = {
     { "every_steps", DT_KEY_INT, AT(every_steps), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "updates between two lines of metrics.jsonl; 0: 50, of short runs fewer" },
+      .text = "updates between lines of metrics.jsonl; 0: 50, of short runs fewer" },
     { "layers_every_steps", DT_KEY_INT, AT(layers_every_steps), .most = DT_NO_LIMIT,
       .fallback = "200", .text = "likewise, of lines with figures of layers; 0: none" },
     { "csv", DT_KEY_BOOL, AT(csv), .fallback = "false",
@@ -153,11 +152,11 @@ static const dt_key spike_keys[] = {
     { "policy", DT_KEY_CHOICE, AT(policy), .choices = spike_names, .fallback = "ignore",
       .text = "on a spike: ignore it, skip the update, lower the rate, or stop" },
     { "deviations", DT_KEY_REAL, AT(deviations), .least = 1, .most = 1e6, .fallback = "6",
-      .text = "a spike is a loss so many standard deviations above the mean" },
+      .text = "a loss this many deviations above the mean is a spike" },
     { "window", DT_KEY_INT, AT(window), .least = 2, .most = DT_NO_LIMIT, .fallback = "100",
       .text = "updates over which mean and deviation are computed" },
     { "factor", DT_KEY_REAL, AT(factor), .most = 1, .fallback = "0.5",
-      .text = "lower: factor on the learning rate, from that update on" },
+      .text = "lower: factor on the learning rate, from then on" },
     { 0 },
 };
 
@@ -210,8 +209,8 @@ static const dt_key train_keys[] = {
     { "accumulate", DT_KEY_INT, AT(accumulate), .least = 1, .most = 1 << 20, .fallback = "1",
       .text = "batches per update (gradient accumulation)" },
     { "shards", DT_KEY_INT, AT(shards), .most = 1024, .fallback = "0",
-      .text = "parts of a batch, added in a fixed tree: same bits on any number of ranks that "
-              "divides it; 0: one per rank" },
+      .text = "parts of a batch whose gradients are added in a fixed tree: same bits on any "
+              "number of ranks that divides it; 0: one per rank" },
     { "optimizer", DT_KEY_MAP, AT(optimizer), .keys = dt_optimizer_keys, .text = "the optimizer" },
     { "schedule", DT_KEY_MAP, AT(schedule), .keys = dt_schedule_keys,
       .text = "the learning rate over time" },
@@ -220,10 +219,9 @@ static const dt_key train_keys[] = {
     { "label_smoothing", DT_KEY_REAL, AT(label_smoothing), .most = 1, .fallback = "0",
       .text = "share of each label that is spread over all classes" },
     { "loss", DT_KEY_STRING, AT(loss),
-      .text = "regression: mse (the default), mae, huber, quantile; classes and bits: focal; or a "
-              "registered one; absent: the task's" },
-    { "metrics", DT_KEY_STRINGS, AT(metrics),
-      .text = "metrics that the program has registered, besides the task's" },
+      .text = "regression: mse (default), mae, huber, quantile; classes and bits: focal; or a "
+              "registered loss" },
+    { "metrics", DT_KEY_STRINGS, AT(metrics), .text = "registered metrics, besides the task's" },
     { "huber_delta", DT_KEY_REAL, AT(huber_delta), .least = 1e-30, .most = 1e30, .fallback = "1",
       .text = "loss huber: largest error that is squared" },
     { "focal_gamma", DT_KEY_REAL, AT(focal_gamma), .most = 100, .fallback = "2",
@@ -245,7 +243,7 @@ static const dt_key train_keys[] = {
       .given = offsetof(dt_train_options, distill.given),
       .text = "distillation from a float teacher: language models, classification, regression" },
     { "nonfinite", DT_KEY_CHOICE, AT(nonfinite), .choices = nonfinite_names, .fallback = "stop",
-      .text = "whether a loss or gradient that is not finite ends the run, or skips the update" },
+      .text = "on a loss or gradient that is not finite: end the run, or skip the update" },
     { "spikes", DT_KEY_MAP, AT(spikes), .keys = spike_keys, .resumable = true,
       .text = "what to do when a loss is far above the earlier ones" },
     { "average", DT_KEY_MAP, AT(average), .keys = average_keys,
@@ -281,8 +279,7 @@ static const dt_key convert_keys[] = {
     { "output", DT_KEY_PATH, AT(output), .fallback = "model.safetensors",
       .text = "file of the converted model, inside run.dir" },
     { "formats", DT_KEY_STRINGS, AT(formats),
-      .text = "formats of `detent export` (docs/export.md) that the model must fit; checked "
-              "before training" },
+      .text = "formats of `detent export` that the model must fit; checked before training" },
     DT__ROUNDING_OPTIONS_KEYS(offsetof(dt_convert_options, rounding)),
     { "calibration", DT_KEY_MAP, AT(calibration), .keys = dt__calibration_keys,
       .text = "training data for the rounder's statistics" },
