@@ -31,7 +31,8 @@ dt_lora_options dt_lora_defaults(void) { return (dt_lora_options){ .rank = 8 }; 
 typedef struct plan_line {
     dt_module *layer;
     dt_tensor *weight;
-    bool attached, derived; /* this call added the adapter; and the hook of its weight */
+    bool attached, derived; /* whether this call added the adapter, and whether it added the hook of
+                             * its weight */
 } plan_line;
 
 typedef struct plan {
@@ -242,8 +243,7 @@ bool dt__lora_trains_rest(dt_module *m)
 
 /* ---- merging -------------------------------------------------------------------------------- */
 
-/* Codes are chosen anew: a weight with an order of columns, or with scales that training learned,
- * would lose what it was given. */
+/* Merging rounds the weight again, which would discard an order of columns or learned scales. */
 static dt_status check_packed_merge(const dt_module *m, const dt_tensor *w, const char *path)
 {
     const dt__packed *packed = w->ext;

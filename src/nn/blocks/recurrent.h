@@ -12,8 +12,8 @@ typedef struct dt__cell_kind {
     int states;                 /* a state is [states N, hidden]; its first N rows are h */
     /* The next state from the products with x and with h, and the state. */
     dt_tensor *(*step)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state);
-    /* In place of `step`: gh lacks the last gate, whose product is that of hn with another value.
-     * hn NULL: the state is zeros, and gh has the last gate, too. */
+    /* Used in place of `step`, if set: gh lacks the last gate, which `late` computes by hn. If hn
+     * is NULL, the state is zeros and gh has the last gate, too. */
     dt_tensor *(*late)(dt_tape *t, dt_tensor *gi, dt_tensor *gh, dt_tensor *state, dt_module *hn);
 } dt__cell_kind;
 
@@ -57,8 +57,8 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
 dt_status dt__recurrent_layer_create(dt_ctx *ctx, const dt__cell_kind *kind, const void *options,
                                      const dt_shape *in, dt_module **out);
 
-/* For cases: one step of the example [2, time, 3] after the other, from zeros, by linear and a cell
- * with a state [2 states, 4]; y by joining the first states of all steps. */
+/* For cases: computes the example [2, time, 3] step by step from zeros, by linear layers and a cell
+ * with a state [2 states, 4]; y joins the first states of all steps. */
 dt_tensor *dt__recurrent_plain(dt_tape *t, dt_module *m, dt_tensor *in, int states,
                                dt_tensor *(*cell)(dt_tape *t, dt_tensor *gi, dt_tensor *gh,
                                                   dt_tensor *state));

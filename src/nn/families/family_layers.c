@@ -119,8 +119,8 @@ static dt_status finish(dt__layers_scope *s, const dt_layers_options *o, layers_
     return DT_OK;
 }
 
-/* *out is the module, with faults as well, unless the status is an error; *result, if wanted, is
- * the outputs' shapes. */
+/* *out is the module, also where the list has faults, unless the status is an error. *result,
+ * unless result is NULL, has the shapes of the outputs. */
 static dt_status build(dt__layers_build *b, const dt_layers_options *o, dt_module **out,
                        layers_result *result)
 {

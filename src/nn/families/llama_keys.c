@@ -57,7 +57,7 @@ static const char *const gate_names[] = { "silu", "gelu_tanh", NULL };
 
 #define BLOCK(field) .offset = offsetof(dt_block_options, field)
 
-/* The properties in which blocks of other models differ from Llama's. */
+/* The settings by which blocks of other models differ from Llama's. */
 static const dt_key block_keys[] = {
     { "norms", DT_KEY_CHOICE, BLOCK(norms), .choices = norms_names, .fallback = "before",
       .text = "norms of inputs of attention and mlp, of outputs (OLMo 2), or both (Gemma 3)" },

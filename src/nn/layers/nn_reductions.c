@@ -1,4 +1,4 @@
-/* Layers along dimensions of an example: sums and their like, softmax. */
+/* Layers that reduce dimensions of an example (sums, maxima, norms), and softmax. */
 #include "nn/layers/op_layer.h"
 
 #include <float.h>

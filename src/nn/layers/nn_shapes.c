@@ -51,7 +51,7 @@ static dt_status check_permute(dt_ctx *ctx, const char *name, const void *option
                    name, DT_MAX_RANK);
 }
 
-/* What the module of a slice holds: a recipe gives one dimension, a program any. */
+/* State of a slice: recipes give one dimension, programs any number. */
 typedef struct slice_options {
     dt_layer_head head;
     dt_slice_options slice;

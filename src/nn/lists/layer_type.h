@@ -1,4 +1,4 @@
-/* For the files of layers: tables of keys and kinds of family `layers`. */
+/* Macros for tables of keys and for kinds of family `layers`. */
 #ifndef DT__NN_LAYER_TYPE_H
 #define DT__NN_LAYER_TYPE_H
 
@@ -61,8 +61,8 @@
         DT__LAYER_GROUPS(options, after.norms), DT__LAYER_MOMENTUM(options, after.norms),          \
         DT__LAYER_EPS(options, after.norms)
 
-/* Begins the forward (dt_module_type) of a layer with one input, x, and one output, which the body
- * that follows returns. */
+/* Begins the forward function (dt_module_type) of a layer with one input, x, and one output, which
+ * the body returns. */
 #define DT__FORWARD(name)                                                                          \
     static dt_tensor *output_of(dt_tape *t, dt_module *m, dt_tensor *x);                           \
     static void name(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,    \

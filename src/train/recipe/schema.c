@@ -375,8 +375,8 @@ static bool has_same_choices(const dt_key *a, const dt_key *b)
     return n > 5 && a->choices == b->choices;
 }
 
-/* Appends to `path` the first place below `keys`, without other forms of a key, of one that is as
- * `key` by `as`. Returns it, or NULL. */
+/* Finds the first key below `keys` for which as(that key, key) is true; other forms of keys are
+ * skipped. Appends its place to `path`. Returns it, or NULL. */
 static const dt_key *find_key(const dt_key *keys, const dt_key *key,
                               bool (*as)(const dt_key *a, const dt_key *b), char path[160])
 {
@@ -449,8 +449,8 @@ static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms
     return false;
 }
 
-/* Where a table of keys is described: the first of its places that is not another form of a key,
- * else the first. Empty: a table outside of blocks, as those of families. */
+/* The place that describes a table of keys: the first one that is not another form of a key, else
+ * the first. Empty for a table outside of blocks, such as that of a family. */
 static void find_home(const dt_key *table, char path[160])
 {
     path[0] = 0;
@@ -459,7 +459,8 @@ static void find_home(const dt_key *table, char path[160])
     }
 }
 
-/* "type; required", "type; default" or the type alone; of a bool with a default that alone. */
+/* Writes "type; required", "type; default" or "type"; for a bool with a default only the default.
+ * */
 static void write_takes(dt__out *o, const dt_key *k)
 {
     const bool given = k->fallback != NULL && *k->fallback != 0 && !is_required(k);
@@ -483,8 +484,8 @@ static bool is_elsewhere(const dt_key *k, char home[160])
     return true;
 }
 
-/* One line for `k` and the keys behind it that are as those of one earlier place. Returns how many
- * they are, perhaps 0. */
+/* Writes one line for `k` and the keys behind it that one earlier place has, too. Returns their
+ * number, perhaps 0. */
 static int write_references(dt__out *o, const dt_key *k, const char *prefix, bool resumable)
 {
     char home[160], next[160];
@@ -515,7 +516,7 @@ static void write_lines(dt__out *o, const dt_key *keys, const char *block, const
                         bool resumable);
 
 /* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps
- * "rules.N.match". Keys that another place has, too, are described at one of them, and the others
+ * "rules.N.match". A table of keys in several places is described in one of them, and the others
  * refer to it. `resumable`: a key above is resumable. */
 static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
                         bool resumable)
@@ -573,7 +574,7 @@ static const char *earlier_family(int at, const dt_key *key)
     return NULL;
 }
 
-/* The keys of a family; those that an earlier family has are named with it. */
+/* The keys of a family. Those that an earlier family has refer to that family. */
 static void write_family(dt__out *o, const dt_key *block, int at)
 {
     const dt_family *family = dt_family_at(at);
@@ -604,7 +605,8 @@ static void write_activations(dt__out *o)
 
 static bool has_name(const dt_key *a, const dt_key *b) { return strcmp(a->name, b->name) == 0; }
 
-/* Keys of a kind of signals and one of images differ in how many numbers they take alone. */
+/* Whether both keys are the same, except that one takes a number (signals) and the other two
+ * (images). */
 static bool is_same_of_images(const dt_key *a, const dt_key *b)
 {
     dt_key x = *a, y = *b;
@@ -621,8 +623,8 @@ static bool has_key(const dt_item_kind *kind, const dt_key *key,
     return k->name != NULL;
 }
 
-/* Whether kinds of layers have other keys of this name; whether one takes a number for signals and
- * two for images. */
+/* Whether another kind of layer has a different key of this name. *images: whether the key of a
+ * kind of images takes two numbers, where that of signals takes one. */
 static bool is_ambiguous(const dt_key *key, bool *images)
 {
     bool another = false;
@@ -636,9 +638,9 @@ static bool is_ambiguous(const dt_key *key, bool *images)
     return another;
 }
 
-/* A line for a key of kind `at`; none if an earlier kind has the same one, which has written the
- * line. It names all kinds that have it where others have another of this name. `from` is said
- * once, in front of the list. */
+/* Writes a line for a key of kind `at`, unless an earlier kind has the same key. The line names all
+ * kinds with this key if other kinds have a different key of this name. `from` is described in
+ * front of the list. */
 static void write_layer_key(dt__out *o, int at, const dt_key *key)
 {
     bool images;
