@@ -61,10 +61,9 @@ static const dt_key augment_keys[] = {
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
       .text = "share of images that get a black rectangle, up to half as high and wide" },
     { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
-      .text = "classification of images: alpha; each batch is mixed with itself in reverse order "
-              "by a share from Beta(alpha, alpha); 0: not" },
+      .text = "classification of images: alpha of mixup; 0: not" },
     { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
-      .text = "likewise, by a rectangle; with mixup, each batch draws one of the two" },
+      .text = "likewise of cutmix; with mixup, each batch draws one of the two" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text = "tensors: examples are multiplied by 1 - scale to 1 + scale" },
     { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
@@ -288,8 +287,8 @@ const dt_key dt_data_keys[] = {
       .text = "tensors: nhwc: channels are the last dimension of examples, and become the first" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
-      .text = "tensors, data.split auto and file: drawn, every class in proportion, or the last "
-              "ones (time); auto: drawn if rows or files are independent" },
+      .text = "tensors, data.split auto and file: examples drawn, every class in proportion, or "
+              "the last (time); auto: drawn if independent" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
     { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
@@ -320,9 +319,7 @@ const dt_key dt_data_keys[] = {
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "drawn data: which examples are drawn; tensors: which are held back" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
-      .text = "what the model predicts: a class, the image without noise (denoising), each "
-              "pixel's class (segmentation), numbers (regression), several classes "
-              "(multi_label), or the example itself (anomaly)" },
+      .text = "what the model predicts; anomaly: its input, whose error is the score" },
     { "normal", DT_KEY_STRINGS, AT(normal),
       .text = "anomaly: labels of normal examples; absent: 0, normal and good" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",

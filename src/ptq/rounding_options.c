@@ -58,10 +58,9 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
-      .text = "order of columns: by decreasing mean square of inputs (weight), and scale groups "
-              "in that order (group)" },
+      .text = "order of columns; weight, group: by decreasing mean square of inputs" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text = "of gptq: share of the columns' mean square that is added to each" },
+      .text = "of gptq: damping as a share of the columns' mean square" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
       .fallback = "0", .text = "of gptq and qronos: absolute damping; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
@@ -73,13 +72,12 @@ const dt_key dt__rounding_keys[] = {
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "experts with fewer rows are rounded to nearest; 0: as many as columns" },
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
-      .text = "zeros stay 0 in weights of which they are 5 % or more" },
+      .text = "zeros stay 0 in weights with 5 % or more" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
       .text = "use nearest for rows where its error is smaller" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text = "of gptq: scales of groups from the original weight, or the compensated one "
-              "(refresh)" },
+      .text = "of gptq: scales of groups from the original or the compensated weight" },
     { 0 },
 };
 
@@ -91,13 +89,12 @@ const dt_key dt__accumulator_keys[] = {
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
       .text = "columns per accumulator, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "least and largest integer of inputs; absent: of the layer's codes, of a weight "
-              "alone [0, 255]" },
+      .text = "least and largest integer of inputs; absent: of the layer's codes, or [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
-      .text = "values are shrunk before they are clamped to the bound" },
+      .text = "values are shrunk before they are clamped" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
-      .text = "errors that later columns compensate: of rounding alone, or of clamping too (all)" },
+      .text = "errors that later columns compensate: of rounding, or of clamping too" },
     { 0 },
 };
 

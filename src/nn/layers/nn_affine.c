@@ -78,7 +78,7 @@ static const dt_key layer_keys[] = {
     { "trained", DT_KEY_BOOL, AT(trained), .fallback = "true",
       .text = "scale and bias are trained" },
     { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
-      .text = "regression: initial scale and bias are deviation and mean of the targets; needs "
+      .text = "regression: scale and bias begin as deviation and mean of the targets; needs "
               "trained: false" },
     { 0 },
 };
