@@ -521,24 +521,22 @@ static void write_lines(dt__out *o, const dt_key *keys, const char *block, const
 static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
                         bool resumable)
 {
-    char path[96], whole[160], home[160];
+    char path[96], whole[160], home[160] = "";
     const bool is_list = k->type == DT_KEY_LIST;
-    snprintf(path, sizeof path, "%s%s", prefix, k->name);
-    if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
-    if (k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at) {
-        snprintf(path, sizeof path, "%s%s.N.", prefix, k->name);
-        write_lines(o, k->kinds(0)->keys, block, path, resumable || k->resumable);
-    }
-    if (k->keys == NULL) return;
-    snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
-    find_home(k->keys, home);
+    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N" : "");
+    snprintf(whole, sizeof whole, "%s.%s", block, path);
+    if (k->keys != NULL) find_home(k->keys, home);
     if (home[0] != 0 && strcmp(home, whole) != 0) {
-        dt__out_format(o, "- `%s%s`: keys of [`%s`](#%.*s): %s\n", path, is_list ? ".N" : "", home,
+        dt__out_format(o, "- `%s`: keys of [`%s`](#%.*s): %s\n", path, home,
                        (int)strcspn(home, "."), home, k->text);
         return;
     }
-    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
-    write_lines(o, k->keys, block, path, resumable || k->resumable);
+    snprintf(path, sizeof path, "%s%s", prefix, k->name);
+    if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
+    const bool items = k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at;
+    if (k->keys == NULL && !items) return;
+    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list || items ? ".N." : ".");
+    write_lines(o, items ? k->kinds(0)->keys : k->keys, block, path, resumable || k->resumable);
 }
 
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
