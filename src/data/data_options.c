@@ -47,31 +47,29 @@ static const char *const orders[] = { [DT_DATA_ORDER_AUTO] = "auto",
 
 static const dt_key augment_keys[] = {
     { "shift", DT_KEY_INT, AT(shift), .most = MOST_SHIFT, .fallback = "0",
-      .text = "images are shifted by up to so many pixels each way, signals by time steps, and "
-              "filled up with zeros" },
+      .text = "most pixels, of signals time steps, by which examples are shifted; zeros fill up" },
     { "crop", DT_KEY_INT, AT(crop), .most = MOST_SHIFT, .fallback = "0",
-      .text = "the same as `shift`, as other programs name it" },
+      .text = "another name of `shift`" },
     { "flip", DT_KEY_BOOL, AT(flip), .fallback = "false",
       .text = "half of the images are mirrored left to right" },
     { "rotation", DT_KEY_REAL, AT(rotation), .most = 180, .fallback = "0",
-      .text = "images are turned by up to so many degrees each way" },
+      .text = "most degrees by which images are turned, each way" },
     { "brightness", DT_KEY_REAL, AT(brightness), .most = 1, .fallback = "0",
-      .text = "up to so much is added to an image's pixels, or taken off" },
+      .text = "most that is added to an image's pixels, or subtracted" },
     { "contrast", DT_KEY_REAL, AT(contrast), .most = 1, .fallback = "0",
-      .text = "an image's pixels move away from 0.5, or towards it, by up to this share" },
+      .text = "share by which an image's pixels move away from 0.5, or towards it" },
     { "erasing", DT_KEY_REAL, AT(erasing), .most = 1, .fallback = "0",
-      .text = "share of the images that get a black rectangle, up to half as high and wide" },
+      .text = "share of images that get a black rectangle, up to half as high and wide" },
     { "mixup", DT_KEY_REAL, AT(mixup), .most = 2, .fallback = "0",
-      .text = "classification of images: alpha; each batch is mixed with itself in reverse order "
-              "by a share from Beta(alpha, alpha); 0: not" },
+      .text = "classification of images: alpha of mixup; 0: not" },
     { "cutmix", DT_KEY_REAL, AT(cutmix), .most = 2, .fallback = "0",
-      .text = "likewise, by a rectangle; with mixup, one of the two is drawn for each batch" },
+      .text = "likewise of cutmix; with mixup, each batch draws one of the two" },
     { "scale", DT_KEY_REAL, AT(scale), .most = MOST_SCALE, .fallback = "0",
       .text = "tensors: examples are multiplied by 1 - scale to 1 + scale" },
     { "jitter", DT_KEY_REAL, AT(jitter), .most = DT__MOST_NOISE, .fallback = "0",
-      .text = "tensors: deviation of the noise that is added to standardized numbers" },
+      .text = "tensors: deviation of noise added to standardized numbers" },
     { "time_mask", DT_KEY_INT, AT(time_mask), .most = DT__MOST_CONTEXT, .fallback = "0",
-      .text = "signals: up to so many time steps in a row become 0" },
+      .text = "signals: most time steps in a row that become 0" },
     { 0 },
 };
 
@@ -80,8 +78,7 @@ static const dt_key augment_keys[] = {
 
 static const dt_key files_keys[] = {
     { "x", DT_KEY_STRINGS, AT(x), .fallback = "!", .fewest = 1,
-      .text = "files .npy, .npz:NAME, .safetensors:NAME or .csv, data bases, recordings, or "
-              "patterns such as run*.npy, joined" },
+      .text = "arrays, tables, data bases or recordings, or patterns such as run*.npy, joined" },
     { "y", DT_KEY_PATH, AT(y),
       .text = "targets of the examples or recordings; absent: a column of the .csv" },
     { 0 },
@@ -109,31 +106,27 @@ static const char *const scales[] = { [DT_SCALE_NONE] = "none",
 
 const dt_key dt__rule_keys[] = {
     { "columns", DT_KEY_STRINGS, AT(columns), .fallback = "!", .fewest = 1,
-      .text = "names of columns, or patterns such as acc_*" },
+      .text = "columns, or patterns such as acc_*" },
     { "type", DT_KEY_CHOICE, AT(type), .choices = types, .fallback = "number",
-      .text = "category: one-hot; boolean: true/false, yes/no and the like; time: `parts` of it "
-              "become numbers; ignore: no input" },
+      .text = "what the columns hold" },
     { "missing", DT_KEY_CHOICE, AT(missing), .choices = missing, .fallback = "error",
-      .text = "what an empty field, NA, NaN, null or ? becomes: a statistic of the training rows; "
-              "`fill` (constant); that of the row above (last); a category of its own (code)" },
+      .text = "what a missing field becomes" },
     { "fill", DT_KEY_STRING, AT(fill),
       .text = "missing: constant: the value, with a decimal point" },
     { "indicator", DT_KEY_BOOL, AT(indicator), .fallback = "false",
       .text = "one more number: 1 where the field is missing" },
     { "scale", DT_KEY_CHOICE, AT(scale), .choices = scales, .fallback = "none",
-      .text = "log: sign(v) ln(1 + |v|); robust: (v - median) / distance of the quartiles; "
-              "quantile: its quantile among the training rows, -1 to 1" },
+      .text = "how numbers are scaled" },
     { "most", DT_KEY_INT, AT(most), .most = 65535, .fallback = "0",
-      .text = "category: how many of the most frequent words are known; 0: all" },
+      .text = "category: most words, of the most frequent; 0: all" },
     { "embedded", DT_KEY_BOOL, AT(embedded), .fallback = "false",
-      .text = "category: one number, its code, in place of one-hot; 0 is unknown" },
+      .text = "category: one number, its code, not one-hot" },
     { "format", DT_KEY_STRING, AT(format),
       .text = "time: its form, as \"%d.%m.%Y %H:%M\"; absent: the forms of ISO 8601" },
     { "parts", DT_KEY_STRINGS, AT(parts),
-      .text = "time: seconds since the first training row (the default), hour, weekday, day, "
-              "month, year; of_day, of_week, of_year: sine and cosine" },
-    { "words", DT_KEY_STRINGS, AT(words),
-      .text = "texts that mean missing, besides those that always do" },
+      .text = "time: seconds since the first training row (default), hour, weekday, day, month, "
+              "year; sine and cosine: of_day, of_week, of_year" },
+    { "words", DT_KEY_STRINGS, AT(words), .text = "further texts that mean missing" },
     { 0 },
 };
 
@@ -154,27 +147,25 @@ const dt_key dt__columns_keys[] = {
     { "header", DT_KEY_BOOL, AT(header), .fallback = "true",
       .text = "the first line has names; false: columns are 0, 1, 2 and so on" },
     { "inputs", DT_KEY_STRINGS, AT(inputs),
-      .text = "columns for the model, in this order, or patterns such as acc_*; absent: all but "
-              "the targets" },
+      .text = "columns for the model, in this order, or patterns; absent: all but the targets" },
     { "target", DT_KEY_STRINGS, AT(target),
-      .text = "the column that is predicted; regression and multi_label: one or several" },
-    { "exclude", DT_KEY_STRINGS, AT(exclude),
-      .text = "columns or patterns that the model does not get" },
+      .text = "the predicted column; regression, multi_label: one or several" },
+    { "exclude", DT_KEY_STRINGS, AT(exclude), .text = "columns or patterns to leave out" },
     { "types", DT_KEY_ITEMS, AT(types), .kinds = rule_kind,
-      .text = "what columns hold and become; the first rule that names one applies; others are "
+      .text = "types of columns (docs/data.md#columns); the first match applies; others are "
               "numbers" },
     { "separator", DT_KEY_CHOICE, AT(separator), .choices = separators, .fallback = "auto",
-      .text = "what separates fields; auto: as the first rows show" },
+      .text = "what separates fields" },
     { "decimal", DT_KEY_CHOICE, AT(decimal), .choices = dt__csv_decimals, .fallback = "auto",
-      .text = "the decimal sign of all files; auto: as the first rows show" },
+      .text = "decimal sign of all files" },
     { "thousands", DT_KEY_CHOICE, AT(thousands), .choices = dt__csv_thousands, .fallback = "auto",
-      .text = "what separates thousands in all files; auto: as the first rows show" },
+      .text = "what separates thousands in all files" },
     { "encoding", DT_KEY_CHOICE, AT(encoding), .choices = dt__csv_encodings, .fallback = "auto",
       .text = "auto: utf-8, or utf-16 by its byte order mark" },
     { "comment", DT_KEY_STRING, AT(comment),
       .text = "lines that begin with this sign, such as #, are skipped" },
     { "rows", DT_KEY_CHOICE, AT(rows), .choices = rows, .fallback = "refuse",
-      .text = "rows with another number of fields are refused, or left out and counted" },
+      .text = "whether rows with another number of fields are skipped" },
     { 0 },
 };
 
@@ -244,7 +235,7 @@ static const dt_key standard_keys[] = {
 static const dt_key split_keys[] = {
     { "by", BY_KEY, AT(by), .text = "as data.split, where that is a word" },
     { "column", DT_KEY_STRING, AT(column),
-      .text = "group, time: a column of the table, no input unless columns.inputs has it" },
+      .text = "group, time: a column, no input unless columns.inputs has it" },
     { "test", DT_KEY_REAL, AT(test), .most = DT__MOST_VALIDATION, .fallback = "0",
       .text = "share of the training data to test" },
     { "folds", DT_KEY_INT, AT(folds), .most = DT__MOST_FOLDS, .fallback = "0",
@@ -262,60 +253,53 @@ static const dt_key split_keys[] = {
 
 const dt_key dt_data_keys[] = {
     { "format", DT_KEY_CHOICE, AT(format), .choices = formats, .fallback = "idx",
-      .text = "images: MNIST's files (idx), CIFAR's, a folder for each class (png; folder: JPEG "
-              "too), drawn digits; tokens: text, ids (tokens), JSON lines (jsonl), drawn sums "
-              "(adder); arrays: files (tensors), drawn sounds, motions (sensors), a table; given: "
-              "datasets of a C program" },
+      .text = "form of the files (docs/data.md); given: datasets of a C program" },
     { "source", DT_KEY_STRING, AT(source),
       .text = "given: the registered source; absent: the program's datasets" },
     { "dir", DT_KEY_PATH, AT(dir), .text = "folder that is put before relative file names" },
     { "train", DT_KEY_STRINGS, AT(train),
-      .text = "idx: images and labels; cifar: absent: CIFAR's names; png, folder: a folder, "
-              "absent: train; tokens: a file, u16, or u32 with the ending .u32.bin; tensors: "
-              "recordings, or patterns such as walk/*.wav, labelled by their folders" },
+      .text = "training files; absent: the usual names; idx: images, labels; tensors: recordings "
+              "labelled by their folders, or patterns such as walk/*.wav" },
     { "train", FILES_OF(train_tensors), .text = "tensors: files with arrays" },
     { "test", DT_KEY_STRINGS, AT(test),
-      .text = "likewise to test; absent: idx none, else test_batch.bin, test.bin or test, if it "
-              "exists" },
+      .text = "likewise to test; absent: none of idx, else the usual names" },
     { "test", FILES_OF(test_tensors), .text = "tensors: the same of the test data" },
     { "labels", DT_KEY_CHOICE, AT(labels), .choices = labels, .fallback = "fine",
       .text = "cifar100: its 100 classes, or 20 coarse ones" },
     { "channels", DT_KEY_INT, AT(channels), .least = 1, .most = 3, .fallback = "3",
       .text = "png, folder: 1 (grey) or 3 (red, green, blue)" },
     { "size", DT_KEY_PAIR, AT(size), .least = 1, .most = 65535,
-      .text = "png, folder: height and width that images get; absent: all have one size" },
+      .text = "png, folder: height and width; absent: all have one size" },
     { "validation", DT_KEY_REAL, AT(validation), .most = DT__MOST_VALIDATION, .fallback = "0",
-      .text = "share of the training data to validate with: the last; tensors: by data.split" },
+      .text = "share of the training data; the last, or (tensors) by data.split" },
     { "validation", DT_KEY_STRINGS, AT(validation_files), .other_form = true,
       .text = "tensors: recordings of their own, as in train" },
     { "validation", FILES_OF(validation_tensors), .text = "tensors: files of their own" },
     { "split", BY_KEY, AT(split.by),
-      .text = "tensors: how data.validation and data.split.test are chosen: drawn (rows), of every "
-              "class in proportion (stratified), whole groups, the newest (time), whole files; "
-              "auto: stratified where examples are independent, else the last ones" },
+      .text = "tensors: how validation and test examples are chosen "
+              "(docs/data.md#validation-and-test)" },
     { "split", DT_KEY_MAP, AT(split), .keys = split_keys, .other_form = true,
       .given = offsetof(dt_data_options, split.given), .text = "tensors: the same, with settings" },
     { "file_names", DT_KEY_STRING, AT(file_names),
-      .text = "tensors: form of the files' names, such as '{label}_{group}_{index}.wav'" },
+      .text = "tensors: form of file names, such as '{label}_{group}_{index}.wav'" },
     { "layout", DT_KEY_CHOICE, AT(layout), .choices = layouts, .fallback = "nchw",
       .choices_were = (const char *const[]){ "as_it_is", "nchw", NULL },
-      .text = "tensors: nhwc: examples [height, width, channels], or [.., channels], become "
-              "[channels, height, width]" },
+      .text = "tensors: nhwc: channels are the last dimension of examples, and become the first" },
     { "validation_order", DT_KEY_CHOICE, AT(validation_order), .choices = orders,
       .fallback = "auto",
-      .text = "tensors, data.split auto and file: drawn, every class in proportion, or the last "
-              "ones (time); auto: drawn where rows or files are independent" },
+      .text = "tensors, data.split auto and file: examples drawn, every class in proportion, or "
+              "the last (time); auto: drawn if independent" },
     { "columns", DT_KEY_MAP, AT(columns), .keys = dt__columns_keys,
       .text = "tensors: columns of .csv files" },
     { "cache", DT_KEY_STRING, AT(cache), .fallback = "auto", .resumable = true,
-      .text = "tensors: folder for the numbers of .csv files; auto: detent-cache beside run.dir, "
-              "of files of 512 MiB and more; no: none" },
+      .text = "tensors: folder of the cache of large .csv files; auto: detent-cache beside "
+              "run.dir; no: none" },
     { "inputs", DT_KEY_LIST, AT(inputs), .most = DT_MAX_SHAPES, .keys = input_keys,
       .size = sizeof(dt_data_input), .count = offsetof(dt_data_options, n_inputs),
-      .text = "tensors: inputs of a model that has several, in data.train.x" },
+      .text = "tensors: inputs of a model that has several" },
     { "outputs", DT_KEY_LIST, AT(outputs), .most = DT_MAX_JOINED, .keys = output_keys,
       .size = sizeof(dt_data_output), .count = offsetof(dt_data_options, n_outputs),
-      .text = "tensors: outputs of a model that has several, in data.train.y or data.train.x" },
+      .text = "tensors: outputs of a model that has several" },
     { "window", DT_KEY_MAP, AT(window), .keys = window_keys,
       .given = offsetof(dt_data_options, window.given),
       .text = "tensors: cuts recordings [time, channels] into examples" },
@@ -323,7 +307,7 @@ const dt_key dt_data_keys[] = {
       .given = offsetof(dt_data_options, series.given),
       .text = "tensors: a .csv has a row for each moment; windows of rows are examples" },
     { "standardize", DT_KEY_BOOL, AT(standardize), .fallback = "false",
-      .text = "arrays: (v - mean) / deviation of each channel, measured on the training examples" },
+      .text = "arrays: (v - mean) / deviation of each channel of the training examples" },
     { "standardize", DT_KEY_MAP, AT(standard), .keys = standard_keys, .other_form = true,
       .given = offsetof(dt_data_options, standard.given),
       .text = "arrays: the same, with settings" },
@@ -335,9 +319,7 @@ const dt_key dt_data_keys[] = {
     { "seed", DT_KEY_INT, AT(seed), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "drawn data: which examples are drawn; tensors: which are held back" },
     { "task", DT_KEY_CHOICE, AT(task), .choices = tasks, .fallback = "classification",
-      .text = "what a model makes of an example: its class; an image without noise (denoising); "
-              "each pixel's class (segmentation); numbers (regression); several classes "
-              "(multi_label); itself, so that the error tells what is not normal (anomaly)" },
+      .text = "what the model predicts; anomaly: its input, whose error is the score" },
     { "normal", DT_KEY_STRINGS, AT(normal),
       .text = "anomaly: labels of normal examples; absent: 0, normal and good" },
     { "noise", DT_KEY_REAL, AT(noise), .most = DT__MOST_NOISE, .fallback = "0.25",
@@ -354,18 +336,16 @@ const dt_key dt_data_keys[] = {
       .text = "bytes, chars (those of the training files), or a file; absent: bytes, of tokens "
               "unknown" },
     { "context", DT_KEY_INT, AT(context), .least = 1, .most = DT__MOST_CONTEXT, .fallback = "64",
-      .text =
-          "length of the windows; jsonl: the most tokens of an example; longer ones are left out" },
+      .text = "length of windows; jsonl: most tokens of an example, others are left out" },
     { "prompt", DT_KEY_STRING, AT(prompt),
-      .text = "jsonl: the prompt, with fields of a line in braces: \"Question: {question}\\n\"; "
-              "absent: the field prompt, or lines of running text" },
+      .text = "jsonl: form of prompts (docs/data.md#prompt-formats); absent: the field prompt, "
+              "or running text" },
     { "completion", DT_KEY_STRING, AT(completion),
       .text = "jsonl: likewise of the completions; absent: the field completion" },
     { "chat", DT_KEY_CHOICE, AT(chat), .choices = dt__chat_names, .fallback = "auto",
-      .text = "jsonl, messages: their form; auto: as the model, or the tokenizer's chat template "
-              "or tokens say" },
+      .text = "jsonl: form of chats (docs/data.md#chats)" },
     { "system", DT_KEY_STRING, AT(system),
-      .text = "jsonl, messages: the system's where a line has none" },
+      .text = "jsonl: system message of chats that have none" },
     { 0 },
 };
 

@@ -14,7 +14,8 @@ extern const dt_key dt__rounding_keys[], dt__accumulator_keys[];
       .offset = (at) + offsetof(dt_rounding_options, rounder),                                     \
       .choices = dt__rounder_names,                                                                \
       .fallback = "nearest",                                                                       \
-      .text = "how codes are chosen; all but nearest require calibration data" },                  \
+      .text = "how codes are chosen (docs/rounding.md); all but nearest require "                  \
+              "calibration data" },                                                                \
         { "rounding", DT_KEY_MAP, .offset = (at) + offsetof(dt_rounding_options, rounding),        \
           .keys = dt__rounding_keys, .text = "settings of the rounder" },                          \
     {                                                                                              \

@@ -58,31 +58,26 @@ static const char *const diffuse_names[] = { "clamped", "all", NULL };
 
 const dt_key dt__rounding_keys[] = {
     { "order", DT_KEY_CHOICE, OF_ROUNDING(order), .choices = order_names, .fallback = "none",
-      .text = "order of columns: by decreasing mean square of their inputs (weight); with scale "
-              "groups in that order, too (group)" },
+      .text = "order of columns; weight, group: by decreasing mean square of inputs" },
     { "damping", DT_KEY_REAL, OF_ROUNDING(damping), .most = 1e6, .fallback = "0.01",
-      .text = "of gptq: share of the columns' mean square that is added to each" },
+      .text = "of gptq: damping as a share of the columns' mean square" },
     { "damping_absolute", DT_KEY_REAL, OF_ROUNDING(damping_absolute), .most = DT_NO_LIMIT,
-      .fallback = "0",
-      .text = "of gptq and qronos: an absolute damping in place of the share; 0: the share" },
+      .fallback = "0", .text = "of gptq and qronos: absolute damping; 0: the share" },
     { "damping_mean", DT_KEY_CHOICE, OF_ROUNDING(damping_mean), .choices = mean_names,
-      .fallback = "live",
-      .text = "of gptq: that mean is over the columns with inputs, or over all, those without "
-              "counting as 1" },
+      .fallback = "live", .text = "of gptq: the mean over columns with inputs, or over all" },
     { "alpha", DT_KEY_REAL, OF_ROUNDING(alpha), .most = 1e6, .fallback = "1e-6",
       .text = "of qronos: damping as a share of the largest eigenvalue" },
     { "block", DT_KEY_INT, OF_ROUNDING(block), .least = 1, .most = 1 << 30, .fallback = "128",
-      .text = "columns whose errors are passed on together; no result depends on it" },
+      .text = "columns per block; no result depends on it" },
     { "least_rows", DT_KEY_INT, OF_ROUNDING(least_rows), .most = DT_NO_LIMIT, .fallback = "0",
-      .text = "an expert that fewer rows reach is rounded to nearest; 0: as many as its columns" },
+      .text = "experts with fewer rows are rounded to nearest; 0: as many as columns" },
     { "keep_zeros", DT_KEY_BOOL, OF_ROUNDING(keep_zeros), .fallback = "false",
-      .text = "where at least 5 % of a weight is 0, elements that are 0 stay so" },
+      .text = "zeros stay 0 in weights with 5 % or more" },
     { "keep_better", DT_KEY_BOOL, OF_ROUNDING(keep_better), .fallback = "true",
-      .text = "rows whose calibration error nearest makes smaller are rounded to nearest" },
+      .text = "use nearest for rows where its error is smaller" },
     { "group_scales", DT_KEY_CHOICE, OF_ROUNDING(group_scales), .choices = scales_names,
       .fallback = "frozen",
-      .text = "of gptq: scales of groups from the original weight, or from the one with earlier "
-              "errors passed on (refresh)" },
+      .text = "of gptq: scales of groups from the original or the compensated weight" },
     { 0 },
 };
 
@@ -92,16 +87,14 @@ const dt_key dt__accumulator_keys[] = {
     { "bits", DT_KEY_INT, OF_ACCUMULATOR(bits), .most = 32, .fallback = "0",
       .text = "bits of an accumulator, 2 to 32; the a2 rounders need it" },
     { "tile", DT_KEY_INT, OF_ACCUMULATOR(tile), .most = 1 << 30, .fallback = "0",
-      .text = "columns that one accumulator adds up, at most a scale group; 0: all of a scale" },
+      .text = "columns per accumulator, at most a scale group; 0: all of a scale" },
     { "input", DT_KEY_INTS, OF_ACCUMULATOR(input), .least = -MOST_INPUT, .most = MOST_INPUT,
-      .text = "least and largest integer of an input; absent: of the layer's codes, of a weight by "
-              "itself [0, 255]" },
+      .text = "least and largest integer of inputs; absent: of the layer's codes, or [0, 255]" },
     { "soft_threshold", DT_KEY_BOOL, OF_ACCUMULATOR(soft_threshold), .fallback = "false",
-      .text = "whether values are shrunk before they are clamped to the bound" },
+      .text = "values are shrunk before they are clamped" },
     { "diffuse", DT_KEY_CHOICE, OF_ACCUMULATOR(diffuse), .choices = diffuse_names,
       .fallback = "clamped",
-      .text = "which errors later columns compensate: of rounding what was clamped, or of clamping "
-              "too (all)" },
+      .text = "errors that later columns compensate: of rounding, or of clamping too" },
     { 0 },
 };
 

@@ -14,13 +14,13 @@
 
 const dt_key dt_lora_keys[] = {
     { "rank", DT_KEY_INT, AT(rank), .least = 1, .most = DT_NO_LIMIT, .fallback = "8",
-      .text = "of B A; at most the shorter side of each weight" },
+      .text = "of A and B; at most the shorter side of each weight" },
     { "alpha", DT_KEY_REAL, AT(alpha), .most = DT_NO_LIMIT, .fallback = "0",
       .text = "B A is multiplied by alpha / rank; 0: by 1" },
     { "match", DT_KEY_STRINGS, AT(match),
       .text = "globs over the paths of linear layers; none: all but the head" },
     { "train_rest", DT_KEY_BOOL, AT(train_rest), .fallback = "false",
-      .text = "also train what is neither an adapter nor a weight with one" },
+      .text = "also train all but the weights with an adapter" },
     { 0 },
 };
 

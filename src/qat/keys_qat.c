@@ -59,7 +59,7 @@ const char *const dt__forward_names[] = { "integer", "simulated", NULL };
       .choices = scale_names, .text = "what scales are rounded to, in training too" }
 #define STE                                                                                        \
     { "ste", DT_KEY_CHOICE, PATCH(quant.ste, has_ste), .choices = ste_names,                       \
-      .text = "straight-through gradient: everywhere, or only where no code was clipped; "         \
+      .text = "straight-through gradient: everywhere, or where no code was clipped; "              \
               "default: identity with a dynamic range, else clipped" }
 #define UNSIGNED                                                                                   \
     { "unsigned", DT_KEY_BOOL, PATCH(quant.is_unsigned, has_unsigned),                             \
@@ -72,24 +72,23 @@ const dt_key dt_weight_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
-                "along its row"),
+    GRANULARITY("weights that share a scale: all (tensor), an output channel's, or groups along "
+                "its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("dynamic: scales follow the weights; static: those of least error when QAT begins; "
-          "learned: trained like parameters, by default with scheme symmetric and granularity "
-          "channel"),
+    RANGE("dynamic: scales of the present weights; static: of least error when QAT begins; "
+          "learned: trained, by default with scheme symmetric and granularity channel"),
     { 0 },
 };
 
 const dt_key dt_tensor_quant_keys[] = {
     SCHEME,
     BITS,
-    GRANULARITY("which weights share a scale: all (tensor), those of an output channel, or groups "
-                "along its row"),
+    GRANULARITY("weights that share a scale: all (tensor), an output channel's, or groups along "
+                "its row"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 1,
       .most = 1 << 30, .text = "weights of a group; longer than the row: the row" },
     SCALE_DTYPE,
@@ -102,26 +101,25 @@ const dt_key dt_activation_quant_keys[] = {
     QUANTIZE,
     SCHEME,
     BITS,
-    GRANULARITY("which values share a scale: all (tensor), those of a token (the last dimension), "
-                "a sample, or groups of a token's values"),
+    GRANULARITY("values that share a scale: all (tensor), a token's (the last dimension), a "
+                "sample's, or a group of a token's"),
     { "group_size", DT_KEY_INT, PATCH(quant.group_size, has_group_size), .least = 8,
       .most = 1 << 30, .multiple = 8,
       .text = "granularity group: values of a group; default: as the weight's" },
     SCALE_DTYPE,
     STE,
     UNSIGNED,
-    RANGE("dynamic: scales of each input; static: of observed batches; learned: trained like a "
-          "parameter; fixed: of `low` and `high`; all but dynamic have granularity tensor by "
-          "default"),
+    RANGE("dynamic: scales of each input; static: of observed batches; learned: trained; fixed: "
+          "`low` "
+          "to `high`; all but dynamic have granularity tensor by default"),
     { "low", DT_KEY_REAL, PATCH(quant.low, has_low), .least = -FLT_MAX, .most = 0,
-      .text = "with a fixed range, of presets device-int8 and device-int4: its lower end" },
+      .text = "fixed range, of presets device-int8 and device-int4: its lower end" },
     { "high", DT_KEY_REAL, PATCH(quant.high, has_high), .least = 0, .most = FLT_MAX,
       .text = "likewise its upper end" },
     { "shift", DT_KEY_BOOL, PATCH(quant.shift, has_shift),
-      .text =
-          "with a learned range: a learned value per input channel is added before quantizing" },
+      .text = "learned range: add a learned value per input channel before quantizing" },
     { "save", DT_KEY_CHOICE, PATCH(quant.save, has_save), .choices = save_names,
-      .text = "with a learned range: backward keeps a byte of an element, or (exact) the element" },
+      .text = "learned range: backward keeps a byte of an element, or (exact) the element" },
     { "observer", DT_KEY_CHOICE, PATCH(quant.observer, has_observer), .choices = observer_names,
       .text = "how a static range is computed from the observed batches" },
     { "percentile", DT_KEY_REAL, PATCH(quant.percentile, has_percentile), .least = 50, .most = 100,
@@ -164,7 +162,7 @@ const dt_key dt__range_keys[] = {
 
 const dt_key dt__qat_rule_keys[] = {
     { "match", DT_KEY_STRING, .offset = offsetof(dt_qat_rule, match), .fallback = "!",
-      .text = "glob over module paths, * crosses dots; selects what lies below too" },
+      .text = "glob over module paths, and all below; * crosses dots" },
     { "skip", DT_KEY_BOOL, .offset = offsetof(dt_qat_rule, skip),
       .given = offsetof(dt_qat_rule, has_skip), .text = "true: these modules stay float" },
     { "weight", DT_KEY_MAP, .offset = offsetof(dt_qat_rule, weight), .keys = dt_weight_quant_keys,

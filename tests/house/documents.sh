@@ -102,6 +102,7 @@ awk -F '`' '
     /^## `/ { block = $2 }
     /^- `/ && block != "" {
         key[++n] = block "." $2
+        for (i = 4; $(i - 1) == ", "; i += 2) key[++n] = block "." $i
         if ($3 ~ /^: keys of \[$/) { from[++aliases] = $4 "."; to[aliases] = key[n] "." }
     }
     END {

@@ -50,6 +50,7 @@ FILENAME == "docs/recipe.md" {
         split($0, s, "`")
         gsub(/\.N/, "", s[2])
         know(block "." s[2])
+        for (i = 4; s[i - 1] == ", "; i += 2) know(block "." s[i])
         if ($0 ~ /`: keys of \[`/) {
             gsub(/\.N/, "", s[4])
             like[block "." s[2]] = s[4]

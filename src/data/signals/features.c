@@ -32,9 +32,9 @@ static const char *const kinds[] = { "none", "log_mel", "mfcc", NULL };
 
 const dt_key dt__features_keys[] = {
     { "kind", DT_KEY_CHOICE, AT(kind), .choices = kinds, .fallback = "none",
-      .text = "what a model sees of a signal: itself, log mel energies, or cepstral coefficients" },
+      .text = "input: the signal, log mel energies, or cepstral coefficients" },
     { "rate", DT_KEY_REAL, AT(rate), .least = 1, .most = 1e6, .fallback = "16000",
-      .text = "samples of the signal a second; sounds and recordings have their own" },
+      .text = "samples a second; sounds and recordings have their own" },
     { "frame_ms", DT_KEY_REAL, AT(frame_ms), .least = 0.01, .most = 1e5, .fallback = "40",
       .text = "length of a frame, in milliseconds" },
     { "step_ms", DT_KEY_REAL, AT(step_ms), .least = 0.01, .most = 1e5, .fallback = "20",

@@ -16,7 +16,7 @@ dt_status dt_lstm_create(dt_ctx *ctx, const dt_recurrent_layer *layer, dt_module
 static const dt_key layer_keys[] = {
     DT__RECURRENT_KEYS("lstm"),
     { "cell", DT_KEY_BOOL, DT__RECURRENT_AT(cell), .fallback = "false",
-      .text = "the final c as one more step behind all" },
+      .text = "append the final c as one more step" },
     { 0 },
 };
 

@@ -37,21 +37,16 @@ void dt__recurrent_forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n
           .most = 1 << 16,                                                                         \
           .fallback = "!",                                                                         \
           .text = "extent of the hidden state, in each direction" },                               \
-        { "layers",                                                                                \
-          DT_KEY_INT,                                                                              \
-          DT__RECURRENT_AT(layers),                                                                \
-          .least = 1,                                                                              \
-          .most = 256,                                                                             \
-          .fallback = "1",                                                                         \
-          .text = "number of layers, one above the other" },                                       \
+        { "layers",    DT_KEY_INT,      DT__RECURRENT_AT(layers),          .least = 1,             \
+          .most = 256, .fallback = "1", .text = "number of stacked layers" },                      \
         { "bias", DT_KEY_BOOL, DT__RECURRENT_AT(bias), .fallback = "true",                         \
-          .text = "whether its products have a bias" },                                            \
+          .text = "its products have a bias" },                                                    \
         { "bidirectional", DT_KEY_BOOL, DT__RECURRENT_AT(bidirectional), .fallback = "false",      \
           .text = "a second direction, from the last step to the first" },                         \
         { "reverse", DT_KEY_BOOL, DT__RECURRENT_AT(reverse), .fallback = "false",                  \
           .text = "one direction, from the last step to the first" },                              \
         { "last", DT_KEY_BOOL, DT__RECURRENT_AT(last), .fallback = "false",                        \
-          .text = "the result is that of the last step, in place of all steps" },                  \
+          .text = "return the last step in place of all" },                                        \
     {                                                                                              \
         "dropout", DT_KEY_REAL, DT__RECURRENT_AT(dropout), .most = 0.9999, .fallback = "0",        \
                                                            .text = "dropout between its layers"    \

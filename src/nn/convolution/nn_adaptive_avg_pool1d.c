@@ -2,7 +2,8 @@
 #include "nn/convolution/pool_layers.h"
 
 DT__ADAPTIVE_POOL_LAYER(adaptive_avg_pool1d, 1, dt_adaptive_avg_pool1d(t, x, size[0]),
-                        "means of bins that divide each signal", DT_KEY_INT, 1 << 24, "length")
+                        "means of bins that divide each signal or image", DT_KEY_INT, 1 << 24,
+                        "length")
 
 dt_status dt_adaptive_avg_pool1d_create(dt_ctx *ctx, int64_t length, dt_module **out)
 {

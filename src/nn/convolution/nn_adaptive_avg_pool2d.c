@@ -2,7 +2,7 @@
 #include "nn/convolution/pool_layers.h"
 
 DT__ADAPTIVE_POOL_LAYER(adaptive_avg_pool2d, 2, dt_adaptive_avg_pool2d(t, x, size[0], size[1]),
-                        "means of bins that divide each image", DT_KEY_PAIR, 1 << 16,
+                        "means of bins that divide each signal or image", DT_KEY_PAIR, 1 << 16,
                         "height and width")
 
 dt_status dt_adaptive_avg_pool2d_create(dt_ctx *ctx, int64_t height, int64_t width, dt_module **out)

@@ -2,7 +2,7 @@
  * src/nn/convolution/batch_norm_layers.c. */
 #include "nn/convolution/batch_norm_layers.h"
 
-DT__BATCH_NORM_LAYER(batch_norm1d, "batch norm over all dimensions but 1, the channels",
+DT__BATCH_NORM_LAYER(batch_norm1d, "batch norm of each channel, dimension 1",
                      x->rank < 1 ? dt__want_example_rank(ctx, "batch_norm1d", x, 1) : DT_OK)
 
 DT__BATCH_NORM_CASES(batch_norm1d, DT__GIVEN(DT__LIST(4, 2), 1, 5, 3, 5, 1, 7, 3, 7),

@@ -1,7 +1,7 @@
 /* Batch norm over all dimensions of [N, C, H, W] but the channels': batch_norm_layers.c. */
 #include "nn/convolution/batch_norm_layers.h"
 
-DT__BATCH_NORM_LAYER(batch_norm2d, "batch norm of images, a channel at a time",
+DT__BATCH_NORM_LAYER(batch_norm2d, "batch norm of each channel, dimension 1",
                      dt__want_example_rank(ctx, "batch_norm2d", x, 3))
 
 DT__BATCH_NORM_CASES(batch_norm2d, DT__GIVEN(DT__LIST(1, 2, 2, 2), 1, 3, 1, 3, 5, 5, 7, 7),

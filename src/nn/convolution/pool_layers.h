@@ -28,7 +28,7 @@ dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
           DT__POOL_EXTENT(padding, 0, "0", "before and after x; at most half a window") },         \
     {                                                                                              \
         "ceil_mode", DT_KEY_BOOL, offsetof(dt_pool_layer, pool.ceil_mode),                         \
-            .fallback = "false", .text = "whether the last window may reach past the padded image" \
+            .fallback = "false", .text = "the last window may reach past the padded image"         \
     }
 
 #define DT__POOL_DILATION(TYPE)                                                                    \
@@ -38,7 +38,7 @@ dt_status dt__adaptive_create(dt_ctx *ctx, const dt_module_type *type, int axes,
 #define DT__POOL_COUNT                                                                             \
     {                                                                                              \
         "count_include_pad", DT_KEY_BOOL, offsetof(dt_pool_layer, pool.count_include_pad),         \
-            .fallback = "true", .text = "whether padding counts in the divisor"                    \
+            .fallback = "true", .text = "padding counts in the divisor"                            \
     }
 
 /* Defines a pooling layer whose op is `call` of t, m and x: its type, its create function,

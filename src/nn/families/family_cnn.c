@@ -46,7 +46,7 @@ const dt_key dt_cnn_keys[] = {
       .fewest = 1, .size = sizeof(dt_cnn_block), .count = offsetof(dt_cnn_options, n_blocks),
       .text = "the convolution blocks, in sequence" },
     { "head", DT_KEY_CHOICE, AT(head), .choices = head_names, .fallback = "flatten",
-      .text = "input of the linear layer at the end: all values, or each channel's mean" },
+      .text = "input of the last layer: all values, or each channel's mean" },
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
       .text = "share of the head's inputs that training drops" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 24, .fallback = "!",

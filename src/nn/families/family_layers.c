@@ -34,7 +34,7 @@ const dt_item_kind dt__repeat_kind = {
 
 const dt_key dt_layers_keys[] = {
     { "input", DT_KEY_SHAPES, AT(input), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 1,
-      .text = "shape of one example; a map of names and shapes for several inputs" },
+      .text = "shape of one example, or a map of names and shapes" },
     { "layers", DT_KEY_ITEMS, AT(layers), .kinds = dt_layer_kind_at, .own_kinds = true,
       .fallback = "!", .fewest = 1, .text = "the layers, in sequence" },
     { "output", DT_KEY_STRINGS, AT(output), .fallback = "[]",

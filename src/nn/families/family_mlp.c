@@ -15,7 +15,7 @@ static const char *const norm_names[] = { "none", "batch", "layer", NULL };
 
 const dt_key dt_mlp_keys[] = {
     { "sizes", DT_KEY_INTS, AT(sizes), .least = 1, .most = 1 << 24, .fallback = "!", .fewest = 2,
-      .text = "width of the input, of each hidden layer, and of the output" },
+      .text = "widths of input, hidden layers and output" },
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
       .fallback = "relu", .text = "activation of the hidden layers" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = norm_names, .fallback = "none",
@@ -23,7 +23,7 @@ const dt_key dt_mlp_keys[] = {
     { "dropout", DT_KEY_REAL, AT(dropout), .most = 0.9999, .fallback = "0",
       .text = "share of hidden values that training drops" },
     { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
-      .text = "whether hidden layers have a bias; the head always has one" },
+      .text = "hidden layers have a bias; the head always has one" },
     { "momentum", DT_KEY_REAL, AT(momentum), .most = 1, .fallback = "0.1",
       .text = "batch norm: weight of a batch in the running statistics" },
     { "eps", DT_KEY_REAL, AT(eps), .most = 1, .fallback = "1e-5",

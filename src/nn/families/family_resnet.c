@@ -29,7 +29,7 @@ const dt_key dt_resnet_keys[] = {
     { "widths", DT_KEY_INTS, AT(widths), .least = 1, .most = 1 << 16, .fallback = "[16, 32, 64]",
       .fewest = 1, .text = "channels of each stage" },
     { "shortcut", DT_KEY_CHOICE, AT(shortcut), .choices = shortcut_names, .fallback = "pad",
-      .text = "shortcut of a block that changes the shape: zero channels, or a convolution" },
+      .text = "shortcut where the shape changes: zero channels, or a convolution" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",
       .text = "normalization after each convolution" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 24, .fallback = "!",

@@ -18,7 +18,7 @@ enum { KERNEL, STRIDE, PADDING, OUTPUT_PADDING, UP_NUMBERS };
 const dt_key dt_unet_keys[] = {
     DT__IMAGE_KEY(dt_unet_options),
     { "widths", DT_KEY_INTS, AT(widths), .least = 1, .most = 1 << 16, .fallback = "!", .fewest = 1,
-      .text = "channels of each level; the first has the size of the image, each next one half" },
+      .text = "channels of each level, which has half the size of the one before" },
     { "up", DT_KEY_INTS, AT(up), .most = 255, .fallback = "[2, 2, 0, 0]", .fewest = UP_NUMBERS,
       .text = "kernel, stride, padding and output padding of the transposed convolutions" },
     { "norm", DT_KEY_CHOICE, AT(norm), .choices = dt_norm_names, .fallback = "batch",
@@ -26,7 +26,7 @@ const dt_key dt_unet_keys[] = {
     { "activation", DT_KEY_CHOICE, AT(activation), .choices = dt_activation_names,
       .fallback = "relu", .text = "activation after the normalization" },
     { "outputs", DT_KEY_INT, AT(outputs), .least = 1, .most = 1 << 16, .fallback = "!",
-      .text = "output channels: of the target image, or the classes of a pixel" },
+      .text = "output channels, or the classes of a pixel" },
     DT__NORM_KEYS(dt_unet_options),
     { 0 },
 };

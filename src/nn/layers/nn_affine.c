@@ -73,15 +73,13 @@ static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("affine", dt_affine_layer),
     { "shape", DT_KEY_INTS, AT(shape), .least = 1, .most = 1 << 24, .fallback = "[1]",
       .text = "of scale and bias, broadcast to an example: [channels, 1, 1]" },
-    { "scale", DT_KEY_BOOL, AT(scale), .fallback = "true",
-      .text = "whether it has a factor, initially 1" },
-    { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true",
-      .text = "whether it has an addend, initially 0" },
+    { "scale", DT_KEY_BOOL, AT(scale), .fallback = "true", .text = "it has a factor, initially 1" },
+    { "bias", DT_KEY_BOOL, AT(bias), .fallback = "true", .text = "it has an addend, initially 0" },
     { "trained", DT_KEY_BOOL, AT(trained), .fallback = "true",
-      .text = "whether they are parameters; if not, they stay as they are" },
+      .text = "scale and bias are trained" },
     { "of_targets", DT_KEY_BOOL, AT(of_targets), .fallback = "false",
-      .text = "regression: drawn weights begin with deviation and mean of the targets; trained "
-              "must be false" },
+      .text = "regression: scale and bias begin as deviation and mean of the targets; needs "
+              "trained: false" },
     { 0 },
 };
 

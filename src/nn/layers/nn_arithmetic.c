@@ -64,13 +64,12 @@ static dt_tensor *matmul_of(dt_tape *t, const void *options, dt_tensor *const *i
     {                                                                                              \
 #field, DT_KEY_INTS, AT(operands.field),                                                   \
             .least = 1, .most = 1 << 24, .fallback = "[]",                                         \
-            .text =                                                                                \
-                "shape of a constant " which " operand, broadcast to an example; none: a layer"    \
+            .text = "shape of a constant " which " operand that broadcasts; none: a layer"         \
     }
 #define TRAINED                                                                                    \
     {                                                                                              \
-        "trained", DT_KEY_BOOL, AT(operands.trained),                                              \
-            .fallback = "false", .text = "whether the constants are parameters"                    \
+        "trained", DT_KEY_BOOL, AT(operands.trained), .fallback = "false",                         \
+                                                      .text = "the constants are parameters"       \
     }
 #define TWO_KEYS(kind)                                                                             \
     DT__LAYER_HEAD(#kind, dt_operands_layer), CONSTANT(first, "first"), CONSTANT(second, "second")

@@ -46,9 +46,9 @@ dt_status dt_embedding_create(dt_ctx *ctx, int64_t count, int64_t width, dt_modu
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("embedding", dt_embedding_layer),
     { "count", DT_KEY_INT, AT(count), .least = 1, .most = 1 << 24, .fallback = "!",
-      .text = "rows of the table: inputs are whole numbers from 0 to count - 1" },
+      .text = "rows of the table; inputs are 0 to count - 1" },
     { "width", DT_KEY_INT, AT(width), .least = 1, .most = 1 << 20, .fallback = "!",
-      .text = "of a row, which is the result's last dimension" },
+      .text = "width of a row" },
     { 0 },
 };
 

@@ -51,7 +51,7 @@ dt_status dt_fake_quant_create(dt_ctx *ctx, double scale, int64_t zero_point, dt
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("fake_quant", dt_fake_quant_layer),
     { "scale", DT_KEY_REAL, offsetof(dt_fake_quant_layer, scale), .least = 0x1p-126,
-      .most = 0x1p120, .fallback = "1", .text = "what one step of the codes is" },
+      .most = 0x1p120, .fallback = "1", .text = "value of one step of the codes" },
     { "zero_point", DT_KEY_INT, offsetof(dt_fake_quant_layer, zero_point), .least = -128,
       .most = 127, .fallback = "0", .text = "the code of 0" },
     { 0 },

@@ -33,7 +33,7 @@ dt_status dt_prelu_create(dt_ctx *ctx, int64_t channels, double init, dt_module 
 static const dt_key layer_keys[] = {
     DT__LAYER_HEAD("prelu", dt_prelu_layer),
     { "shared", DT_KEY_BOOL, offsetof(dt_prelu_layer, shared), .fallback = "false",
-      .text = "whether all channels have one slope" },
+      .text = "all channels have one slope" },
     { "init", DT_KEY_REAL, offsetof(dt_prelu_layer, init), .least = -1e6, .most = 1e6,
       .fallback = "0.25", .text = "the slopes before training" },
     { 0 },

@@ -141,7 +141,7 @@ static dt_status check_dims(dt_ctx *ctx, const char *name, const void *options)
           .most = DT_MAX_RANK - 1, .fallback = "!", .fewest = 1,                                   \
           .text = "dimensions, not 0, the batch; -1 is the last" },                                \
         { "keepdim", DT_KEY_BOOL, offsetof(dt_reduce_layer, reduce.keepdim), .fallback = "false",  \
-          .text = "whether these dimensions stay, with extent 1" },                                \
+          .text = "these dimensions stay, with extent 1" },                                        \
         { 0 },                                                                                     \
     };                                                                                             \
     DT__OP_LAYER(kind, about, dt_reduce_layer, kind##_keys, 1, 1, .apply = kind##_over,            \

@@ -103,7 +103,7 @@ static const dt_key pad_keys[] = {
     DT__LAYER_HEAD("pad", dt_pad_layer),
     { "pads", DT_KEY_INTS, offsetof(dt_pad_layer, pad.pads), .least = 0, .most = 1 << 30,
       .fallback = "!",
-      .text = "before and after in the last dimension, then in the one before it, and so on" },
+      .text = "elements before and after, in pairs from the last dimension backwards" },
     { "mode", DT_KEY_CHOICE, offsetof(dt_pad_layer, pad.mode), .choices = modes,
       .fallback = "constant", .text = "values of the padding" },
     { "value", DT_KEY_REAL, offsetof(dt_pad_layer, pad.value), .fallback = "0",

@@ -1,4 +1,4 @@
-/* For the files of layers: tables of keys and kinds of family `layers`. */
+/* Macros for tables of keys and for kinds of family `layers`. */
 #ifndef DT__NN_LAYER_TYPE_H
 #define DT__NN_LAYER_TYPE_H
 
@@ -45,7 +45,7 @@
 /* Keys of dt_layer_after, and of the bias, whose default depends on them. */
 #define DT__LAYER_AFTER(options)                                                                   \
     { "bias", DT_KEY_BOOL, offsetof(options, bias), .given = offsetof(options, has_bias),          \
-      .text = "whether it has a bias; default: unless a norm follows" },                           \
+      .text = "it has a bias; default: unless a norm follows" },                                   \
         { "norm",                                                                                  \
           DT_KEY_CHOICE,                                                                           \
           offsetof(options, after.norm),                                                           \

@@ -323,30 +323,33 @@ static const char introduction[] =
     "- `detent config show RECIPE [key=value ...]` prints the recipe with all defaults, and where\n"
     "  each value comes from. `~key` removes a key; `qat.rules.0.skip=true` reaches into a list.\n"
     "- `detent config schema` prints a JSON schema, by which editors complete and check.\n"
-    "- Types do not follow from the look of a text: `no` is a string where a string is expected.\n"
-    "  Only `true` and `false` are booleans; quotes make a string. Numbers are decimal: `64`, "
-    "`3e-4`.\n"
-    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors. A "
-    "recipe\n"
-    "  has at most 1 MiB and is nested at most 64 deep.\n"
+    "- `no` is a string where a string is expected: only `true` and `false` are booleans. Numbers "
+    "are\n"
+    "  decimal: `64`, `3e-4`.\n"
+    "- Duplicate keys, aliases, anchors, tags, merge keys and second documents are errors, and so "
+    "are\n"
+    "  files above 1 MiB or nested above 64 deep.\n"
     "- `detent train RUN --resume key=value` may change keys that are marked (resumable).\n"
     "- Relative paths are relative to the working directory.\n"
     "- In parentheses: what the key takes, then its default, or *required*; of a bool the "
     "default.\n"
-    "  *strings* and *numbers* are one or a list. *keys of* and *as* name another place that has "
-    "the\n"
-    "  same keys.\n";
+    "  A range alone, as 1…9, is of integers. *strings* and *numbers* are one or a list.\n";
 
-/* " 1…9"; an end without a limit is left out, and a range without both. */
+static bool has_least(const dt_key *key) { return key->least > -fmin(FLT_MAX, DT_NO_LIMIT); }
+
+static bool has_most(const dt_key *key) { return key->most < fmin(FLT_MAX, DT_NO_LIMIT); }
+
+static bool has_range(const dt_key *key)
+{
+    return (key->least != 0 || key->most != 0) && (has_least(key) || has_most(key));
+}
+
+/* "1…9"; an end without a limit is left out. */
 static void write_range(dt__out *o, const dt_key *key)
 {
-    const double all = fmin(FLT_MAX, DT_NO_LIMIT);
-    const bool below = key->least > -all, above = key->most < all;
-    if ((key->least == 0 && key->most == 0) || (!below && !above)) return;
-    dt__out_text(o, " ");
-    if (below) dt__out_real(o, key->least);
+    if (has_least(key)) dt__out_real(o, key->least);
     dt__out_text(o, "…");
-    if (above) dt__out_real(o, key->most);
+    if (has_most(key)) dt__out_real(o, key->most);
     if (key->multiple > 0) dt__out_format(o, ", multiple of %d", key->multiple);
 }
 
@@ -372,8 +375,8 @@ static bool has_same_choices(const dt_key *a, const dt_key *b)
     return n > 5 && a->choices == b->choices;
 }
 
-/* Appends to `path` the first place below `keys`, without other forms of a key, of one that is as
- * `key` by `as`. Returns it, or NULL. */
+/* Finds the first key below `keys` for which as(that key, key) is true; other forms of keys are
+ * skipped. Appends its place to `path`. Returns it, or NULL. */
 static const dt_key *find_key(const dt_key *keys, const dt_key *key,
                               bool (*as)(const dt_key *a, const dt_key *b), char path[160])
 {
@@ -421,11 +424,14 @@ static void write_words(dt__out *o, const dt_key *key)
     for (int i = 0; !elsewhere && key->choices != NULL && key->choices[i] != NULL; i++) {
         dt__out_format(o, "%s`%s`", i > 0 ? ", " : "", key->choices[i]);
     }
-    const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
-    if (key->choices == NULL) dt__out_text(o, words[layers ? key->type : DT_KEY_LIST]);
-    else if (key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
     const bool is_list = key->type == DT_KEY_LIST || key->type == DT_KEY_ITEMS;
-    if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
+    const bool range = has_range(key) && key->type != DT_KEY_CHOICE && !is_list;
+    const bool layers = key->type != DT_KEY_ITEMS || key->kinds == dt_layer_kind_at;
+    const bool alone = range && key->type == DT_KEY_INT;
+    if (key->choices != NULL && key->type == DT_KEY_REALS) dt__out_text(o, ", list of numbers");
+    if (key->choices == NULL && !alone) dt__out_text(o, words[layers ? key->type : DT_KEY_LIST]);
+    if (range && !alone) dt__out_text(o, " ");
+    if (range) write_range(o, key);
 }
 
 /* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight"; with or
@@ -443,8 +449,8 @@ static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms
     return false;
 }
 
-/* Where a table of keys is described: the first of its places that is not another form of a key,
- * else the first. Empty: a table outside of blocks, as those of families. */
+/* The place that describes a table of keys: the first one that is not another form of a key, else
+ * the first. Empty for a table outside of blocks, such as that of a family. */
 static void find_home(const dt_key *table, char path[160])
 {
     path[0] = 0;
@@ -453,7 +459,8 @@ static void find_home(const dt_key *table, char path[160])
     }
 }
 
-/* "type; required", "type; default" or the type alone; of a bool with a default that alone. */
+/* Writes "type; required", "type; default" or "type"; for a bool with a default only the default.
+ * */
 static void write_takes(dt__out *o, const dt_key *k)
 {
     const bool given = k->fallback != NULL && *k->fallback != 0 && !is_required(k);
@@ -466,15 +473,36 @@ static void write_takes(dt__out *o, const dt_key *k)
     else if (given) dt__out_format(o, "; `%s`", k->fallback);
 }
 
+/* Whether an earlier place has the same key; `home` is then that place, "qat.weight". */
+static bool is_elsewhere(const dt_key *k, char home[160])
+{
+    home[0] = 0;
+    if (k->keys != NULL) return false;
+    const dt_key *first = find_key(dt_recipe_keys, k, is_same, home);
+    if (first == NULL || first == k) return false;
+    *strrchr(home, '.') = 0;
+    return true;
+}
+
+/* Writes one line for `k` and the keys behind it that one earlier place has, too. Returns their
+ * number, perhaps 0. */
+static int write_references(dt__out *o, const dt_key *k, const char *prefix, bool resumable)
+{
+    char home[160], next[160];
+    int n = 0;
+    if (!is_elsewhere(k, home)) return 0;
+    do {
+        dt__out_format(o, "%s`%s%s`", n > 0 ? ", " : "- ", prefix, k[n].name);
+        n++;
+    } while (k[n].name != NULL && k[n].resumable == k->resumable && is_elsewhere(&k[n], next) &&
+             strcmp(home, next) == 0);
+    const char *also = resumable && !k->resumable ? " (resumable)" : "";
+    dt__out_format(o, ": as of [`%s`](#%.*s)%s\n", home, (int)strcspn(home, "."), home, also);
+    return n;
+}
+
 static void write_line(dt__out *o, const dt_key *k, const char *path, bool resumable)
 {
-    char other[160] = "";
-    const dt_key *first = find_key(dt_recipe_keys, k, is_same, other);
-    if (first != NULL && first != k) {
-        const char *also = resumable && !k->resumable ? " (resumable)" : "";
-        dt__out_format(o, "- `%s`: as `%s`%s\n", path, other, also);
-        return;
-    }
     dt__out_format(o, "- `%s` (", path);
     write_takes(o, k);
     dt__out_text(o, "): ");
@@ -488,35 +516,37 @@ static void write_lines(dt__out *o, const dt_key *keys, const char *block, const
                         bool resumable);
 
 /* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps
- * "rules.N.match". Keys that another place has, too, are described at one of them, and the others
+ * "rules.N.match". A table of keys in several places is described in one of them, and the others
  * refer to it. `resumable`: a key above is resumable. */
 static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
                         bool resumable)
 {
-    char path[96], whole[160], home[160];
+    char path[96], whole[160], home[160] = "";
     const bool is_list = k->type == DT_KEY_LIST;
-    snprintf(path, sizeof path, "%s%s", prefix, k->name);
-    if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
-    if (k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at) {
-        snprintf(path, sizeof path, "%s%s.N.", prefix, k->name);
-        write_lines(o, k->kinds(0)->keys, block, path, resumable || k->resumable);
-    }
-    if (k->keys == NULL) return;
-    snprintf(whole, sizeof whole, "%s.%s%s", block, path, is_list ? ".N" : "");
-    find_home(k->keys, home);
+    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N" : "");
+    snprintf(whole, sizeof whole, "%s.%s", block, path);
+    if (k->keys != NULL) find_home(k->keys, home);
     if (home[0] != 0 && strcmp(home, whole) != 0) {
-        dt__out_format(o, "- `%s%s`: keys of [`%s`](#%.*s): %s\n", path, is_list ? ".N" : "", home,
+        dt__out_format(o, "- `%s`: keys of [`%s`](#%.*s): %s\n", path, home,
                        (int)strcspn(home, "."), home, k->text);
         return;
     }
-    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list ? ".N." : ".");
-    write_lines(o, k->keys, block, path, resumable || k->resumable);
+    snprintf(path, sizeof path, "%s%s", prefix, k->name);
+    if (k->type != DT_KEY_MAP) write_line(o, k, path, resumable);
+    const bool items = k->type == DT_KEY_ITEMS && k->kinds != dt_layer_kind_at;
+    if (k->keys == NULL && !items) return;
+    snprintf(path, sizeof path, "%s%s%s", prefix, k->name, is_list || items ? ".N." : ".");
+    write_lines(o, items ? k->kinds(0)->keys : k->keys, block, path, resumable || k->resumable);
 }
 
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
                         bool resumable)
 {
-    for (const dt_key *k = keys; k->name != NULL; k++) write_entry(o, k, block, prefix, resumable);
+    for (const dt_key *k = keys; k->name != NULL;) {
+        const int n = write_references(o, k, prefix, resumable);
+        if (n == 0) write_entry(o, k, block, prefix, resumable);
+        k += n > 0 ? n : 1;
+    }
 }
 
 /* `family`: of which the keys are, or NULL. */
@@ -542,7 +572,7 @@ static const char *earlier_family(int at, const dt_key *key)
     return NULL;
 }
 
-/* The keys of a family; those that an earlier family has are named with it. */
+/* The keys of a family. Those that an earlier family has refer to that family. */
 static void write_family(dt__out *o, const dt_key *block, int at)
 {
     const dt_family *family = dt_family_at(at);
@@ -573,7 +603,8 @@ static void write_activations(dt__out *o)
 
 static bool has_name(const dt_key *a, const dt_key *b) { return strcmp(a->name, b->name) == 0; }
 
-/* Keys of a kind of signals and one of images differ in how many numbers they take alone. */
+/* Whether both keys are the same, except that one takes a number (signals) and the other two
+ * (images). */
 static bool is_same_of_images(const dt_key *a, const dt_key *b)
 {
     dt_key x = *a, y = *b;
@@ -590,8 +621,8 @@ static bool has_key(const dt_item_kind *kind, const dt_key *key,
     return k->name != NULL;
 }
 
-/* Whether kinds of layers have other keys of this name; whether one takes a number for signals and
- * two for images. */
+/* Whether another kind of layer has a different key of this name. *images: whether the key of a
+ * kind of images takes two numbers, where that of signals takes one. */
 static bool is_ambiguous(const dt_key *key, bool *images)
 {
     bool another = false;
@@ -605,9 +636,9 @@ static bool is_ambiguous(const dt_key *key, bool *images)
     return another;
 }
 
-/* A line for a key of kind `at`; none if an earlier kind has the same one, which has written the
- * line. It names all kinds that have it where others have another of this name. `from` is said
- * once, in front of the list. */
+/* Writes a line for a key of kind `at`, unless an earlier kind has the same key. The line names all
+ * kinds with this key if other kinds have a different key of this name. `from` is described in
+ * front of the list. */
 static void write_layer_key(dt__out *o, int at, const dt_key *key)
 {
     bool images;
@@ -635,20 +666,31 @@ static bool is_activation(const char *kind)
     return dt_activation_names[i] != NULL;
 }
 
+/* Whether the page says the same of both kinds: their texts and the names of their keys. */
+static bool is_same_kind(const dt_item_kind *a, const dt_item_kind *b)
+{
+    const dt_key *x = a->keys + 1, *y = b->keys + 1;
+    while (x->name != NULL && y->name != NULL && has_name(x, y)) x++, y++;
+    return x->name == NULL && y->name == NULL && strcmp(a->text, b->text) == 0;
+}
+
 /* Every kind of layer with the names of its keys, then each key once. */
 static void write_kinds(dt__out *o)
 {
     const dt_item_kind *kind;
     dt__out_text(o, "\n## Layers of `model.layers`\n\n"
                     "A layer is a map whose first key is its kind and whose value is the layer's "
-                    "name:\n`{linear: head, out: 10}`. A kind alone, as `relu`, has all defaults. "
-                    "`from` names the\nlayers or inputs that it reads; without it, it reads the "
-                    "layer before. Kinds are the [activations](#activations)\nand these, each "
-                    "with its other keys:\n\n");
+                    "name:\n`{linear: head, out: 10}` ([networks.md](networks.md)). `from` names "
+                    "the layers or inputs that it\nreads; without it, it reads the layer before. "
+                    "Kinds are the [activations](#activations)\nand these, each with its other "
+                    "keys:\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
         if (is_activation(kind->name)) continue;
-        dt__out_format(o, "- **`%s`**: ", kind->name);
-        dt__out_text(o, kind->text);
+        const dt_item_kind *next = dt_layer_kind_at(i + 1);
+        const bool joined = next != NULL && is_same_kind(kind, next);
+        dt__out_format(o, "- **`%s`**", kind->name);
+        if (joined) dt__out_format(o, ", **`%s`**", next->name);
+        dt__out_format(o, ": %s", kind->text);
         const char *between = ". ";
         for (const dt_key *k = kind->keys + 1; k->name != NULL; k++) {
             if (strcmp(k->name, "from") == 0) continue;
@@ -656,6 +698,7 @@ static void write_kinds(dt__out *o)
             between = ", ";
         }
         dt__out_text(o, "\n");
+        if (joined) i++;
     }
     dt__out_text(o, "\n### Keys of layers\n\n");
     for (int i = 0; (kind = dt_layer_kind_at(i)) != NULL; i++) {
