@@ -561,7 +561,7 @@ static const struct {
       DT_ERR_UNSUPPORTED,
       { "rope_theta", "500" } },
     { ", \"rope_theta\": 0", DT_ERR_UNSUPPORTED, { "rope_theta", "above 0" } },
-    { ", \"rope_theta\": 1e999", DT_ERR_FORMAT, { "rope_theta", "fits" } },
+    { ", \"rope_theta\": 1e999", DT_ERR_FORMAT, { "rope_theta", "range of double" } },
     { ", \"rms_norm_eps\": \"1e-5\"", DT_ERR_FORMAT, { "rms_norm_eps", "number" } },
     { ", \"vocab_size\": 32", DT_ERR_FORMAT, { "vocab_size", "twice" } },
     { ", \"max_position_embeddings\": 2048.0", DT_ERR_FORMAT, { "max_position_embeddings", "" } },

@@ -63,8 +63,7 @@ typedef struct dt_arrays {
     dt_array_dtype y_dtype; /* type of labels: integers */
     const void *y;          /* labels [count]; values and bits [count, outputs] */
     int64_t outputs;        /* classes, 0: the largest label + 1; numbers of a target, at least 1 */
-    /* [outputs], names of classes or of the numbers of a target; NULL: none */
-    const char *const *names;
+    const char *const *names; /* [outputs], names of classes or of a target's numbers; NULL: none */
     /* x is not copied, and must stay unchanged until the dataset and those split from it are freed;
      * false: x is copied */
     bool borrow;
@@ -136,8 +135,7 @@ typedef struct dt_loader_options {
     bool drop_last;             /* default false; true: skip the last batch if it is shorter */
     uint64_t seed;              /* default 0 */
     dt_augment_options augment; /* default none */
-    /* default false; true: tokens of prompts are targets, too, besides those of completions */
-    bool prompts;
+    bool prompts; /* default false; true: tokens of prompts are targets, as those of completions */
 } dt_loader_options;
 
 /* The defaults of a loader. */

@@ -48,9 +48,8 @@ typedef struct dt_export_options {
 } dt_export_options;
 
 typedef struct dt_export_summary {
-    /* calls that multiply integers in the exported model, and floats */
-    int64_t integer_products, float_products;
-    size_t bytes;        /* bytes written */
+    int64_t integer_products, float_products; /* calls that multiply integers there, and floats */
+    size_t bytes;                             /* bytes written */
     bool exact;          /* all results are guaranteed to have the model's bits */
     const char *promise; /* which results equal detent's, in one sentence */
     bool changed; /* activations have other codes in the exported model than in training, or none */

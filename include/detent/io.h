@@ -135,8 +135,7 @@ DT_API dt_status dt_model_load(dt_ctx *ctx, const char *path, dt_module **out, d
 enum { DT_HF_AS_READ, DT_HF_F32, DT_HF_F16, DT_HF_BF16 };
 
 typedef struct dt_hf_options {
-    /* dtype of all tensors; as_read: as in the folder that the model was read from, or F32 */
-    int dtype;
+    int dtype;       /* of all tensors; as_read: as in the folder that was read, or F32 */
     bool dequantize; /* of a prepared model: write dequantized values in place of masters. Converted
                       * weights are always dequantized */
 } dt_hf_options;

@@ -227,15 +227,12 @@ typedef struct dt_run_summary {
      * thresholds. n 0: none */
     dt_reals thresholds;
     double with_thresholds, without_thresholds;
-    /* metrics of the final model with these thresholds, on `evaluated_on`; n 0: none */
-    dt_metrics decided;
+    dt_metrics decided; /* the final model's with thresholds, on `evaluated_on`; n 0: none */
     /* Properties of the model; set by a dry run too. */
-    /* number of parameters: all, without adapters; trained ones, with adapters */
-    int64_t parameters, trained;
-    int64_t multiply_adds; /* per example */
+    int64_t parameters, trained; /* all, without adapters; trained ones, with adapters */
+    int64_t multiply_adds;       /* per example */
     int64_t float_bytes, quantized_bytes;
-    /* bytes kept for backward: in float, under QAT; 0: there is no such phase */
-    size_t activation_bytes[2];
+    size_t activation_bytes[2]; /* kept for backward: in float, under QAT; 0: no such phase */
     /* Set by a dry run: seconds per update in each phase, measured on a few updates; and an
      * estimate for the whole run, without reading data and writing files. */
     double step_seconds[2], run_seconds;

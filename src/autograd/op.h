@@ -146,8 +146,7 @@ typedef struct dt__case {
     dt_status fails;           /* the expected error; DT_OK: none */
     const char *says;          /* substring of the expected message */
     bool rough;                /* not smooth at these values, or random: no gradient check */
-    /* backward is not the derivative of forward; it is compared with that of `lower` */
-    bool by_lower;
+    bool by_lower; /* backward is not forward's derivative; compared with that of `lower` */
 } dt__case;
 
 typedef struct dt__op_cases {

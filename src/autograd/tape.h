@@ -8,17 +8,15 @@
 
 /* What a record saves of an operand or of a result. */
 typedef struct dt__saved {
-    dt_tensor *x; /* the handle as given or lent; its shape outlives its storage */
-    /* the value's storage, if the op saves the value; NULL: only the shape is saved */
-    dt__storage *storage;
-    uint64_t version; /* of the storage when it was saved */
-    int64_t offset;   /* of the value in the storage */
-    /* codes of an operand: for the op's backward; for its kind's pullback */
-    dt__codes *codes, *pull;
-    bool contiguous;        /* the value is contiguous (x may not be) */
-    bool wants;             /* for an operand: it requires a gradient */
-    dt_precision precision; /* how backward reads an operand's value */
-    dt__halves *halves;     /* the value as bf16, in place of the storage, or NULL */
+    dt_tensor *x;            /* the handle as given or lent; its shape outlives its storage */
+    dt__storage *storage;    /* the value's, if the op saves it; NULL: only the shape is saved */
+    uint64_t version;        /* of the storage when it was saved */
+    int64_t offset;          /* of the value in the storage */
+    dt__codes *codes, *pull; /* an operand's, for the op's backward; for its kind's pullback */
+    bool contiguous;         /* the value is contiguous (x may not be) */
+    bool wants;              /* for an operand: it requires a gradient */
+    dt_precision precision;  /* how backward reads an operand's value */
+    dt__halves *halves;      /* the value as bf16, in place of the storage, or NULL */
 } dt__saved;
 
 /* A call that backward will run. Kept small, since there is one per op. */

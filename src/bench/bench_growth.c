@@ -22,8 +22,7 @@ typedef struct subject {
     dt_tape *t;
     dt_module *m;
     dt_optimizer *o;
-    /* tokens and labels; for a mixture its input and the gradient of its output */
-    dt_tensor *x, *labels;
+    dt_tensor *x, *labels; /* of tokens; for a mixture the input and the gradient of the output */
     dt_dataset *data;
     dt_loader *loader;
     int64_t items; /* tokens of a step, or number of images */

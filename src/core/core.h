@@ -215,8 +215,7 @@ typedef struct dt__registry {
     int64_t n, room;
 } dt__registry;
 
-/* lines that dt__say_once remembers; of more lines the oldest may be logged again */
-#define DT__SAID 64
+#define DT__SAID 64 /* lines that dt__say_once remembers; older ones may be logged again */
 
 struct dt_ctx {
     atomic_int refs; /* 1 for the user, and 1 for each living storage, tape and module */

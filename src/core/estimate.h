@@ -56,8 +56,7 @@ typedef struct dt__work_kind {
     double expected;       /* an amount that will be planned later */
     double timed, seconds; /* amounts whose time is known, and that time */
     bool warm;             /* its first piece is no longer part of `timed` and `seconds` */
-    /* of the current piece: the amount done, and the amount already counted above */
-    double part, counted;
+    double part, counted;  /* of the current piece: done, and already counted above */
 } dt__work_kind;
 
 typedef struct dt__ledger {
@@ -88,8 +87,7 @@ static inline void dt__ledger_cut(dt__ledger *e, dt__work_of which)
     k->expected = 0;
 }
 
-/* a first piece is small if it is less than one part in 50 of what is planned */
-#define DT__LEDGER_SMALL 50
+#define DT__LEDGER_SMALL 50 /* a first piece is small below one part in 50 of what is planned */
 
 static inline void dt__ledger_count(dt__ledger *e, dt__work_of which, double amount, double now)
 {

@@ -43,10 +43,9 @@ typedef struct dt__cluster_job {
 
 /* What communication has cost so far, excluding messages without a timeout. */
 typedef struct dt__cluster_costs {
-    double busy; /* seconds that the communication thread had jobs */
-    /* seconds in dt__cluster_wait: communication that did not overlap with computation */
-    double waited;
-    double sent; /* bytes */
+    double busy;   /* seconds that the communication thread had jobs */
+    double waited; /* seconds in dt__cluster_wait: not overlapped with computation */
+    double sent;   /* bytes */
 } dt__cluster_costs;
 
 /* Messages from each rank to each. */
@@ -146,8 +145,7 @@ typedef struct dt__buckets_plan {
 typedef struct dt__buckets {
     dt_ctx *ctx;
     dt__cluster *cluster;
-    /* the cluster's; kept since the cluster may be closed first */
-    const struct dt__cluster_hooks *hooks;
+    const struct dt__cluster_hooks *hooks; /* the cluster's, which may be closed first */
     dt__buckets_plan plan;
     dt__bucket *bucket;
     dt__bucket_span *span;

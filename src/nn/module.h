@@ -79,8 +79,7 @@ struct dt_module {
     dt__form form;      /* run NULL: the type's forward */
     dt__hook *hooks;
     uint64_t last_hook;
-    /* number of running forward passes, in any thread; while above 0 no hook may be removed */
-    atomic_int running;
+    atomic_int running; /* running forward passes, in any thread; above 0 no hook may be removed */
     bool training;
     bool recomputed;   /* under activation checkpointing */
     uint64_t changes;  /* raised whenever a tensor, child or path here or below changes */

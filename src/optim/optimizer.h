@@ -31,8 +31,7 @@ dt_status dt__optimizer_visit(dt_optimizer *o, dt__visit_state *visit, void *use
 
 typedef struct dt__optimizer_ranks {
     dt__cluster *cluster; /* NULL: one rank */
-    /* each rank updates a range of each parameter, and has the state of that range only */
-    bool shared;
+    bool shared;          /* each rank updates a range of each parameter, and has its state only */
 } dt__optimizer_ranks;
 
 /* dt_optimizer_create for these ranks. With `shared`, these must be called by all ranks together:

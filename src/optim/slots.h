@@ -52,10 +52,9 @@ struct dt_optimizer {
     uint64_t seen; /* the module's counter of changes when the slots were made */
     dt__parameter_factors *groups;
     int64_t updates;
-    dt__cluster *cluster; /* NULL: one rank */
-    /* the cluster's; kept since the cluster may be closed first */
-    const struct dt__optimizer_hooks *hooks;
-    bool shared; /* each rank has the state of its ranges only */
+    dt__cluster *cluster;                    /* NULL: one rank */
+    const struct dt__optimizer_hooks *hooks; /* the cluster's, which may be closed first */
+    bool shared;                             /* each rank has the state of its ranges only */
     dt__shared_values values;
 };
 

@@ -13,8 +13,7 @@
 extern "C" {
 #endif
 
-/* bytes per pixel; 0 if examples are not images */
-DT_API int64_t dt_dataset_channels(const dt_dataset *d);
+DT_API int64_t dt_dataset_channels(const dt_dataset *d); /* bytes per pixel; 0: not images */
 DT_API int64_t dt_dataset_height(const dt_dataset *d);   /* rows of an image; else 0 */
 DT_API int64_t dt_dataset_width(const dt_dataset *d);    /* columns of an image; else 0 */
 DT_API dt_target dt_dataset_target(const dt_dataset *d); /* the type of its targets */
@@ -111,8 +110,7 @@ DT_API dt_status dt_dataset_anomaly(dt_dataset *d);
 /* ---- several inputs and outputs -------------------------------------------------------------- */
 
 #define DT_MAX_JOINED 4 /* outputs, at most; inputs: DT_MAX_SHAPES */
-/* bytes, at most, of the name of an input, an output or a program's metric */
-#define DT_MAX_NAME 200
+#define DT_MAX_NAME 200 /* bytes of a name of an input, an output or a program's metric */
 /* Room for the longest name of a metric in files: "validation_OUTPUT.average_precision". */
 #define DT_MAX_METRIC_NAME (DT_MAX_NAME + 64)
 
@@ -487,8 +485,7 @@ typedef enum dt_series_label {
 
 /* The value of a column at a moment between two rows. */
 typedef enum dt_series_method {
-    /* interpolated between the values before and after it; for words the earlier value */
-    DT_SERIES_LINEAR,
+    DT_SERIES_LINEAR,  /* interpolated between the values around it; for words the earlier one */
     DT_SERIES_NEAREST, /* the nearest value, of two the earlier one */
     DT_SERIES_BEFORE   /* the last value before it */
 } dt_series_method;
@@ -497,15 +494,13 @@ typedef enum dt_series_method {
  * each within one series. */
 typedef struct dt_series_options {
     bool given;
-    dt_strings by;    /* columns whose values distinguish series; none: a file is a series */
-    const char *time; /* a column that orders the rows of a series; NULL: the order of the file */
-    /* format of times, as in strptime; NULL: numbers, or the forms of ISO 8601 */
-    const char *format;
-    double gap; /* the longest time step inside a window; 0: three times the median step */
-    int label;  /* dt_series_label */
-    /* rows per second (for numbers: per unit) after resampling; 0: rows are not resampled */
-    double rate;
-    int method; /* dt_series_method: values of resampled rows */
+    dt_strings by;      /* columns whose values distinguish series; none: a file is a series */
+    const char *time;   /* a column that orders the rows of a series; NULL: the order of the file */
+    const char *format; /* of times, as in strptime; NULL: numbers, or the forms of ISO 8601 */
+    double gap;         /* the longest time step inside a window; 0: three times the median step */
+    int label;          /* dt_series_label */
+    double rate;        /* resampled rows per second (for numbers: per unit); 0: no resampling */
+    int method;         /* dt_series_method: values of resampled rows */
 } dt_series_options;
 
 /* DT_AXIS_AUTO: the last dimension of examples of rank 1 and 2, else the first. */

@@ -149,8 +149,7 @@ DT_API dt_status dt_model_load_packed(dt_ctx *ctx, const char *path, const dt_qa
  * missing file), FORMAT, UNSUPPORTED (a setting that changes what the model computes and that the
  * family lacks: which), NOMEM. */
 DT_API dt_status dt_hf_load(dt_ctx *ctx, const char *folder, dt_module **out, dt_model_info *info);
-/* names of the dtypes of dt_hf_options, ended by NULL */
-extern DT_API const char *const dt_hf_dtypes[];
+extern DT_API const char *const dt_hf_dtypes[]; /* names of these dtypes, ended by NULL */
 
 /* Saves a model of family llama or gpt as a new folder, atomically: model.safetensors, config.json,
  * and the other files of the folder it came from (`info`). Numbers are rounded to nearest, ties to

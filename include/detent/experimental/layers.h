@@ -14,9 +14,8 @@ extern "C" {
 
 /* The first field of the options of every kind but `repeat`. */
 typedef struct dt_layer_head {
-    /* dots create modules in between: "block.0.conv"; NULL or "": kind and index */
-    const char *name;
-    dt_strings from; /* names of layers and inputs; none: the previous layer */
+    const char *name; /* dots create modules: "block.0.conv"; NULL or "": kind and index */
+    dt_strings from;  /* names of layers and inputs; none: the previous layer */
 } dt_layer_head;
 
 /* A norm and an activation after a layer. If either is given, the layer `stem` consists of the
@@ -186,8 +185,7 @@ typedef struct dt_slice_layer {
 
 typedef struct dt_dims_layer {
     dt_layer_head head;
-    /* reshape: shape of an example, one extent may be -1; permute: includes the batch */
-    dt_ints dims;
+    dt_ints dims; /* reshape: of an example, one extent may be -1; permute: with the batch */
 } dt_dims_layer;
 
 typedef struct dt_pad_layer {

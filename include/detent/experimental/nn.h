@@ -387,9 +387,8 @@ extern DT_API const dt_key dt_cnn_keys[];
 DT_API dt_status dt_cnn_create(dt_ctx *ctx, const dt_cnn_options *options, dt_module **out);
 
 typedef struct dt_resnet_options {
-    dt_ints image; /* channels, height, width */
-    /* 2 + 2 blocks; every stage has the same number of blocks: with three widths 6 n + 2 */
-    int64_t depth;
+    dt_ints image;  /* channels, height, width */
+    int64_t depth;  /* 2 + 2 blocks; all stages have as many: with three widths 6 n + 2 */
     dt_ints widths; /* channels of each stage */
     int shortcut;   /* in blocks that change the shape: 0 pad, 1 conv */
     int norm;       /* dt_norm_kind */
@@ -482,8 +481,7 @@ typedef struct dt_block_options {
     int norms;          /* DT_BLOCK_NORMS_BEFORE: x + f(norm(x)); _AFTER: x + norm(f(x)) (OLMo 2);
                            _BOTH: x + norm(f(norm(x))) (Gemma 3) */
     bool norm_plus_one; /* norms multiply by 1 + weight (Gemma 3), those of q and k too */
-    /* the norms of q and k are over all heads together (OLMo 2), not over each head */
-    bool qk_norm_all;
+    bool qk_norm_all;   /* norms of q and k are over all heads together (OLMo 2), not over each */
     int activation;     /* the gate of an mlp: DT_GATE_... */
     bool scaled_tokens; /* embeddings are multiplied by sqrt(width) (Gemma 3) */
     double query_width; /* scores are divided by the square root of this; 0: the head width */

@@ -73,8 +73,7 @@ typedef struct dt_call {
     int products;          /* DT_PRODUCTS_... for floats */
     bool owns_dy;          /* in backward: dy has no other reader and may be overwritten */
     int64_t state[4];      /* numbers that shape or forward store for backward */
-    /* bytes of scratch for forward, set by shape; for backward see op->scratch */
-    size_t scratch_bytes;
+    size_t scratch_bytes;  /* scratch of forward, set by shape; for backward see op->scratch */
     void *scratch;
 } dt_call;
 

@@ -43,9 +43,8 @@ typedef struct dt_rounding {
     int64_t block; /* columns whose errors are applied to later columns together */
     /* experts with fewer rows are rounded to nearest; 0: as many as columns */
     int64_t least_rows;
-    bool keep_zeros; /* zeros stay 0 if at least 5 % of the weight is 0 */
-    /* rows for which rounding to nearest has the smaller error are rounded to nearest */
-    bool keep_better;
+    bool keep_zeros;  /* zeros stay 0 if at least 5 % of the weight is 0 */
+    bool keep_better; /* rows where nearest has the smaller error are rounded to nearest */
     int group_scales; /* DT_SCALES_..., for DT_PER_GROUP */
 } dt_rounding;
 
@@ -129,11 +128,10 @@ typedef struct dt_round_report {
     double damping_share;   /* the lambda used (the largest of all groups) */
     double damping;         /* added to the diagonal (the largest of all groups) */
     double loss;            /* GPTQ and Qronos: sum of e^2/2, before rows are reset to nearest */
-    /* ||W X - W^ Xq||; the same for rounding to nearest within the bounds */
-    double error, nearest_error;
-    int64_t changed;          /* codes that differ from rounding to nearest */
-    int64_t accumulator_bits; /* bits that worst-case inputs need within a tile */
-    int64_t sum_bits;         /* bits that the sum of the tiles needs */
+    double error, nearest_error; /* ||W X - W^ Xq||; the same for nearest within the bounds */
+    int64_t changed;             /* codes that differ from rounding to nearest */
+    int64_t accumulator_bits;    /* bits that worst-case inputs need within a tile */
+    int64_t sum_bits;            /* bits that the sum of the tiles needs */
     double seconds;
     double prepare_seconds,
         /* parts of `seconds`: preparing the factor; measuring errors, and rounding to nearest */
@@ -240,9 +238,8 @@ DT_API dt_status dt_ptq(dt_module *m, dt_module *reference, const dt_calibration
 /* ---- rotation ------------------------------------------------------------------------------- */
 
 typedef struct dt_rotate_options {
-    uint64_t seed; /* seed of the random signs */
-    /* ids [batch, tokens], to learn from; NULL: matrices are not learned */
-    const dt_calibration *data;
+    uint64_t seed;              /* seed of the random signs */
+    const dt_calibration *data; /* ids [batch, tokens], to learn from; NULL: not learned */
     /* block.hadamard of *out: Hadamard matrices before the output layers of its mlps, computed in
      * every pass; 0: none are added */
     int64_t hadamard;

@@ -100,8 +100,7 @@ DT_API dt_status dt_damp(dt_module *m, dt_tape *t, double lambda);
  * state. The model must live longer. */
 typedef struct dt_freezer dt_freezer;
 typedef struct dt_frozen {
-    /* elements of weights of at most 4 bits, and how many of them are frozen */
-    int64_t weights, frozen;
+    int64_t weights, frozen; /* elements of weights of at most 4 bits; frozen ones */
 } dt_frozen;
 /* A freezer for a model, which may be prepared later. The caller frees it. Errors: NOMEM. */
 DT_API dt_status dt_freezer_create(dt_module *m, dt_freezer **out);

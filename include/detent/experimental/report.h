@@ -35,8 +35,7 @@ typedef struct dt_spread {
 } dt_spread;
 
 enum {
-    /* SIDES up to DT_MOST_SIDES runs or with `seeds`; for more runs, or sweeps, TABLE */
-    DT_COMPARE_AUTO,
+    DT_COMPARE_AUTO,  /* SIDES up to DT_MOST_SIDES runs or with `seeds`; else TABLE */
     DT_COMPARE_SIDES, /* a column for each run or, with several seeds, for each recipe */
     DT_COMPARE_TABLE, /* a row for each recipe: the keys that differ, mean and deviation */
     DT_COMPARE_CSV,   /* the same table for programs: numbers as in summary.json */

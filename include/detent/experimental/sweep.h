@@ -43,8 +43,7 @@ typedef struct dt_sweep_options {
     int64_t runs;       /* random, halving: number of recipes that are drawn */
     int64_t seed;       /* of the random draws */
     int64_t seeds;      /* runs of each recipe, with run.seed, run.seed + 1, ... */
-    /* in place of seeds: runs per recipe, each of which holds back one fold; 0: none */
-    int64_t folds;
+    int64_t folds;      /* in place of seeds: runs that hold back one fold each; 0: none */
     int64_t rungs, reduce;
     int64_t most_runs;
 } dt_sweep_options;

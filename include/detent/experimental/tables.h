@@ -26,9 +26,8 @@ typedef struct dt_column_look {
     bool rises;      /* numbers or times never fall from row to row */
     int64_t falls;   /* how often they fall */
     int64_t blocks;  /* runs of equal texts in consecutive rows */
-    double step; /* numbers and times: the median of the first rising steps; 0: there are none */
-    /* range of nine tenths of these steps, divided by the median: 0 if all are equal */
-    double spread;
+    double step;   /* numbers and times: the median of the first rising steps; 0: there are none */
+    double spread; /* range of nine tenths of these steps, in medians: 0 if all are equal */
     double least, most; /* for numbers, and for times in seconds since 1970 */
     const char *format; /* format of times; NULL: ISO 8601 */
     bool is_unsure;     /* another format also reads all of them: 01/02/2024 */
@@ -36,8 +35,7 @@ typedef struct dt_column_look {
 
 typedef struct dt_table_look {
     int64_t n, rows;
-    /* number of tables that the name matches; the first file of the first table was read */
-    int64_t files;
+    int64_t files; /* tables that match the name; the first file of the first was read */
     const dt_column_look *column; /* [n] */
     void *memory;
 } dt_table_look;

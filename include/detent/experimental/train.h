@@ -124,8 +124,7 @@ typedef struct dt_average_options {
     int name; /* DT_AVERAGE_... */
     double decay;
     int64_t last;
-    /* training batches that update the running statistics of the averaged model; 0: none */
-    int64_t batches;
+    int64_t batches; /* training batches for the averaged model's statistics; 0: none */
 } dt_average_options;
 
 typedef struct dt_distill_settings {
@@ -230,25 +229,22 @@ typedef struct dt_qat_schedule {
     int target;         /* DT_RUNTIME_...: only used in recipes, where it determines other keys */
     int recipe;         /* DT_QAT_AS_GIVEN, DT_QAT_BEST: likewise, by the bits of weights */
     int64_t start_step; /* float updates before the model is prepared */
-    /* or as a share of all updates, rounded, at least one; 0: start_step is used */
-    double start_share;
+    double start_share; /* or as a share of all updates, rounded, at least one; 0: not used */
     int64_t calibrate_batches; /* batches that observe static ranges before QAT */
     int64_t refresh_steps; /* updates between computations of a weight's static range; 0: once */
     int64_t freeze_observer_step; /* update at which activations' static ranges freeze; 0: never */
     int64_t freeze_norm_step;     /* update at which folded norms' statistics freeze; 0: never */
     double rate;                  /* factor of the learning rate while the model is prepared */
-    int64_t layer_steps; /* updates after which the next layer is quantized; 0: all at once */
-    /* batches that update the norms' statistics of the finished model; 0: none */
-    int64_t norm_batches;
-    int estimator; /* DT_ESTIMATOR_..., for the gradients of weights */
+    int64_t layer_steps;  /* updates after which the next layer is quantized; 0: all at once */
+    int64_t norm_batches; /* batches for the statistics of the finished model's norms; 0: none */
+    int estimator;        /* DT_ESTIMATOR_..., for the gradients of weights */
     /* initial strength, 0: dt_estimator_strength; final strength, 0: the initial one */
     double strength, strength_end;
     double damping; /* lambda of dt_damp at the last update; 0: none */
     /* Threshold and momentum of dt_freezer_step. The threshold falls from freeze_from at start_step
      * (0: it is `freeze` throughout) to `freeze` at the last update (0: nothing is frozen). */
     double freeze, freeze_from, freeze_momentum;
-    /* DT_CACHE_... for dt_set_cache while the model is prepared, and in the resulting model */
-    int cache;
+    int cache; /* DT_CACHE_... of dt_set_cache while prepared, and in the result */
 } dt_qat_schedule;
 
 /* The defaults of those keys. */

@@ -17,8 +17,7 @@ typedef struct dt__new_file {
     char temporary[DT__TEMPORARY]; /* name in the same folder; "": none */
     mode_t mode;                   /* permissions of the old file; 0: there is none */
     int folder, descriptor;        /* -1: closed */
-    /* a second descriptor of the file, which holds the lock until the rename; -1: closed */
-    int lock;
+    int lock;      /* a second descriptor, which holds the lock until the rename; -1: closed */
     bool unsynced; /* without syncing: for files that can be made again */
     bool counted;  /* its bytes are planned work (dt__plan_work) */
     size_t bytes;  /* bytes written so far */

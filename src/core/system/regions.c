@@ -8,8 +8,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 #define SMALL ((size_t)64 << 10) /* blocks of at least this size are in regions, */
 #define LARGE HUGE_PAGE          /* and blocks of at least this size are allocated alone */
-/* bytes of the first region; each further one has a quarter of the total size */
-#define LEAST (2 * HUGE_PAGE)
+#define LEAST (2 * HUGE_PAGE) /* bytes of the first region; each further one has a quarter of all */
 #define MOST (16 * HUGE_PAGE)
 
 /* Sanitizers find errors at the ends of blocks that the C library gives. */

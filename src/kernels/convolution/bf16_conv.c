@@ -39,12 +39,10 @@ typedef struct axis {
 typedef struct lines {
     const dt__conv *c;
     bool transposed, tiles;
-    /* channels of the operand and of the result; pairs of operand channels */
-    int64_t in, out, words_in, taps;
+    int64_t in, out, words_in, taps; /* operand and result channels; pairs of operand channels */
     axis axis[2];
-    /* words of a canvas row, of a canvas phase, of the whole canvas */
-    int64_t width, plane, canvas_words;
-    int64_t rows; /* rows of a line, at most */
+    int64_t width, plane, canvas_words; /* words of a canvas row, of a phase, of all */
+    int64_t rows;                       /* rows of a line, at most */
     const float *x, *w, *bias;
     float *y;
     uint16_t *halves; /* result: all of x, rounded, or NULL */

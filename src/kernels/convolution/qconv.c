@@ -39,11 +39,10 @@ typedef struct plan {
     dt__axis axis[2];
     /* input channels, output channels, and octets of outputs, per group */
     int64_t in, out, octets;
-    bool general;         /* rows are gathered code by code */
-    int64_t width, plane; /* bytes of a canvas row, and of a channel */
-    /* samples and rows of y per unit; bands per sample; number of units */
-    int64_t samples, band, bands, units;
-    int64_t tile; /* positions per tile */
+    bool general;                        /* rows are gathered code by code */
+    int64_t width, plane;                /* bytes of a canvas row, and of a channel */
+    int64_t samples, band, bands, units; /* samples, rows of y per unit; bands per sample; units */
+    int64_t tile;                        /* positions per tile */
     int64_t phases, lists;
     phase *phase;
     float *scale, *ksum; /* for all groups */

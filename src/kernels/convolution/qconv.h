@@ -17,8 +17,7 @@
 /* Results as codes with one scale and zero point, by numerics §8: requantized sums of (u - zu) q. A
  * row of the weight is a single piece, and all samples have the same zu. */
 typedef struct dt__qconv_codes {
-    /* [output channels]: the bias minus zu times the sum of the row's codes */
-    const int32_t *offset;
+    const int32_t *offset; /* [output channels]: the bias minus zu times the row's sum of codes */
     const dt__multiplier *by; /* [output channels] */
     int zero, least, most;
     uint8_t *u;       /* images, codes plus 128 */

@@ -21,8 +21,7 @@ typedef struct work {
     int64_t panels;          /* panels of k columns */
     int64_t row, step;       /* bytes of a row of dy's codes; of a word of all columns */
     size_t w_panel, x_panel; /* bytes of a panel of W^; of a block of x */
-    /* first part of each kind: rows, panels of W^, columns, panels of x; then the end */
-    int64_t parts[5];
+    int64_t parts[5];        /* first part of: rows, panels of W^, columns, panels of x; the end */
     /* for dx: codes, scales and corrections of rows of dy, panels and scales of W^ */
     int8_t *rows;
     float *row_scale, *lane_scale;

@@ -7,8 +7,7 @@
 /* Addresses of the codes of one panel whose columns are in a tile. */
 typedef struct places {
     int n;
-    /* byte of lane 0 that contains the code, which must be shifted left by `shift` */
-    const uint8_t *code[APART];
+    const uint8_t *code[APART]; /* byte of lane 0 with the code, to be shifted left by `shift` */
     int shift[APART];
     int64_t column[APART]; /* column of the tile */
     float scale[APART][DT__LANES], zero[APART][DT__LANES];

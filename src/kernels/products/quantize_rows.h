@@ -54,10 +54,9 @@ typedef struct dt__coding {
     const struct dt_quant_spec *spec; /* passed to `choose`; kernels do not read it */
     float global;                     /* the scale of the blocks' scales; 0: none */
     int qmin, qmax;
-    bool half_up; /* round as in dt__code_row */
-    /* the range is the element of largest magnitude, the first if several are equal */
-    bool extremum;
-    bool mean;                /* the range is the mean of magnitudes, on both sides of 0 */
+    bool half_up;  /* round as in dt__code_row */
+    bool extremum; /* the range is the element of largest magnitude, the first of equals */
+    bool mean;     /* the range is the mean of magnitudes, on both sides of 0 */
     const dt__levels *levels; /* as in dt__code_row */
 } dt__coding;
 
@@ -71,9 +70,8 @@ typedef struct dt__code_row {
     int bias;
     const float *inverse; /* per group; NULL: 1 / scale */
     bool half_up; /* q = trunc(v + (0.5 - qmin)) + qmin in place of rne(v); without a zero point */
-    const dt__levels *levels; /* the codes, without a zero point; NULL: all of qmin ... qmax */
-    /* for reading codes: they are bytes of this float format; NULL: integers */
-    const dt__small_float *real;
+    const dt__levels *levels;    /* the codes, without a zero point; NULL: all of qmin ... qmax */
+    const dt__small_float *real; /* for reading: codes are bytes of this format; NULL: integers */
 } dt__code_row;
 
 /* Turns the least and greatest value of each group into the range that the coding requires.

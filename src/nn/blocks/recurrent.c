@@ -35,8 +35,7 @@ typedef struct network {
     const dt__cell_kind *kind;
     dt_recurrent_layer options;
     int directions;
-    /* initial states are [N, layers directions, hidden], not [layers directions, N, hidden] */
-    bool batch_first;
+    bool batch_first;   /* initial states are [N, layers directions, hidden] */
     dt_module *layers;  /* a list */
     dt_module *dropout; /* between layers; NULL: none */
 } network;

@@ -81,8 +81,7 @@ dt_status dt__transformer_block_create(dt_ctx *ctx, const dt__block_plan *plan, 
 
 typedef struct dt__transformer_plan {
     const char *family;
-    /* the child that contains everything except the head; NULL: the root itself */
-    const char *body;
+    const char *body; /* the child with everything except the head; NULL: the root itself */
     const char *tokens, *positions, *blocks, *norm, *head; /* positions NULL: none are learned */
     int64_t vocab, context, layers;
     bool tied;

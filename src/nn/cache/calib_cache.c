@@ -10,8 +10,7 @@
 struct dt__calib_call {
     const dt_module *m;
     int depth; /* of the scope that made the call */
-    /* depth of the outermost open scope in which an op read a result; UNREAD: no op did */
-    int read;
+    int read;  /* depth of the outermost open scope with an op that read a result; or UNREAD */
     int n_out;
     struct {
         dt_tensor *kept; /* owned by the cache */
@@ -24,8 +23,7 @@ struct dt__calib_call {
 typedef struct dt__calib_pass {
     const dt__calib_target *target;
     const dt_tensor *x;
-    /* number of calls so far; cached calls from this index on belong to the previous pass */
-    int64_t at;
+    int64_t at;      /* calls so far; cached calls from here on belong to the previous pass */
     bool used_cache; /* the pass has used a kept result */
     dt__calib_stop stop;
     const dt_module *until; /* after stop.at was reached: the module at whose end the pass stops */
@@ -218,8 +216,7 @@ void dt__calib_keep(dt_tape *t, const dt_module *m, int64_t position, dt_tensor 
 {
     dt__calib_cache *cache = t->calib;
     if (cache == NULL || t->status != DT_OK) return;
-    /* the results were computed with weights that are not final */
-    if (cache->pass->stop.at != NULL) {
+    if (cache->pass->stop.at != NULL) { /* computed with weights that are not final */
         if (m == cache->pass->until) dt__tape_adopt(t, DT_ERR_INTERRUPTED);
         return;
     }
@@ -318,8 +315,7 @@ dt_status dt__calib_run(dt__calib_cache *cache, dt_tape *t, dt_tensor *x,
 {
     pass p = { .target = target, .x = x };
     dt_status s = run(cache, t, &p);
-    /* the pass read a result that was freed */
-    if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) {
+    if (s != DT_OK && s != DT_ERR_NOMEM && p.used_cache) { /* a freed result was read */
         dt__calib_stop_free(t->ctx, &p.stop);
         dt__calib_clear(cache);
         cache->disabled = true;

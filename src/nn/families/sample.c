@@ -89,8 +89,7 @@ static int32_t pick(ranking *r, int64_t n, double u)
 {
     double whole = 0, sum = 0;
     for (int64_t i = 0; i < n; i++) whole += weight_of(r, ranked(r, i));
-    /* an id with positive probability, since rounding may leave u beyond the sum */
-    int32_t last = ranked(r, 0);
+    int32_t last = ranked(r, 0); /* its p is above 0: rounding may leave u beyond the sum */
     for (int64_t i = 0; i < n && !(sum > u * whole); i++) {
         const double weight = weight_of(r, ranked(r, i));
         if (weight > 0) last = ranked(r, i);

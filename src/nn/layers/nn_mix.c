@@ -29,8 +29,7 @@ static dt_status build(dt_module *m, const dt_mix_options *o)
     dt_tensor *weight;
     DT__TRY(dt__new_buffer(m, "weight", 2, (const int64_t[]){ o->out, o->in }, &weight));
     DT__TRY(dt_fill(weight, 0));
-    /* NULL in a model without storage, which is made for its shapes */
-    float *w = dt_data_mut(weight);
+    float *w = dt_data_mut(weight); /* NULL in a model without storage, made for its shapes */
     for (int64_t i = 0; w != NULL && i < o->out; i++) w[i * o->in + i * o->in / o->out] = 1;
     return DT_OK;
 }

@@ -30,11 +30,10 @@ typedef struct dt__layers_build {
 /* A list that is being built: the model's, or that of one repetition. */
 typedef struct dt__layers_scope {
     dt__layers_build *b;
-    /* the list around a repetition; NULL: this is the model's list */
-    struct dt__layers_scope *outer;
-    const char *path;          /* path of the list: "layers", "layers.2.layers" */
-    dt_module *m;              /* the graph */
-    dt__layers_value **values; /* values that have names in this list */
+    struct dt__layers_scope *outer; /* the list around a repetition; NULL: this is the model's */
+    const char *path;               /* path of the list: "layers", "layers.2.layers" */
+    dt_module *m;                   /* the graph */
+    dt__layers_value **values;      /* values that have names in this list */
     int64_t n, room;
     dt__names names;                       /* of the values */
     dt__layers_value *last;                /* the result of the previous layer; NULL: none */

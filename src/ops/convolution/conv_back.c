@@ -17,8 +17,7 @@
 
 enum { X = DT__CONV_X, WEIGHT = DT__CONV_WEIGHT };
 
-/* bytes of a padded image, at most; beyond it dw is computed in float */
-#define MOST_CANVAS ((int64_t)16 << 20)
+#define MOST_CANVAS ((int64_t)16 << 20) /* bytes of a padded image, at most; beyond, dw is float */
 
 /* Extents of a call: input and output channels per group, taps, positions of the output. */
 typedef struct extents {

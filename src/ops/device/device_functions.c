@@ -65,8 +65,7 @@ static result of_clamp(int function, dt__coding_range x, dt__coding_range y, int
     int least, most;
     const result r = of_leaky(0, x, y, code);
     dt__device_clamps(function == DT_TABLE_RELU ? DT_ACT_RELU : DT_ACT_RELU6, y, &least, &most);
-    /* 127 is the end of the range, where nothing counts as clamped */
-    if (most == 127 || r.code <= most) return r;
+    if (most == 127 || r.code <= most) return r; /* 127 is the end of the range, not a clamp */
     return (result){ most, most };
 }
 

@@ -5,9 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* least scale of y in units of the scales of x and weight: factors are below 256 */
-#define LEAST_UNIT 0x1.00001p-8
-#define COARSER 4 /* attempts with a coarser scale */
+#define LEAST_UNIT 0x1.00001p-8 /* least scale of y in those of x and weight: factors below 256 */
+#define COARSER 4               /* attempts with a coarser scale */
 
 int dt__device_code(double value, dt__coding_range r)
 {

@@ -68,8 +68,7 @@ size_t dt__device_number_bytes(const dt_tensor *x);
 /* For ops that copy or select codes, by the functions of a float op, `base`: base gets the
  * differences of codes and zero point as floats, which are exact, and the options of the call. The
  * result has the range `r`; all operands must have the zero point of operand 0. */
-/* the range of operand 0, if it is coded */
-dt__coding_range dt__device_range_of_x(const dt_call *c);
+dt__coding_range dt__device_range_of_x(const dt_call *c); /* range of operand 0, if it is coded */
 dt_status dt__device_through_shape(dt_call *c, const dt_op *base, dt__coding_range r);
 void dt__device_through(const dt_call *c, const dt_op *base);
 /* The same if base's results are codes divided by `scale`: multiplies them by it. */

@@ -211,8 +211,7 @@ dt_tensor *dt_batch_norm2d(dt_tape *t, dt_tensor *x, const dt_batch_norm_operand
 void dt__batch_norm_lower(dt_tape *t, dt_tensor *const *in, const void *options, dt_tensor **out)
 {
     const dt_batch_norm_options *o = options;
-    /* training updates the statistics, so it has no equivalent in other ops */
-    if (o->training) return;
+    if (o->training) return; /* it updates statistics, which no other op does */
     dt_tensor *v[FACTOR + 1] = { NULL }, *x = in[X];
     int64_t dims[DT_MAX_RANK] = { x->dims[1] };
     for (int i = 2; i < x->rank; i++) dims[i - 1] = 1;

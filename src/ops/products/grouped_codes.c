@@ -263,8 +263,7 @@ static int64_t products_of(const product *p)
 {
     int64_t rows = 0;
     for (int64_t e = 0; e < p->g->routing.experts; e++) {
-        /* reading the weight costs as much as four rows */
-        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4;
+        if (rows_of(p, e) > 0) rows += rows_of(p, e) + 4; /* reading the weight costs four rows */
     }
     return rows * p->out * p->in;
 }

@@ -175,8 +175,7 @@ static dt__gemm *set_product(const work *w, int64_t i, const operands *of, const
     g->c = data_of(&t->c);
     g->ldc = t->c.columns;
     g->c_sink = sink_of(&t->c);
-    /* large tiles, since each tile gathers its rows again */
-    g->coarse = w->of.routing.assignment != NULL;
+    g->coarse = w->of.routing.assignment != NULL; /* large tiles: each gathers its rows again */
     return g;
 }
 

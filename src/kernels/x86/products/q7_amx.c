@@ -22,9 +22,8 @@ typedef struct corner {
     int rows;
     const int8_t *a; /* the first word of that row */
     int64_t row_step;
-    int64_t whole; /* terms that fill whole tiles */
-    /* the terms behind these, padded with zeros */
-    _Alignas(64) int8_t rest_a[CORNER][DT__TILE_BYTES];
+    int64_t whole;                                      /* terms that fill whole tiles */
+    _Alignas(64) int8_t rest_a[CORNER][DT__TILE_BYTES]; /* the terms behind these, then zeros */
 } corner;
 
 /* Registers 0 to 3 hold sums of rows 0...15 and 16...31 by lanes 0...15 and 16...31; registers 4
