@@ -1,8 +1,10 @@
 /* Format tensors: parts of arrays, tables and recordings, as recipes name them. */
 #include "array_files.h"
 #include "data/dataset.h"
+#include "core/text/json.h"
 #include "sample.h"
 
+#include <detent/experimental/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,6 +254,62 @@ START_TEST(windows)
     o.validation = 0.9;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.validation: 0.9 of 6 examples in 3 recordings is all",
                open_parts(ctx, &o, &d));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* What a model's file says of its data. */
+static dt_model_data said_of(dt_ctx *ctx, const dt_dataset *d)
+{
+    dt__chars text = { .ctx = ctx };
+    dt_model_data out;
+    TEST_OK(ctx, dt_model_data_text(d, dt__collect, &text));
+    ck_assert_ptr_nonnull(dt__chars_text(&text));
+    TEST_OK(ctx, dt_model_data_parse(ctx, text.bytes, "model", &out));
+    dt__release(ctx, text.bytes);
+    return out;
+}
+
+/* A signal of a drawn length, frames and windows that are no multiples of each other: a model that
+ * reads features cuts files where training did. */
+START_TEST(models_cut_signals_as_training_did)
+{
+    static const uint8_t label[2] = { 0, 1 };
+    char shape[40], path[TEST_PATH];
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 8; i++) {
+        const int window = 200 + rand() % 400, samples = window / 2 + rand() % (3 * window);
+        dt_data_options o = tensors();
+        snprintf(shape, sizeof shape, "%d,", samples);
+        write_floats("s1.npy", shape, samples, -0.5f * (float)samples);
+        write_floats("s2.npy", "700,", 700, 0);
+        write_labels("labels.npy", label, 2);
+        test_join(path, folder, "s1.npy");
+        o.train_tensors = files_of("s?.npy", "labels.npy");
+        o.standardize = i % 2 != 0;
+        o.window = (dt_window){ true, window, window, 0 };
+        o.features = dt_features_defaults();
+        o.features.kind = DT_FEATURES_LOG_MEL;
+        o.features.rate = 8000;
+        o.features.frame_ms = 8 + rand() % 12;
+        o.features.step_ms = 3 + rand() % 7;
+        o.features.bins = 4;
+        opened d;
+        dt_dataset *read;
+        TEST_OK(ctx, open_parts(ctx, &o, &d));
+        dt_model_data said = said_of(ctx, d.part[0]);
+        TEST_OK(ctx, dt_model_data_open(ctx, &said, path, NULL, &read));
+        const int64_t wanted = samples < window ? 1 : samples / window;
+        ck_assert_int_eq(dt_dataset_count(read), wanted);
+        batch one = read_all(ctx, d.part[0]), two = read_all(ctx, read);
+        const size_t bytes = (size_t)dt_count(two.x) * sizeof(float);
+        ck_assert_int_eq(memcmp(one.v, two.v, bytes), 0);
+        dt_loader_free(one.l);
+        dt_loader_free(two.l);
+        dt_dataset_free(read);
+        dt_model_data_free(ctx, &said);
+        opened_free(&d);
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -541,6 +599,7 @@ Suite *test_tensor_data_suite(void)
     tcase_add_test(cases, numbers_and_bits);
     tcase_add_test(cases, tables);
     tcase_add_test(cases, windows);
+    tcase_add_test(cases, models_cut_signals_as_training_did);
     tcase_add_test(cases, recordings_in_one_array);
     tcase_add_test(cases, folders);
     tcase_add_test(cases, refused);

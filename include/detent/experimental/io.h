@@ -97,6 +97,7 @@ typedef struct dt_model_data {
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */
     int64_t rate;                 /* samples per second of its recordings; 0: not known */
     dt_features_options features; /* that were computed of signals; kind none: none */
+    int64_t samples;              /* of such a signal; 0: not known */
     dt_series_options series;     /* examples were windows of rows of a table, input.v[0] long, */
     int64_t stride;               /* whose first rows were so far apart */
     void *memory;                 /* owned by dt_model_data_parse */

@@ -5,7 +5,7 @@
  *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
  *                     "csv": { "decimal": ",", ... },
  *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
- *                     "features": { "kind": "mfcc", ... },
+ *                     "features": { "kind": "mfcc", ... }, "samples": 8000,
  *                     "series": { "by": ["subject"], "time": "when", ... }, "stride": 64,
  *                     "output": [4], "meaning": "logits", "quantiles": [0.1, ...],
  *                     "thresholds": [0.3, ...],
@@ -146,6 +146,7 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
     dt__put_text(t, ", \"features\": ");
     dt__put_options(t, dt__features_keys, &d->arrays->features);
+    DT__PUT_ALL(t, ", \"samples\": ", d->arrays->samples);
 }
 
 static void put_dims(dt__chars *t, const char *name, int rank, const int64_t *dims)
@@ -351,6 +352,7 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
     if (strcmp(name, "stride") == 0) return dt__json_integer(j, &out->stride);
+    if (strcmp(name, "samples") == 0) return dt__json_integer(j, &out->samples);
     if (strcmp(name, "series") == 0) return read_series(j, &out->series);
     if (strcmp(name, "features") == 0)
         return dt__json_options(j, dt__features_keys, &out->features);

@@ -107,7 +107,8 @@ static dt_status find_signals(examples *e)
                        "[channels, frames, numbers]");
     }
     DT__TRY(dt_features_create(e->ctx, &d->features, &f));
-    /* frames grow by at most one a sample: find the shortest signal that has as many as wanted */
+    /* frames grow by at most one a sample: find the shortest signal that has as many as wanted, of
+     * a model that does not say how long its signals are */
     int64_t low = 0, high = 1;
     while (dt_features_frames(f, high) < d->input.v[1] && high < INT64_MAX / 4) high *= 2;
     while (high - low > 1) {
@@ -115,8 +116,15 @@ static dt_status find_signals(examples *e)
         if (dt_features_frames(f, middle) < d->input.v[1]) low = middle;
         else high = middle;
     }
+    const bool fits = d->samples == 0 || dt_features_frames(f, d->samples) == d->input.v[1];
     dt_features_free(f);
-    e->length = high;
+    if (!fits) {
+        return dt_fail(e->ctx, DT_ERR_FORMAT,
+                       "the model has features of signals of %lld samples, which have not its "
+                       "%lld frames",
+                       (long long)d->samples, (long long)d->input.v[1]);
+    }
+    e->length = d->samples > 0 ? d->samples : high;
     e->channels = d->input.v[0];
     return DT_OK;
 }
