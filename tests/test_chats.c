@@ -695,6 +695,58 @@ START_TEST(refused)
 }
 END_TEST
 
+static void keep_line(void *user, const char *line)
+{
+    char *to = user;
+    snprintf(to + strlen(to), 4000 - strlen(to), "%s\n", line);
+}
+
+/* A message with one more field, of a drawn name or one by which other programs choose what is
+ * learned: the first is said once, the others are refused, unless they change nothing. */
+START_TEST(other_fields_of_messages)
+{
+    static const char *const masks[] = { "train", "training", "loss", "train_detail" };
+    static const char *const values[] = { "false", "true", "null", "0", "[{}]", "[]" };
+    char folder[TEST_PATH], text[2048], said[4000], words[80];
+    test_folder(folder);
+    const dt_data_options o = options_of(folder, "bytes", DT_CHAT_PLAIN);
+    for (int i = 0; i < 24; i++) {
+        char name[16] = "f_";
+        const int value = rand() % 6;
+        const bool mask = i % 2 == 0, fails = mask && value != 1 && value != 2 && value != 5;
+        dt_ctx_options options = dt_ctx_defaults();
+        dt_dataset *d, *validation, *test;
+        dt_ctx *ctx;
+        for (int k = 0; k < 6; k++) name[2 + k] = (char)('a' + rand() % 26);
+        if (mask) strcpy(name, masks[rand() % 4]);
+        snprintf(text, sizeof text,
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"%s\": %s, \"role\": "
+                 "\"assistant\", \"content\": \"b\"}]}\n" CHAT,
+                 name, values[value]);
+        const size_t n = strlen(text);
+        memcpy(text + n, text, n); /* twice */
+        text[2 * n] = 0;
+        put(folder, "chats.jsonl", text);
+        said[0] = 0;
+        options.log = keep_line;
+        options.log_user = said;
+        TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+        if (fails) {
+            snprintf(words, sizeof words, "\"%s\" of message 2 is not read", name);
+            TEST_FAILS(ctx, DT_ERR_FORMAT, words, dt_data_open(ctx, &o, &d, &validation, &test));
+        } else {
+            open_chats(ctx, &o, &d);
+            dt_dataset_free(d);
+            snprintf(words, sizeof words, "'%s' of messages is not read", name);
+            const char *line = strstr(said, words);
+            ck_assert_int_eq(line != NULL, !mask && value != 2 && value != 5);
+            ck_assert(line == NULL || strstr(line + 1, words) == NULL);
+        }
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
 /* Chats beyond the context are left out; bytes that no form takes by itself are refused. */
 START_TEST(bounds)
 {
@@ -735,6 +787,7 @@ Suite *test_chats_suite(void)
     tcase_add_test(t, kept_forms_are_checked);
     tcase_add_loop_test(t, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, bounds);
+    tcase_add_test(t, other_fields_of_messages);
     suite_add_tcase(s, t);
     return s;
 }
