@@ -314,6 +314,51 @@ START_TEST(models_cut_signals_as_training_did)
 }
 END_TEST
 
+/* Settings of data.standardize: none, measured along a drawn dimension, or numbers. */
+static void draw_scale(dt_data_options *o)
+{
+    o->standardize = false;
+    o->standard = (dt_standard){ false, { 0 }, { 0 }, rand() % 2 ? DT_AXIS_LAST : DT_AXIS_FIRST };
+    const int kind = rand() % 3;
+    o->standard.given = kind > 0;
+    if (kind < 2) return;
+    o->standard.mean = (dt_reals){ 1, { rand() % 9 } };
+    o->standard.deviation = (dt_reals){ 1, { 1 + rand() % 9 } };
+}
+
+/* Data that a recipe scales otherwise, or along another dimension of the same extent, become the
+ * numbers that the model was trained on. */
+START_TEST(models_read_numbers_as_in_training)
+{
+    dt_ctx *ctx = sample_context(1);
+    uint8_t label[6] = { 0, 1, 0, 1, 0, 1 };
+    write_labels("labels.npy", label, 6);
+    for (int i = 0; i < 24; i++) {
+        char shape[80];
+        const int n = 2 + rand() % 4, rank = 2 + rand() % 2, count = rank == 3 ? n * n * n : n * n;
+        dt_data_options o = tensors();
+        opened own, other;
+        snprintf(shape, sizeof shape, rank == 3 ? "6, %d, %d, %d" : "6, %d, %d", n, n, n);
+        write_floats("s.npy", shape, 6 * count, (float)(rand() % 100));
+        o.train_tensors = files_of("s.npy", "labels.npy");
+        draw_scale(&o);
+        TEST_OK(ctx, open_parts(ctx, &o, &own));
+        draw_scale(&o);
+        TEST_OK(ctx, open_parts(ctx, &o, &other));
+        dt_model_data said = said_of(ctx, own.part[0]);
+        TEST_OK(ctx, dt_model_data_standardize(&said, other.part[0]));
+        batch one = read_all(ctx, own.part[0]), two = read_all(ctx, other.part[0]);
+        ck_assert_int_eq(memcmp(one.v, two.v, (size_t)(6 * count) * sizeof(float)), 0);
+        dt_loader_free(one.l);
+        dt_loader_free(two.l);
+        dt_model_data_free(ctx, &said);
+        opened_free(&own);
+        opened_free(&other);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Each row of a [recordings, time, channels] is a recording. */
 START_TEST(recordings_in_one_array)
 {
@@ -600,6 +645,7 @@ Suite *test_tensor_data_suite(void)
     tcase_add_test(cases, tables);
     tcase_add_test(cases, windows);
     tcase_add_test(cases, models_cut_signals_as_training_did);
+    tcase_add_test(cases, models_read_numbers_as_in_training);
     tcase_add_test(cases, recordings_in_one_array);
     tcase_add_test(cases, folders);
     tcase_add_test(cases, refused);

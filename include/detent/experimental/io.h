@@ -111,8 +111,9 @@ DT_API dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *use
 DT_API dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name,
                                      dt_model_data *out);
 DT_API void dt_model_data_free(dt_ctx *ctx, dt_model_data *data); /* NULL is allowed */
-/* Sets a dataset's mean and deviation to the model's, whatever they were. Does nothing if the model
- * has none, or the dataset holds tokens. Errors: ARG (another number of channels). */
+/* Sets a dataset's mean, deviation and their dimension to the model's, whatever they were; if the
+ * model has none, numbers stay as they are, and pixels too where the model was trained on them.
+ * Tokens are left. Errors: ARG (another number of channels). */
 DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d);
 /* Reads examples from a file, as the training data of the model were read:
  *     .png    an image of the model's size, in its channels

@@ -549,13 +549,25 @@ static dt_status standardize_joined(const dt_model_data *data, const dt__joined 
     return DT_OK;
 }
 
+/* The model reads numbers as they are; how it reads pixels, its file may not say. */
+static dt_status leave_plain(const dt_model_data *data, dt_dataset *d)
+{
+    static const double zero = 0, one = 1;
+    static const dt_reals none = { .n = 0 };
+    if (d->scaling != NULL) return dt_dataset_standardize(d, 1, &zero, &one);
+    return data->pixels && dt_dataset_channels(d) > 0 ? dt_dataset_normalize(d, &none, &none)
+                                                      : DT_OK;
+}
+
 dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
 {
     DT__NEED2(NULL, data, d);
     dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
     if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
-    if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (data->channels == 0) return leave_plain(data, d);
     if (dt_dataset_array_channels(d) > 0) {
+        if (data->channels > 1 && data->axis < d->arrays->rank) d->arrays->axis = data->axis;
         const dt__trained_units trained = { .n = data->channels,
                                             .mean = data->mean,
                                             .deviation = data->deviation,

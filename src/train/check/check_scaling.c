@@ -83,7 +83,10 @@ static void compare(dt_ctx *ctx, const char *path, const dt_model_data *model,
     }
     if (scale_alike(model, data) || (!trains && is_plain(data))) return;
     if (!trains && !data->pixels && !model->pixels) {
-        dt__say(ctx, "data.standardize: the mean and deviation of %s are used", path);
+        dt__say(ctx,
+                is_plain(model) ? "data.standardize: %s reads numbers as they are"
+                                : "data.standardize: the mean and deviation of %s are used",
+                path);
         return;
     }
     describe(model, own, sizeof own);
