@@ -400,6 +400,50 @@ START_TEST(files_have_the_order_of_the_model)
 }
 END_TEST
 
+/* A teacher reads the batches of the model: with its inputs in another order it would read others,
+ * and the model after it. The order of the data does not count. */
+START_TEST(teachers_have_the_order_of_the_model)
+{
+    static const char text[] = "run: {dir: unset, report: false}\n"
+                               "model:\n"
+                               "  family: layers\n"
+                               "  input: {left: [6], right: [6]}\n"
+                               "  layers:\n"
+                               "    - {concat: both, from: [left, right], dim: 1}\n"
+                               "    - {linear: head, out: 3}\n"
+                               "data:\n"
+                               "  format: tensors\n"
+                               "  train: {x: train.safetensors, y: \"train.safetensors:kind\"}\n"
+                               "  inputs: [{name: left}, {name: right, tensor: left}]\n"
+                               "train: {epochs: 1}\n";
+    static const char *const orders[][2] = {
+        { "model.input={left: [6], right: [6]}", "model.input={right: [6], left: [6]}" },
+        { "data.inputs=[{name: left}, {name: right, tensor: left}]",
+          "data.inputs=[{name: right, tensor: left}, {name: left}]" },
+    };
+    static bench b;
+    char teacher[2 * TEST_PATH], dir[32];
+    open_bench(&b);
+    for (int i = 0; i < 4; i++) {
+        const int its = rand() % 2, ours = i % 2 == 0 ? its : 1 - its;
+        snprintf(dir, sizeof dir, "teacher%d", i);
+        job t = { .text = text,
+                  .dir = dir,
+                  .overrides = { orders[0][its], orders[1][rand() % 2] } };
+        run(&b, &t);
+        snprintf(teacher, sizeof teacher,
+                 "train.distill={weight: 1, teacher: %s/teacher%d/float.safetensors}", b.folder, i);
+        snprintf(dir, sizeof dir, "model%d", i);
+        t.overrides[0] = orders[0][ours];
+        t.overrides[2] = teacher;
+        t.wanted = its == ours ? DT_OK : DT_ERR_CONFIG;
+        run(&b, &t);
+        ck_assert(its == ours || strstr(dt_error(b.ctx), "must have them in one order") != NULL);
+    }
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* More training makes every output better. */
 START_TEST(learns)
 {
@@ -978,6 +1022,7 @@ Suite *test_joined_suite(void)
     tcase_add_test(c, learns);
     tcase_add_test(c, leaves);
     tcase_add_test(c, files_have_the_order_of_the_model);
+    tcase_add_test(c, teachers_have_the_order_of_the_model);
     tcase_add_test(c, from_tables);
     tcase_add_test(c, one_output);
     tcase_add_test(c, from_c);
