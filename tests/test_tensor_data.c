@@ -359,6 +359,41 @@ START_TEST(models_read_numbers_as_in_training)
 }
 END_TEST
 
+/* Images for a model of arrays: pixels from 0 to 1 are refused where the arrays had other units, or
+ * other channels. */
+START_TEST(pixels_have_the_units_of_arrays)
+{
+    dt_ctx *ctx = sample_context(1);
+    uint8_t label[6] = { 0, 1, 0, 1, 0, 1 }, pixels[75] = { 0 };
+    write_labels("labels.npy", label, 6);
+    for (int i = 0; i < 12; i++) {
+        char header[100];
+        float v[6 * 75];
+        const float unit = i % 2 == 0 ? 1 : (float)(3 + rand() % 250);
+        dt_data_options o = tensors();
+        opened d;
+        dt_dataset *image;
+        for (int k = 0; k < 6 * 75; k++) v[k] = unit * (float)(rand() % 256) / 255;
+        snprintf(header, sizeof header,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3, 5, 5), }");
+        write_bytes("s.npy", npy_file(1, header, v, sizeof v));
+        o.train_tensors = files_of("s.npy", "labels.npy");
+        o.standard = (dt_standard){ .given = true };
+        if (i % 3 == 0) o.standard.axis = DT_AXIS_LAST;
+        TEST_OK(ctx, open_parts(ctx, &o, &d));
+        dt_model_data said = said_of(ctx, d.part[0]);
+        const dt_images images = { 1, 3, 5, 5, DT_TARGET_CLASS, 1, pixels, label };
+        TEST_OK(ctx, dt_dataset_create(ctx, &images, &image));
+        const dt_status s = dt_model_data_standardize(&said, image);
+        ck_assert_int_eq(s, unit > 1 || i % 3 == 0 ? DT_ERR_ARG : DT_OK);
+        dt_dataset_free(image);
+        dt_model_data_free(ctx, &said);
+        opened_free(&d);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
 /* Each row of a [recordings, time, channels] is a recording. */
 START_TEST(recordings_in_one_array)
 {
@@ -646,6 +681,7 @@ Suite *test_tensor_data_suite(void)
     tcase_add_test(cases, windows);
     tcase_add_test(cases, models_cut_signals_as_training_did);
     tcase_add_test(cases, models_read_numbers_as_in_training);
+    tcase_add_test(cases, pixels_have_the_units_of_arrays);
     tcase_add_test(cases, recordings_in_one_array);
     tcase_add_test(cases, folders);
     tcase_add_test(cases, refused);

@@ -552,10 +552,9 @@ static dt_status standardize_joined(const dt_model_data *data, const dt__joined 
 /* The model reads numbers as they are; how it reads pixels, its file may not say. */
 static dt_status leave_plain(const dt_model_data *data, dt_dataset *d)
 {
-    static const double zero = 0, one = 1;
-    static const dt_reals none = { .n = 0 };
-    if (d->scaling != NULL) return dt_dataset_standardize(d, 1, &zero, &one);
-    return data->pixels && dt_dataset_channels(d) > 0 ? dt_dataset_normalize(d, &none, &none)
+    static const dt_reals zero = { 1, { 0 } }, one = { 1, { 1 } };
+    if (d->scaling != NULL) return dt_dataset_standardize(d, 1, zero.v, one.v);
+    return data->pixels && dt_dataset_channels(d) > 0 ? dt_dataset_normalize(d, &zero, &one)
                                                       : DT_OK;
 }
 
@@ -580,6 +579,14 @@ dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
                        (long long)data->channels, (long long)dt_dataset_channels(d));
     }
     for (int64_t i = 0; i < data->channels; i++) {
+        const double mean = data->mean[i], deviation = data->deviation[i];
+        const bool columns = data->channels > 1 && data->axis > 0;
+        if (!data->pixels && (columns || mean < 0 || mean > 1 || deviation > 1)) {
+            return dt_fail(d->ctx, DT_ERR_ARG,
+                           "the model was trained on arrays, of numbers with mean %.6g and "
+                           "deviation %.6g, and not on pixels from 0 to 1",
+                           mean, deviation);
+        }
         v[0].v[v[0].n++] = data->mean[i];
         v[1].v[v[1].n++] = data->deviation[i];
     }

@@ -28,6 +28,14 @@ static const char *wanted_text(const examples *e, char text[160])
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
+/* An error of a dataset is one of the file. */
+static dt_status blame(const examples *e, dt_status s)
+{
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(e->ctx));
+    return dt_fail(e->ctx, s == DT_ERR_ARG ? DT_ERR_FORMAT : s, "'%s': %s", e->path, words);
+}
+
 /* A dataset of `count` examples, with labels that mean nothing. */
 static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
 {
@@ -38,12 +46,9 @@ static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
     a->y_dtype = DT_ARRAY_I32;
     a->y = labels;
     a->outputs = 1;
-    dt_status s = dt_dataset_from_arrays(e->ctx, a, out);
+    const dt_status s = dt_dataset_from_arrays(e->ctx, a, out);
     dt__release(e->ctx, labels);
-    if (s == DT_OK) return DT_OK;
-    char words[DT__MESSAGE_SIZE];
-    strcpy(words, dt_error(e->ctx));
-    return dt_fail(e->ctx, s == DT_ERR_ARG ? DT_ERR_FORMAT : s, "'%s': %s", e->path, words);
+    return s == DT_OK ? s : blame(e, s);
 }
 
 /* Whether the last dimensions of the array are those of an example. */
@@ -504,7 +509,10 @@ dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char 
     *out = NULL;
     if (data->n_inputs > 1) return open_several(ctx, data, path, out);
     dt_status s = open_any(&e, columns, out);
-    if (s == DT_OK) s = dt_model_data_standardize(data, *out);
+    if (s == DT_OK) {
+        s = dt_model_data_standardize(data, *out);
+        if (s == DT_ERR_ARG) s = blame(&e, s);
+    }
     if (s == DT_OK) return DT_OK;
     dt_dataset_free(*out);
     *out = NULL;
