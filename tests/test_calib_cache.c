@@ -236,6 +236,49 @@ START_TEST(activations_that_no_later_layer_reads_are_freed)
 }
 END_TEST
 
+/* Results of networks of integers alone are codes, a byte each, which the limit bounds, too. Of an
+ * mlp of drawn widths the result of the last hidden layer is kept at least. */
+START_TEST(codes_are_counted)
+{
+    for (int i = 0; i < 10; i++) {
+        const int64_t rows = 1 + rand() % 40, width = 8 + rand() % 60;
+        dt_mlp_options o = { .sizes = { 4, { 8, 8 + rand() % 60, width, 3 } }, .bias = true };
+        const int64_t dims[2] = { rows, 8 };
+        dt_qat_options q = dt_qat_defaults();
+        dt_ctx *ctx;
+        dt_tape *t;
+        dt_module *m;
+        dt_tensor *x;
+        dt__calib_stop stop;
+        TEST_OK(NULL, dt_ctx_create(&ctx, NULL));
+        o.eps = 1e-5;
+        q.preset = DT_DEVICE_INT8;
+        TEST_OK(ctx, dt_mlp_create(ctx, &o, &m));
+        TEST_OK(ctx, dt_tensor_create(ctx, DT_F32, 2, dims, &x));
+        TEST_OK(ctx, dt_fill_normal(x, 0, 1));
+        TEST_OK(ctx, dt_tape_create(ctx, &t));
+        TEST_OK(ctx, dt_prepare(m, &q));
+        calibrate(m, x);
+        const dt__calib_target target = { is_it, dt_module_at(m, "head") };
+        const size_t least = (size_t)(rows * width);
+        for (int k = 0; k < 2; k++) {
+            dt__calib_budget room = { k == 0 ? SIZE_MAX : least - 1, 0 };
+            dt__calib_cache cache = { .m = m, .budget = &room };
+            TEST_OK(ctx, dt__calib_run(&cache, t, x, &target, &stop));
+            ck_assert_ptr_eq(stop.at, target.user);
+            if (k == 0) ck_assert_uint_ge(room.used, least);
+            ck_assert_int_eq(cache.n > 0, k == 0);
+            dt__calib_stop_free(ctx, &stop);
+            dt__calib_clear(&cache);
+        }
+        dt_tape_free(t);
+        dt_tensor_free(x);
+        dt_module_free(m);
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
 /* ---- modules with unusual forwards ----------------------------------------------------------- */
 
 #define WIDTH 16
@@ -436,6 +479,7 @@ Suite *test_calib_cache_suite(void)
                         DT__COUNT_OF(families));
     tcase_add_loop_test(c, each_module_runs_once_a_batch, 0, DT__COUNT_OF(families));
     tcase_add_test(c, activations_that_no_later_layer_reads_are_freed);
+    tcase_add_test(c, codes_are_counted);
     tcase_add_loop_test(c, modules_with_unusual_forwards_are_cached_correctly, 0,
                         DT__COUNT_OF(habits));
     tcase_add_test(c, a_layer_is_converted_once);

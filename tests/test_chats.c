@@ -340,6 +340,12 @@ END_TEST
     "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": \"assistant\", "         \
     "\"content\": \"b\"}]}\n"
 
+#define MESSAGES                                                                                   \
+    "{% for m in messages %}{{'<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n'" \
+    "}}{% endfor %}"
+#define WITH_SYSTEM(text)                                                                          \
+    "{%- if messages[0].role != 'system' %}{{- " text " }}{%- endif %}" MESSAGES
+
 static const struct {
     const char *name, *file, *text, *added;
     const char *kept; /* what a model's file says; NULL: it is refused, */
@@ -350,31 +356,40 @@ static const struct {
       "m['role'] + '\\\\n' + m['content'] + '<|im_end|>\\\\n'}}{% endfor %}\"}",
       CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\"}", NULL },
     { "chatml with a system", "tokenizer_config.json",
-      "{\"chat_template\": \"{%- if x %}{{- '<|im_start|>system\\\\n' + x + '<|im_end|>\\\\n' "
-      "}}{%- "
-      "else %}{{- '<|im_start|>system\\\\nYou help.<|im_end|>\\\\n' }}{% endif %}\"}",
+      "{\"chat_template\": \"{%- if messages[0]['role'] != 'system' %}{{- "
+      "'<|im_start|>system\\\\nYou "
+      "help.<|im_end|>\\\\n' }}{%- endif %}{% for m in messages %}{{'<|im_start|>' + m['role'] + "
+      "'\\\\n' + m['content'] + '<|im_end|>\\\\n'}}{% endfor %}\"}",
       CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}", NULL },
     { "several", "tokenizer_config.json",
       "{\"chat_template\": [{\"name\": \"tool\", \"template\": \"x\"}, {\"name\": \"default\", "
-      "\"template\": \"<|begin_of_text|><|start_header_id|><|end_header_id|>\\\\n\\\\n{{ t | trim "
-      "}}<|eot_id|>\"}]}",
+      "\"template\": \"<|begin_of_text|>{% for m in messages %}<|start_header_id|>{{ m.role "
+      "}}<|end_header_id|>\\n\\n{{ m.content | trim }}<|eot_id|>{% endfor %}\"}]}",
       LLAMA3, "{\"target\": \"tokens\", \"chat\": \"llama3\"}", NULL },
     { "a file of its own", "chat_template.jinja",
-      "{% for m in messages %}{{ '<|im_start|>system\nYou help.<|im_end|>\n' }}{% endfor %}",
+      "{% for m in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ "
+      "'<|im_start|>system\nYou help.<|im_end|>\n' }}{% endif %}<|im_start|>{{ m.role }}\n{{ "
+      "m.content }}<|im_end|>\n{% endfor %}",
       CHATML, "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}", NULL },
     { "none, and tokens", "tokenizer_config.json", "{\"chat_template\": null}", CHATML,
       "{\"target\": \"tokens\", \"chat\": \"chatml\"}", NULL },
     { "thoughts", "chat_template.jinja", "{{ '<|im_start|>a\n<think>\n<|im_end|>' }}", CHATML, NULL,
       "is like 'chatml', but writes thoughts before answers; data.chat must be one of" },
     { "a system of two lines", "chat_template.jinja",
-      "{{- '<|im_start|>system\\nYou help.\\nAlways.<|im_end|>\\n' }}", CHATML, NULL,
-      "writes a message of the system with quotes, line breaks or expressions in it" },
+      WITH_SYSTEM("'<|im_start|>system\\nYou help.\\nAlways.<|im_end|>\\n'"), CHATML,
+      "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\\u000aAlways.\"}",
+      NULL },
     { "a system with an apostrophe", "chat_template.jinja",
-      "{{- \"<|im_start|>system\\nYou're here to help.<|im_end|>\\n\" }}", CHATML, NULL,
-      "which is not read: it goes to data.system" },
+      WITH_SYSTEM("\"<|im_start|>system\\nYou're here to help.<|im_end|>\\n\""), CHATML,
+      "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You're here to help.\"}",
+      NULL },
     { "a system that goes on", "chat_template.jinja",
-      "{{- '<|im_start|>system\\nYou help ' + user + '<|im_end|>\\n' }}", CHATML, NULL,
-      "which is not read" },
+      WITH_SYSTEM("'<|im_start|>system\\nYou help ' + user + '<|im_end|>\\n'"), CHATML, NULL,
+      "is like 'chatml', but is written in a way that is not read" },
+    { "messages of users alone", "chat_template.jinja",
+      "{% for m in messages %}{% if m.role == 'user' %}{{'<|im_start|>user\n' + m.content + "
+      "'<|im_end|>\n'}}{% endif %}{% endfor %}",
+      CHATML, NULL, "is written in a way that is not read" },
     { "dates", "chat_template.jinja",
       "{{ '<|start_header_id|><|end_header_id|><|eot_id|>Cutting Knowledge Date' }}", LLAMA3, NULL,
       "writes dates into the system's message" },
@@ -384,7 +399,7 @@ static const struct {
       "data.chat is auto, but neither a chat template nor tokens of one" },
     { "a damaged file", "tokenizer_config.json", "{\"chat_template\": 5}", CHATML, NULL,
       "tokenizer_config.json" },
-    { "no tokens", "chat_template.jinja", "{{ '<|im_start|>a\n<|im_end|>\n' }}", "", NULL,
+    { "no tokens", "chat_template.jinja", MESSAGES, "", NULL,
       "data.chat is chatml, whose '<|im_start|>' must be an added token of the tokenizer" },
 };
 
@@ -461,6 +476,32 @@ static const struct {
     { llama3, "<|end_header_id|>\\n\\n'+", "<|end_header_id|>\\n'+", "has no empty line" },
     { llama3, "", "{{ '<|image|>' }}", "writes other tokens" },
 };
+
+/* Of a template of each form one character is left out, drawn: it is refused, unless the character
+ * is a blank of the code, or of the message of the system, which then lacks it. */
+START_TEST(templates_of_other_characters)
+{
+    static const char *const bases[] = {
+        qwen2, llama3, WITH_SYSTEM("'<|im_start|>system\\nYou help.<|im_end|>\\n'")
+    };
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 400; i++) {
+        char jinja[2048];
+        const char *text = bases[i % 3], *system = strstr(text, "You ");
+        const size_t n = strlen(text), at = (size_t)rand() % n;
+        const size_t place = system == NULL ? n : (size_t)(system - text);
+        dt__chat_found found;
+        snprintf(jinja, sizeof jinja, "%.*s%s", (int)at, text, text + at + 1);
+        const dt_status s = dt__chat_recognize(ctx, jinja, "x", &found);
+        if (s != DT_OK) continue;
+        const bool in = at >= place && at < place + strcspn(text + place, "<");
+        TEST_EACH(in || text[at] == ' ' || text[at] == '-', "%d: %s", (int)at, jinja);
+        if (in) ck_assert_uint_eq(strlen(found.system), strcspn(text + place, "<") - 1);
+        dt__release(ctx, found.system);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
 
 START_TEST(templates_that_write_more)
 {
@@ -695,6 +736,58 @@ START_TEST(refused)
 }
 END_TEST
 
+static void keep_line(void *user, const char *line)
+{
+    char *to = user;
+    snprintf(to + strlen(to), 4000 - strlen(to), "%s\n", line);
+}
+
+/* A message with one more field, of a drawn name or one by which other programs choose what is
+ * learned: the first is said once, the others are refused, unless they change nothing. */
+START_TEST(other_fields_of_messages)
+{
+    static const char *const masks[] = { "train", "training", "loss", "train_detail" };
+    static const char *const values[] = { "false", "true", "null", "0", "[{}]", "[]" };
+    char folder[TEST_PATH], text[2048], said[4000], words[80];
+    test_folder(folder);
+    const dt_data_options o = options_of(folder, "bytes", DT_CHAT_PLAIN);
+    for (int i = 0; i < 24; i++) {
+        char name[16] = "f_";
+        const int value = rand() % 6;
+        const bool mask = i % 2 == 0, fails = mask && value != 1 && value != 2 && value != 5;
+        dt_ctx_options options = dt_ctx_defaults();
+        dt_dataset *d, *validation, *test;
+        dt_ctx *ctx;
+        for (int k = 0; k < 6; k++) name[2 + k] = (char)('a' + rand() % 26);
+        if (mask) strcpy(name, masks[rand() % 4]);
+        snprintf(text, sizeof text,
+                 "{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"%s\": %s, \"role\": "
+                 "\"assistant\", \"content\": \"b\"}]}\n" CHAT,
+                 name, values[value]);
+        const size_t n = strlen(text);
+        memcpy(text + n, text, n); /* twice */
+        text[2 * n] = 0;
+        put(folder, "chats.jsonl", text);
+        said[0] = 0;
+        options.log = keep_line;
+        options.log_user = said;
+        TEST_OK(NULL, dt_ctx_create(&ctx, &options));
+        if (fails) {
+            snprintf(words, sizeof words, "\"%s\" of message 2 is not read", name);
+            TEST_FAILS(ctx, DT_ERR_FORMAT, words, dt_data_open(ctx, &o, &d, &validation, &test));
+        } else {
+            open_chats(ctx, &o, &d);
+            dt_dataset_free(d);
+            snprintf(words, sizeof words, "'%s' of messages is not read", name);
+            const char *line = strstr(said, words);
+            ck_assert_int_eq(line != NULL, !mask && value != 2 && value != 5);
+            ck_assert(line == NULL || strstr(line + 1, words) == NULL);
+        }
+        dt_ctx_free(ctx);
+    }
+}
+END_TEST
+
 /* Chats longer than the context are left out; bytes that no form accepts are refused. */
 START_TEST(bounds)
 {
@@ -728,6 +821,7 @@ Suite *test_chats_suite(void)
     tcase_add_loop_test(t, forms_of_lines, 0, (int)(sizeof lines / sizeof lines[0]));
     tcase_add_test(t, weights_and_ends);
     tcase_add_loop_test(t, recognized, 0, (int)(sizeof templates / sizeof templates[0]));
+    tcase_add_test(t, templates_of_other_characters);
     tcase_add_loop_test(t, templates_that_write_more, 0, DT__COUNT_OF(changes));
     tcase_add_test(t, texts_are_trimmed);
     tcase_add_loop_test(t, forms_become_templates, 0, (int)(sizeof written / sizeof written[0]));
@@ -735,6 +829,7 @@ Suite *test_chats_suite(void)
     tcase_add_test(t, kept_forms_are_checked);
     tcase_add_loop_test(t, refused, 0, (int)(sizeof bad / sizeof bad[0]));
     tcase_add_test(t, bounds);
+    tcase_add_test(t, other_fields_of_messages);
     suite_add_tcase(s, t);
     return s;
 }

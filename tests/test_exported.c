@@ -163,6 +163,52 @@ START_TEST(the_file_computes_what_the_model_does)
 }
 END_TEST
 
+/* Extents n of examples, and of some results, which fit both layouts: [n, n] and [n, n, n]. */
+static void draw_equal(uint64_t seed, char *text, size_t size)
+{
+    static const char *const bodies[][4] = {
+        { "    - flatten\n    - {linear: b, out: 3}\n",
+          "    - {permute: t, dims: [0, 2, 1]}\n    - {conv1d: a, out: %d, kernel: 1}\n",
+          "    - {conv1d: a, out: %d, kernel: 3, padding: 1}\n    - relu\n",
+          "    - {conv1d: a, out: %d, kernel: 3, padding: 1}\n    - {permute: t, dims: [0, 2, "
+          "1]}\n" },
+        { "    - flatten\n    - {linear: b, out: 3}\n",
+          "    - {conv2d: a, out: %d, kernel: 3, padding: 1}\n    - relu\n",
+          "    - {conv2d: a, out: %d, kernel: 3, padding: 1}\n    - {permute: t, dims: [0, 3, 2, "
+          "1]}\n",
+          "    - {permute: t, dims: [0, 2, 1, 3]}\n    - {conv2d: a, out: %d, kernel: 1}\n" },
+    };
+    dt__stream s = dt__stream_of(seed, DT__FOR_USER);
+    const int n = 2 + (int)dt__random_below(&s, 5), rank = (int)(seed % 2);
+    const char *body = bodies[rank][seed / 2 % 4], *place = strstr(body, "%d");
+    size_t used = (size_t)snprintf(text, size,
+                                   rank == 0 ? "  input: [%d, %d]\n" : "  input: [%d, %d, ", n, n);
+    if (rank == 1) used += (size_t)snprintf(text + used, size - used, "%d]\n", n);
+    used += (size_t)snprintf(text + used, size - used, "  layers:\n");
+    if (place == NULL) snprintf(text + used, size - used, "%s", body);
+    else snprintf(text + used, size - used, "%.*s%d%s", (int)(place - body), body, n, place + 2);
+}
+
+START_TEST(extents_need_not_tell)
+{
+    for (uint64_t i = 0; i < 16; i++) {
+        char text[400], path[TEST_PATH];
+        dt_ctx_options o = dt_ctx_defaults();
+        subject s = { .device = false };
+        o.seed = i;
+        draw_equal(i, text, sizeof text);
+        TEST_OK(NULL, dt_ctx_create(&s.ctx, &o));
+        s.m = list_net_create(s.ctx, text);
+        s.x = list_net_input(s.m, 0, 3, 1);
+        write(&s, "tflite", path);
+        TEST_EACH(compare(&s, path) < 1e-5, "%s", text);
+        write(&s, "onnx", path);
+        TEST_EACH(compare(&s, path) < 1e-5, "%s", text);
+        forget(&s);
+    }
+}
+END_TEST
+
 static void fails(dt_ctx *ctx, dt_status status, const char *text, const char *name)
 {
     char path[TEST_PATH];
@@ -265,6 +311,7 @@ Suite *test_exported_suite(void)
     TCase *c = tcase_create("files");
     tcase_add_checked_fixture(c, begin, end);
     tcase_add_test(c, the_file_computes_what_the_model_does);
+    tcase_add_test(c, extents_need_not_tell);
     tcase_add_test(c, other_files_are_named);
     tcase_add_test(c, folders_that_are_damaged_are_named);
     tcase_add_test(c, examples_of_another_shape_are_refused);

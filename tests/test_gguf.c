@@ -1023,6 +1023,27 @@ START_TEST(normalized_text)
 }
 END_TEST
 
+/* Types of blocks are of quantized weights: of a float model a line says that all are F32. */
+START_TEST(types_that_change_nothing)
+{
+    for (int type = DT_GGUF_TRAINED; type <= DT_GGUF_Q1_0; type++) {
+        made t;
+        char note[256] = "";
+        struct variant v = variants[0];
+        v.scheme = -1;
+        make(&t, &v);
+        dt_export_options o = dt_export_defaults();
+        o.gguf_type = type;
+        o.note = keep_note;
+        o.user = note;
+        TEST_OK(t.ctx, dt_export(t.m, &t.info, "gguf", &o, t.path, NULL));
+        const bool blocks = type != DT_GGUF_TRAINED && type != DT_GGUF_F32 && type != DT_GGUF_F16;
+        ck_assert_int_eq(strstr(note, "all are F32") != NULL, blocks);
+        drop(&t);
+    }
+}
+END_TEST
+
 /* ---- what is refused when written ----------------------------------------------------------- */
 
 static const struct {
@@ -1199,12 +1220,12 @@ static const struct {
     { "{\"target\": \"tokens\"}", "{{ '<|im_start|>' + a + '<|im_end|>' }}",
       "{{ '<|im_start|>' + a + '<|im_end|>' }}" },
     { "{\"target\": \"tokens\", \"chat\": \"chatml\"}",
-      "{{ '<|im_start|>' + a + '\\\\n<|im_end|>\\\\n' }}",
-      "{{ '<|im_start|>' + a + '\\n<|im_end|>\\n' }}" },
+      "{% for a in messages %}<|im_start|>{{ a.role }}\\n{{ a.content }}<|im_end|>\\n{% endfor %}",
+      "{% for a in messages %}<|im_start|>{{ a.role }}\n{{ a.content }}<|im_end|>\n{% endfor %}" },
     { "{\"target\": \"tokens\", \"chat\": \"plain\"}", "{{ '<|im_start|>' + a + '<|im_end|>' }}",
       "{% for message in messages %}" },
     { "{\"target\": \"tokens\", \"chat\": \"chatml\", \"system\": \"You help.\"}",
-      "{{ '<|im_start|>' + a + '\\\\n<|im_end|>\\\\n' }}",
+      "{% for a in messages %}<|im_start|>{{ a.role }}\\n{{ a.content }}<|im_end|>\\n{% endfor %}",
       "{% if messages[0]['role'] != 'system' %}" },
     { "{\"target\": \"tokens\", \"chat\": \"chatml\"}", "{{ something.else }}",
       "{% for message in messages %}" },
@@ -1752,6 +1773,7 @@ Suite *test_gguf_suite(void)
     tcase_add_test(c, a_long_piece_is_cut_fast);
     tcase_add_loop_test(c, ways_to_cut_tokens_are_bounded, 0, 2);
     tcase_add_test(c, normalized_text);
+    tcase_add_test(c, types_that_change_nothing);
     tcase_add_loop_test(c, what_blocks_cannot_hold, 0, (int)(sizeof refusals / sizeof refusals[0]));
     tcase_add_loop_test(c, nearly_an_architecture, 0, (int)(sizeof lacking / sizeof lacking[0]));
     tcase_add_test(c, rotations_that_llama_cpp_lacks);

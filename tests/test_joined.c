@@ -328,6 +328,122 @@ START_TEST(leaves)
 }
 END_TEST
 
+/* The mean squared error of `level` of the test file, by what the model's file says it reads and
+ * gives. */
+static double error_by_file(const bench *b, const char *dir)
+{
+    char model[TEST_PATH];
+    dt_module *m;
+    dt_model_info info;
+    dt_model_data data;
+    dt_dataset *d;
+    dt_loader *l;
+    dt_tape *t;
+    dt_tensor *x, *target;
+    double sum = 0;
+    test_join(model, b->folder, dir);
+    TEST_OK(b->ctx, dt_model_load(b->ctx, model, &m, &info));
+    dt_train(m, false);
+    TEST_OK(b->ctx, dt_model_data_parse(b->ctx, info.data, "info", &data));
+    TEST_OK(b->ctx, dt_model_data_open(b->ctx, &data, b->test, NULL, &d));
+    dt_loader_options o = dt_loader_defaults();
+    o.batch_size = ROWS;
+    o.shuffle = false;
+    TEST_OK(b->ctx, dt_loader_create(d, &o, &l));
+    TEST_OK(b->ctx, dt_loader_next(l, &x, &target));
+    TEST_OK(b->ctx, dt_tape_create(b->ctx, &t));
+    dt_no_grad(t, true);
+    const float *y = dt_data(dt_contiguous(t, dt_forward(t, m, x)));
+    int64_t at = 0;
+    for (int i = 0; i < 3 && strcmp(data.outputs[i].name, "level") != 0; i++)
+        at += data.outputs[i].output.v[0];
+    for (int i = 0; i < ROWS; i++) {
+        for (int k = 0; k < 2; k++)
+            sum += pow((double)y[i * 8 + at + k] - (double)b->others.level[i][k], 2);
+    }
+    dt_tape_free(t);
+    dt_loader_free(l);
+    dt_dataset_free(d);
+    dt_model_data_free(b->ctx, &data);
+    dt_model_info_free(b->ctx, &info);
+    dt_module_free(m);
+    return sum / (2 * ROWS);
+}
+
+/* Inputs and outputs are in an order that is drawn, for the model and for the data. */
+START_TEST(files_have_the_order_of_the_model)
+{
+    static const char *const in[] = { "data.inputs=[{name: left}, {name: right}]",
+                                      "data.inputs=[{name: right}, {name: left}]",
+                                      "model.input={left: [6], right: [2, 4]}",
+                                      "model.input={right: [2, 4], left: [6]}" };
+    static const char *const orders[] = { "kind, level, bits", "level, bits, kind",
+                                          "bits, kind, level", "level, kind, bits" };
+    static bench b;
+    open_bench(&b);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint32_t seed = 77 + i;
+        char dir[32], out[64];
+        for (int k = 0; k < 4; k++) draw(&seed);
+        snprintf(dir, sizeof dir, "run%u/float.safetensors", i);
+        snprintf(out, sizeof out, "model.output=[%s]", orders[(seed >> 20) % 4]);
+        job j = { .text = RECIPE,
+                  .dir = dir,
+                  .overrides = { in[i % 2], in[2 + i / 2], out, "~qat", "train.epochs=1" } };
+        *strchr(dir, '/') = 0;
+        run(&b, &j);
+        dir[strlen(dir)] = '/';
+        TEST_NEAR(error_by_file(&b, dir),
+                  dt_metric_value(&j.summary.result[DT_RUN_FLOAT].metrics, "level.mse"), 0, 1e-5);
+    }
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
+/* A teacher reads the batches of the model: with its inputs in another order it would read others,
+ * and the model after it. The order of the data does not count. */
+START_TEST(teachers_have_the_order_of_the_model)
+{
+    static const char text[] = "run: {dir: unset, report: false}\n"
+                               "model:\n"
+                               "  family: layers\n"
+                               "  input: {left: [6], right: [6]}\n"
+                               "  layers:\n"
+                               "    - {concat: both, from: [left, right], dim: 1}\n"
+                               "    - {linear: head, out: 3}\n"
+                               "data:\n"
+                               "  format: tensors\n"
+                               "  train: {x: train.safetensors, y: \"train.safetensors:kind\"}\n"
+                               "  inputs: [{name: left}, {name: right, tensor: left}]\n"
+                               "train: {epochs: 1}\n";
+    static const char *const orders[][2] = {
+        { "model.input={left: [6], right: [6]}", "model.input={right: [6], left: [6]}" },
+        { "data.inputs=[{name: left}, {name: right, tensor: left}]",
+          "data.inputs=[{name: right, tensor: left}, {name: left}]" },
+    };
+    static bench b;
+    char teacher[2 * TEST_PATH], dir[32];
+    open_bench(&b);
+    for (int i = 0; i < 4; i++) {
+        const int its = rand() % 2, ours = i % 2 == 0 ? its : 1 - its;
+        snprintf(dir, sizeof dir, "teacher%d", i);
+        job t = { .text = text,
+                  .dir = dir,
+                  .overrides = { orders[0][its], orders[1][rand() % 2] } };
+        run(&b, &t);
+        snprintf(teacher, sizeof teacher,
+                 "train.distill={weight: 1, teacher: %s/teacher%d/float.safetensors}", b.folder, i);
+        snprintf(dir, sizeof dir, "model%d", i);
+        t.overrides[0] = orders[0][ours];
+        t.overrides[2] = teacher;
+        t.wanted = its == ours ? DT_OK : DT_ERR_CONFIG;
+        run(&b, &t);
+        ck_assert(its == ours || strstr(dt_error(b.ctx), "must have them in one order") != NULL);
+    }
+    dt_ctx_free(b.ctx);
+}
+END_TEST
+
 /* More training makes every output better. */
 START_TEST(learns)
 {
@@ -905,6 +1021,8 @@ Suite *test_joined_suite(void)
     tcase_add_loop_test(c, sweeps_follow_a_metric_of_an_output, 0, 2);
     tcase_add_test(c, learns);
     tcase_add_test(c, leaves);
+    tcase_add_test(c, files_have_the_order_of_the_model);
+    tcase_add_test(c, teachers_have_the_order_of_the_model);
     tcase_add_test(c, from_tables);
     tcase_add_test(c, one_output);
     tcase_add_test(c, from_c);

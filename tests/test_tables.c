@@ -128,6 +128,57 @@ START_TEST(resuming_says_that_test_data_are_others)
 }
 END_TEST
 
+/* ---- names that change ----------------------------------------------------------------------- */
+
+static const test_draws renamed = { .usual = 4, .sanitized = 1, .quick = 2 };
+
+/* A drawn column or class has another name, or two columns change places in the recipe: shapes and
+ * numbers are as before, but not what the weights were trained on. */
+START_TEST(names_are_those_of_the_weights)
+{
+    char text[700], command[200];
+    test_folder(folder);
+    for (int64_t i = 0; i < test_count(renamed); i++) {
+        const int columns = 2 + below(4), one = below(columns), other = (one + 1) % columns;
+        FILE *f = file_of("d.csv");
+        for (int c = 0; c < columns; c++) fprintf(f, "c%d,", c);
+        fputs("kind\n", f);
+        for (int r = 0; r < 40; r++) {
+            for (int c = 0; c < columns; c++) fprintf(f, "%d.%d,", below(90), 1 + below(9));
+            fprintf(f, "k%d\n", r % 3);
+        }
+        fclose(f);
+        snprintf(text, sizeof text,
+                 "run: {dir: r, report: false}\nmodel: {family: mlp, sizes: [%d, 4, 3]}\n"
+                 "data: {format: tensors, train: {x: [d.csv]}, test: {x: [d.csv]}, columns: "
+                 "{target: kind}, standardize: %s}\ntrain: {epochs: 1}\n",
+                 columns, i % 2 ? "true" : "false");
+        write_text("r.yaml", text);
+        shell(0, "rm -rf r; $D train r.yaml --quiet; cp d.csv keep; $D train r --resume; "
+                 "$D eval r r.yaml");
+        snprintf(command, sizeof command, "sed 1s/c%d/d%d/ keep > d.csv; $D train r --resume", one,
+                 one);
+        const char *output = shell(4, command);
+        snprintf(text, sizeof text, "column %d of the data is 'd%d', of the model 'c%d'; restore",
+                 one, one, one);
+        has(output, text);
+        has(shell(4, "$D eval r r.yaml"), "the data must have the model's names, in its order");
+        snprintf(command, sizeof command, "sed s/k%d/k%dx/ keep > d.csv; $D train r --resume",
+                 one % 3, one % 3);
+        snprintf(text, sizeof text, "class %d of the data is 'k%dx', of the model 'k%d'; restore",
+                 one % 3, one % 3, one % 3);
+        has(shell(4, command), text);
+        snprintf(text, sizeof text, "cp keep d.csv; $D eval r r.yaml 'data.columns.inputs=[");
+        for (int c = 0; c < columns; c++) {
+            const int at = c == one ? other : c == other ? one : c;
+            snprintf(text + strlen(text), sizeof text - strlen(text), "c%d%s", at,
+                     c + 1 < columns ? "," : "]'");
+        }
+        has(shell(4, text), "the data must have the model's names, in its order");
+    }
+}
+END_TEST
+
 /* ---- what a table is ------------------------------------------------------------------------- */
 
 static const test_draws drawn = { .usual = 12, .sanitized = 2, .quick = 6 };
@@ -362,6 +413,7 @@ Suite *test_tables_suite(void)
     tcase_set_timeout(cases, 300);
     tcase_add_test(cases, resuming_sees_other_data);
     tcase_add_test(cases, resuming_says_that_test_data_are_others);
+    tcase_add_test(cases, names_are_those_of_the_weights);
     tcase_add_test(cases, an_index_is_no_input);
     tcase_add_test(cases, a_first_row_of_numbers_is_data);
     tcase_add_test(cases, targets_that_are_the_same_are_said);

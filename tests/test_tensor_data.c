@@ -1,8 +1,10 @@
 /* Format tensors: parts of arrays, tables and recordings, as recipes name them. */
 #include "array_files.h"
 #include "data/dataset.h"
+#include "core/text/json.h"
 #include "sample.h"
 
+#include <detent/experimental/io.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -252,6 +254,142 @@ START_TEST(windows)
     o.validation = 0.9;
     TEST_FAILS(ctx, DT_ERR_CONFIG, "data.validation: 0.9 of 6 examples in 3 recordings is all",
                open_parts(ctx, &o, &d));
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* What a model's file says of its data. */
+static dt_model_data said_of(dt_ctx *ctx, const dt_dataset *d)
+{
+    dt__chars text = { .ctx = ctx };
+    dt_model_data out;
+    TEST_OK(ctx, dt_model_data_text(d, dt__collect, &text));
+    ck_assert_ptr_nonnull(dt__chars_text(&text));
+    TEST_OK(ctx, dt_model_data_parse(ctx, text.bytes, "model", &out));
+    dt__release(ctx, text.bytes);
+    return out;
+}
+
+/* A signal of a drawn length, frames and windows that are no multiples of each other: a model that
+ * reads features cuts files where training did. */
+START_TEST(models_cut_signals_as_training_did)
+{
+    static const uint8_t label[2] = { 0, 1 };
+    char shape[40], path[TEST_PATH];
+    dt_ctx *ctx = sample_context(1);
+    for (int i = 0; i < 8; i++) {
+        const int window = 200 + rand() % 400, samples = window / 2 + rand() % (3 * window);
+        dt_data_options o = tensors();
+        snprintf(shape, sizeof shape, "%d,", samples);
+        write_floats("s1.npy", shape, samples, -0.5f * (float)samples);
+        write_floats("s2.npy", "700,", 700, 0);
+        write_labels("labels.npy", label, 2);
+        test_join(path, folder, "s1.npy");
+        o.train_tensors = files_of("s?.npy", "labels.npy");
+        o.standardize = i % 2 != 0;
+        o.window = (dt_window){ true, window, window, 0 };
+        o.features = dt_features_defaults();
+        o.features.kind = DT_FEATURES_LOG_MEL;
+        o.features.rate = 8000;
+        o.features.frame_ms = 8 + rand() % 12;
+        o.features.step_ms = 3 + rand() % 7;
+        o.features.bins = 4;
+        opened d;
+        dt_dataset *read;
+        TEST_OK(ctx, open_parts(ctx, &o, &d));
+        dt_model_data said = said_of(ctx, d.part[0]);
+        TEST_OK(ctx, dt_model_data_open(ctx, &said, path, NULL, &read));
+        const int64_t wanted = samples < window ? 1 : samples / window;
+        ck_assert_int_eq(dt_dataset_count(read), wanted);
+        batch one = read_all(ctx, d.part[0]), two = read_all(ctx, read);
+        const size_t bytes = (size_t)dt_count(two.x) * sizeof(float);
+        ck_assert_int_eq(memcmp(one.v, two.v, bytes), 0);
+        dt_loader_free(one.l);
+        dt_loader_free(two.l);
+        dt_dataset_free(read);
+        dt_model_data_free(ctx, &said);
+        opened_free(&d);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Settings of data.standardize: none, measured along a drawn dimension, or numbers. */
+static void draw_scale(dt_data_options *o)
+{
+    o->standardize = false;
+    o->standard = (dt_standard){ false, { 0 }, { 0 }, rand() % 2 ? DT_AXIS_LAST : DT_AXIS_FIRST };
+    const int kind = rand() % 3;
+    o->standard.given = kind > 0;
+    if (kind < 2) return;
+    o->standard.mean = (dt_reals){ 1, { rand() % 9 } };
+    o->standard.deviation = (dt_reals){ 1, { 1 + rand() % 9 } };
+}
+
+/* Data that a recipe scales otherwise, or along another dimension of the same extent, become the
+ * numbers that the model was trained on. */
+START_TEST(models_read_numbers_as_in_training)
+{
+    dt_ctx *ctx = sample_context(1);
+    uint8_t label[6] = { 0, 1, 0, 1, 0, 1 };
+    write_labels("labels.npy", label, 6);
+    for (int i = 0; i < 24; i++) {
+        char shape[80];
+        const int n = 2 + rand() % 4, rank = 2 + rand() % 2, count = rank == 3 ? n * n * n : n * n;
+        dt_data_options o = tensors();
+        opened own, other;
+        snprintf(shape, sizeof shape, rank == 3 ? "6, %d, %d, %d" : "6, %d, %d", n, n, n);
+        write_floats("s.npy", shape, 6 * count, (float)(rand() % 100));
+        o.train_tensors = files_of("s.npy", "labels.npy");
+        draw_scale(&o);
+        TEST_OK(ctx, open_parts(ctx, &o, &own));
+        draw_scale(&o);
+        TEST_OK(ctx, open_parts(ctx, &o, &other));
+        dt_model_data said = said_of(ctx, own.part[0]);
+        TEST_OK(ctx, dt_model_data_standardize(&said, other.part[0]));
+        batch one = read_all(ctx, own.part[0]), two = read_all(ctx, other.part[0]);
+        ck_assert_int_eq(memcmp(one.v, two.v, (size_t)(6 * count) * sizeof(float)), 0);
+        dt_loader_free(one.l);
+        dt_loader_free(two.l);
+        dt_model_data_free(ctx, &said);
+        opened_free(&own);
+        opened_free(&other);
+    }
+    dt_ctx_free(ctx);
+}
+END_TEST
+
+/* Images for a model of arrays: pixels from 0 to 1 are refused where the arrays had other units, or
+ * other channels. */
+START_TEST(pixels_have_the_units_of_arrays)
+{
+    dt_ctx *ctx = sample_context(1);
+    uint8_t label[6] = { 0, 1, 0, 1, 0, 1 }, pixels[75] = { 0 };
+    write_labels("labels.npy", label, 6);
+    for (int i = 0; i < 12; i++) {
+        char header[100];
+        float v[6 * 75];
+        const float unit = i % 2 == 0 ? 1 : (float)(3 + rand() % 250);
+        dt_data_options o = tensors();
+        opened d;
+        dt_dataset *image;
+        for (int k = 0; k < 6 * 75; k++) v[k] = unit * (float)(rand() % 256) / 255;
+        snprintf(header, sizeof header,
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (6, 3, 5, 5), }");
+        write_bytes("s.npy", npy_file(1, header, v, sizeof v));
+        o.train_tensors = files_of("s.npy", "labels.npy");
+        o.standard = (dt_standard){ .given = true };
+        if (i % 3 == 0) o.standard.axis = DT_AXIS_LAST;
+        TEST_OK(ctx, open_parts(ctx, &o, &d));
+        dt_model_data said = said_of(ctx, d.part[0]);
+        const dt_images images = { 1, 3, 5, 5, DT_TARGET_CLASS, 1, pixels, label };
+        TEST_OK(ctx, dt_dataset_create(ctx, &images, &image));
+        const dt_status s = dt_model_data_standardize(&said, image);
+        ck_assert_int_eq(s, unit > 1 || i % 3 == 0 ? DT_ERR_ARG : DT_OK);
+        dt_dataset_free(image);
+        dt_model_data_free(ctx, &said);
+        opened_free(&d);
+    }
     dt_ctx_free(ctx);
 }
 END_TEST
@@ -541,6 +679,9 @@ Suite *test_tensor_data_suite(void)
     tcase_add_test(cases, numbers_and_bits);
     tcase_add_test(cases, tables);
     tcase_add_test(cases, windows);
+    tcase_add_test(cases, models_cut_signals_as_training_did);
+    tcase_add_test(cases, models_read_numbers_as_in_training);
+    tcase_add_test(cases, pixels_have_the_units_of_arrays);
     tcase_add_test(cases, recordings_in_one_array);
     tcase_add_test(cases, folders);
     tcase_add_test(cases, refused);

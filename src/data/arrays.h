@@ -70,6 +70,7 @@ typedef struct dt__array_store {
     int64_t rate;                /* dt_dataset_rate */
     bool from_sounds;            /* on the scale of dt__sound_form */
     dt_features_options features; /* of the signals that these are; kind none: no features */
+    int64_t samples;              /* of such a signal */
 } dt__array_store;
 
 extern const dt__data_kind dt__data_arrays;

@@ -87,6 +87,7 @@ static dt_status replace(dt_dataset *d, conversion *c)
     s->axis = 2;
     s->rate = d->arrays->rate;
     s->features = *c->options;
+    s->samples = c->samples;
     s->row = c->size = s->dims[0] * s->dims[1] * s->dims[2];
     const dt_status status = fill_store(c, s);
     if (status != DT_OK) {

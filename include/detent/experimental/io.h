@@ -101,9 +101,10 @@ typedef struct dt_model_data {
     bool channels_last;           /* arrays were [height, width, channels] (data.layout) */
     int64_t rate;                 /* samples per second of the training recordings; 0: not known */
     dt_features_options features; /* features that were computed from signals; kind none: none */
-    dt_series_options series;     /* examples were windows of rows of a table, input.v[0] long, */
-    int64_t stride;               /* whose first rows were `stride` apart */
-    void *memory;                 /* owned by dt_model_data_parse */
+    int64_t samples; /* samples of a signal that became an example's features; 0: not known */
+    dt_series_options series; /* examples were windows of rows of a table, input.v[0] long, */
+    int64_t stride;           /* whose first rows were `stride` apart */
+    void *memory;             /* owned by dt_model_data_parse */
 } dt_model_data;
 
 /* Writes the description of a dataset's examples, as a model file keeps it. Writes nothing for
@@ -114,8 +115,9 @@ DT_API dt_status dt_model_data_text(const dt_dataset *d, dt_sink sink, void *use
 DT_API dt_status dt_model_data_parse(dt_ctx *ctx, const char *text, const char *name,
                                      dt_model_data *out);
 DT_API void dt_model_data_free(dt_ctx *ctx, dt_model_data *data); /* NULL is allowed */
-/* Replaces a dataset's mean and deviation by the model's. Does nothing if the model has none, or
- * the dataset holds tokens. Errors: ARG (another number of channels). */
+/* Sets a dataset's mean, deviation and their dimension to the model's, whatever they were; if the
+ * model has none, numbers stay as they are, and pixels too where the model was trained on them.
+ * Tokens are left. Errors: ARG (another number of channels). */
 DT_API dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d);
 /* Reads examples from a file in the way in which the model's training data were read:
  *     .png    an image of the model's size, with its channels

@@ -102,13 +102,40 @@ static dt_status refuse(const reading *r, const unsigned char *at, const char *n
     return is_nothing(r->j, at) ? DT_OK : dt__json_fail(r->j, "\"%s\": %s", name, why);
 }
 
-enum { ROLE, TEXT, WEIGHT, CALLS, CALL, REASONING, THINKING, FIELDS };
+enum {
+    ROLE,
+    TEXT,
+    WEIGHT,
+    CALLS,
+    CALL,
+    REASONING,
+    THINKING,
+    TRAIN,
+    TRAINING,
+    LOSS,
+    DETAIL,
+    FIELDS
+};
+
+/* A field that is not read, with a value: said once. */
+static dt_status skip_field(const reading *r, const char *name)
+{
+    char shown[DT__SHOWN];
+    const unsigned char *const at = r->j->at;
+    if (!is_nothing(r->j, at)) {
+        dt__say_once(r->c->ctx, "%s: '%s' of messages is not read", r->j->path,
+                     dt__shown(name, shown));
+    }
+    r->j->at = at;
+    return dt__json_skip(r->j);
+}
 
 static dt_status find_fields(const reading *r, const list_form *f, const unsigned char **at)
 {
     const char *const names[] = { f->role,      f->text,         "weight",
                                   "tool_calls", "function_call", "reasoning_content",
-                                  "thinking" };
+                                  "thinking",   "train",         "training",
+                                  "loss",       "train_detail" };
     dt__json *j = r->j;
     for (int i = 0; i < FIELDS; i++) at[i] = NULL;
     if (dt__json_peek(j) != '{') {
@@ -120,14 +147,35 @@ static dt_status find_fields(const reading *r, const list_form *f, const unsigne
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &name));
         j->strings = strings;
-        for (int i = 0; i < FIELDS; i++) {
-            if (strcmp(name, names[i]) != 0) continue;
-            if (at[i] != NULL) return dt__json_fail(j, "\"%s\" occurs twice", names[i]);
-            at[i] = j->at;
+        int i = 0;
+        while (i < FIELDS && strcmp(name, names[i]) != 0) i++;
+        if (i < FIELDS && at[i] != NULL) {
+            return dt__json_fail(j, "\"%s\" occurs twice", names[i]);
         }
-        DT__TRY(dt__json_skip(j));
+        if (i < FIELDS) at[i] = j->at;
+        DT__TRY(i < FIELDS ? dt__json_skip(j) : skip_field(r, name));
     }
     return j->status;
+}
+
+/* Fields by which other programs say which messages are learned. */
+static dt_status refuse_masks(const reading *r, const unsigned char *const *at)
+{
+    static const char *const names[] = { "train", "training", "loss", "train_detail" };
+    for (int i = 0; i < DT__COUNT_OF(names); i++) {
+        bool learned = false;
+        const unsigned char *const value = at[TRAIN + i];
+        if (is_nothing(r->j, value)) continue;
+        r->j->at = value;
+        const bool flag = dt__json_peek(r->j) == 't' || dt__json_peek(r->j) == 'f';
+        if (flag) DT__TRY(dt__json_bool(r->j, &learned));
+        if (learned) continue;
+        return dt__json_fail(r->j,
+                             "\"%s\" of message %lld is not read; \"weight\": 0 says that a "
+                             "message is not learned",
+                             names[i], (long long)r->number);
+    }
+    return DT_OK;
 }
 
 static dt_status read_role(const reading *r, const list_form *f, const unsigned char *at, int *role)
@@ -176,6 +224,7 @@ static dt_status read_message(reading *r, const list_form *f)
     DT__TRY(refuse(r, at[CALL], "function_call", tools));
     DT__TRY(refuse(r, at[REASONING], "reasoning_content", thoughts));
     DT__TRY(refuse(r, at[THINKING], "thinking", thoughts));
+    DT__TRY(refuse_masks(r, at));
     DT__TRY(read_text(r, at[TEXT], f->text, &text));
     DT__TRY(read_weight(r, at[WEIGHT], &learned));
     DT__TRY(add_turn(r, role, &text, learned && role == DT_ROLE_ASSISTANT));

@@ -1,7 +1,5 @@
-/* Recognizes which form a model's chats have. Templates are programs in Jinja, which are not run;
- * those of chatml and Llama 3 are known by the tokens that they write. The message of the system
- * that a template writes where there is none is the text between these in it, or the like:
- *     <|im_start|>system\nYou are a helpful assistant.<|im_end|> */
+/* Recognizes which form a model's chats have. Templates are programs in Jinja, which are not run:
+ * the tokens that they write tell the form, of which their normal form must be (chat_normal.c). */
 #include "data/text/chats.h"
 
 #include "core/system/system_calls.h"
@@ -26,71 +24,29 @@ static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
                    name, why);
 }
 
-/* How the source of a template of a form writes a message of the system: a head, ends of lines, the
- * text and an end. */
-static const struct {
-    const char *head, *end;
-    int lines;
-} systems[] = {
-    [DT_CHAT_CHATML] = { "<|im_start|>system", "<|im_end|>", 1 },
-    [DT_CHAT_LLAMA3] = { "<|start_header_id|>system<|end_header_id|>", "<|eot_id|>", 2 },
-    [DT_CHAT_PLAIN] = { "'System:", "\\n'", 1 },
-};
-
-/* The text behind the head of a system's message, which the caller frees; NULL: an expression
- * stands there. *good: whether it can be read; a text with quotes, line breaks or expressions
- * inside cannot. */
-static dt_status read_system(dt_ctx *ctx, int form, const char *at, char **out, bool *good)
-{
-    const char *end = strstr(at, systems[form].end);
-    *good = true;
-    for (int i = 0; i < systems[form].lines; i++) {
-        if (strncmp(at, "\\n", 2) == 0) at += 2;
-        else if (*at == '\n') at++;
-    }
-    if (*at == 0 || strchr("'\"{", *at) != NULL) return DT_OK;
-    const size_t n = end == NULL || end < at ? 0 : (size_t)(end - at);
-    *good = end != NULL && strcspn(at, "'\"{}\\\n") >= n;
-    if (!*good) return DT_OK;
-    *out = dt__alloc(ctx, n + 1);
-    if (*out == NULL) return DT_ERR_NOMEM;
-    memcpy(*out, at, n);
-    (*out)[n] = 0;
-    return DT_OK;
-}
-
-static dt_status find_system(dt_ctx *ctx, int form, const char *jinja, const char *name, char **out)
-{
-    const char *head = systems[form].head;
-    for (const char *at = strstr(jinja, head); at != NULL; at = strstr(at + 1, head)) {
-        bool good;
-        DT__TRY(read_system(ctx, form, at + strlen(head), out, &good));
-        if (!good) {
-            return refuse(ctx, name,
-                          "writes a message of the system with quotes, line breaks or "
-                          "expressions in it, which is not read: it goes to data.system");
-        }
-        if (*out != NULL) return DT_OK;
-    }
-    return DT_OK;
-}
-
 static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt__chat_found *out)
 {
     char why[160];
+    bool is;
+    const bool plain =
+        strstr(jinja, "'User:\\n'") != NULL && strstr(jinja, "'Assistant:\\n'") != NULL;
     const bool chatml = strstr(jinja, im_start) != NULL && strstr(jinja, im_end) != NULL;
     const bool llama3 = strstr(jinja, "<|start_header_id|>") != NULL &&
                         strstr(jinja, "<|end_header_id|>") != NULL &&
                         strstr(jinja, "<|eot_id|>") != NULL;
-    if (strstr(jinja, "'User:\\n'") != NULL && strstr(jinja, "'Assistant:\\n'") != NULL) {
-        out->form = DT_CHAT_PLAIN; /* as dt__chat_put_jinja writes it */
-        return find_system(ctx, DT_CHAT_PLAIN, jinja, name, &out->system);
+    if (!plain && chatml == llama3) return refuse(ctx, name, "is none that is known here");
+    const int form = plain ? DT_CHAT_PLAIN : chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
+    const char *what = dt__chat_unlike(jinja, form);
+    if (what == NULL) {
+        const dt_status s = dt__chat_is_form(ctx, jinja, form, &is, &out->system);
+        out->form = form;
+        if (s == DT_OK && is) return DT_OK;
+        dt__release(ctx, out->system);
+        *out = (dt__chat_found){ .form = DT_CHAT_AUTO };
+        DT__TRY(s);
+        what = "is written in a way that is not read";
     }
-    if (chatml == llama3) return refuse(ctx, name, "is none that is known here");
-    out->form = chatml ? DT_CHAT_CHATML : DT_CHAT_LLAMA3;
-    const char *what = dt__chat_unlike(jinja, out->form);
-    if (what == NULL) return find_system(ctx, out->form, jinja, name, &out->system);
-    snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[out->form], what);
+    snprintf(why, sizeof why, "is like '%s', but %s", dt__chat_names[form], what);
     return refuse(ctx, name, why);
 }
 

@@ -1,5 +1,5 @@
-/* What a chat template does that the form it is like does not, by its source: templates are
- * programs, which are not run. A form writes (chats.c)
+/* What a chat template does that the form it is like does not, by its source, in words for messages
+ * (chat_normal.c decides). A form writes (chats.c)
  *     chatml    <|im_start|> ROLE \n TEXT <|im_end|> \n
  *     llama3    BEGIN <|start_header_id|> ROLE <|end_header_id|> \n\n TEXT <|eot_id|>
  * with the texts of chatml as they are and those of llama3 without white space around them. */

@@ -51,6 +51,10 @@ dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt
  * (chat_unlike.c). */
 const char *dt__chat_unlike(const char *jinja, int form);
 
+/* Whether a template writes what the form writes, part by part (chat_normal.c); *system, which the
+ * caller frees, is the message of the system that it writes where there is none, or NULL. NOMEM. */
+dt_status dt__chat_is_form(dt_ctx *ctx, const char *jinja, int form, bool *is, char **system);
+
 /* The Jinja in such a text, or NULL; the caller frees it. */
 dt_status dt__chat_jinja_in(dt_ctx *ctx, const char *text, const char *name, char **out);
 

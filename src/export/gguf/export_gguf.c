@@ -95,6 +95,11 @@ static void summarize(const dt__gguf_put *p)
         if (x->type->elements > 1) s->integer_products++;
         else s->float_products++;
     }
+    const int type = p->call->options->gguf_type;
+    const bool blocks = type != DT_GGUF_TRAINED && type != DT_GGUF_F32 && type != DT_GGUF_F16;
+    if (blocks && s->integer_products == 0) {
+        dt__gguf_note(p, "no weight of the model is quantized: all are F32, whatever --type says");
+    }
     s->promise = "near: llama.cpp multiplies blocks with activations that it rounds to int8 in "
                  "blocks of 32, and F32 as detent's floats, but for the order of sums";
 }

@@ -80,7 +80,9 @@ dt__value dt__put_past_input(const dt__put_model *m, const char *name)
     return NULL;
 }
 
-/* The positions of tokens, i64 [length]. */
+/* The positions of tokens, i64 [length], counted as negative numbers: of rows by a Range itself
+ * onnxruntime makes a Slice, which gives fewer rows for texts beyond the table, in place of an
+ * error, and one row would count for all tokens. */
 static dt__value put_positions(dt__put_model *m)
 {
     dt__put *p = &m->p;
@@ -88,11 +90,11 @@ static dt__value put_positions(dt__put_model *m)
     const dt_extent none = { 0 };
     dt__value n = dt__put_extent_of(m, length);
     dt__value end = m->past == NULL ? n : DT__PUT(p, "Add", n, m->past);
-    dt__value start = m->past == NULL ? DT__PUT_I64(p, 0) : m->past;
+    dt__value start = m->past == NULL ? DT__PUT_I64(p, 0) : DT__PUT(p, "Neg", m->past);
     dt__value scalar = dt__put_extents(m, 0, &none);
-    dt__value one = DT__PUT(p, "Reshape", DT__PUT_I64(p, 1), scalar);
-    return DT__PUT(p, "Range", DT__PUT(p, "Reshape", start, scalar),
-                   DT__PUT(p, "Reshape", end, scalar), one);
+    dt__value down = DT__PUT(p, "Reshape", DT__PUT_I64(p, -1), scalar);
+    end = DT__PUT(p, "Reshape", DT__PUT(p, "Neg", end), scalar);
+    return DT__PUT(p, "Neg", DT__PUT(p, "Range", DT__PUT(p, "Reshape", start, scalar), end, down));
 }
 
 dt__value dt__put_transposed(dt__put *p, dt__value x, int n, const int64_t *order)

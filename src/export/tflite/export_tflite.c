@@ -1,7 +1,8 @@
 /* Exporter tflite: a trace as a model of TFLite, for LiteRT.
  *
  * Images have their channels last, inputs and outputs too. Mean and deviation of the training data
- * and the names of classes are in the metadata, under detent.data. */
+ * and the names of classes are in the metadata, under detent.data; which ends have their channels
+ * last, which extents need not tell, under detent.ends. */
 #include "export/exporters.h"
 #include "export/tflite/tflite_put_model.h"
 
@@ -120,6 +121,13 @@ static void note_layout(const dt__lite_model *m, const char *name, const dt__lit
     o->note(o->user, line);
 }
 
+static void note_end(dt__lite_model *m, bool last)
+{
+    const size_t used = strlen(m->ends);
+    snprintf(m->ends + used, sizeof m->ends - used, "%s%s", used > 0 ? "," : "",
+             last ? "last" : "plain");
+}
+
 static void put_inputs(dt__lite_model *m)
 {
     const int64_t *id;
@@ -135,6 +143,7 @@ static void put_inputs(dt__lite_model *m)
         int x = dt__lite_result(&m->p, v->name, &s);
         if (x >= 0 && v->dtype != DT_F32) m->p.tensor[x].type = DT__LITE_INT32;
         dt__lite_input(&m->p, v->name, x);
+        note_end(m, last);
         if (last) {
             note_layout(m, v->name, &s);
             x = dt__lite_reshaped(m, x, &image, 0);
@@ -150,6 +159,7 @@ static int put_output(dt__lite_model *m, int64_t id, const char *name)
 {
     const dt_trace_value *v = dt_trace_value_at(m->trace, id);
     const dt_trace_call c = { .n_in = 1, .in = { { .value = id } }, .n_out = 1, .out = { id } };
+    note_end(m, dt__lite_is_last(m, &c, 0));
     if (!dt__lite_is_last(m, &c, 0)) return dt__lite_plain(m, &c, 0);
     dt__lite_shape s = dt__lite_last_shape(v);
     int y = dt__lite_last(m, &c, 0);
@@ -196,6 +206,7 @@ static void put_metadata(dt__lite_model *m)
     if (info != NULL && info->data != NULL && dt__is_utf8(info->data)) {
         dt__lite_property(&m->p, "detent.data", info->data);
     }
+    dt__lite_property(&m->p, "detent.ends", m->ends);
 }
 
 static void tell(const dt__lite_model *m, int64_t n, const char *what)

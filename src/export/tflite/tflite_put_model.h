@@ -41,6 +41,9 @@ typedef struct dt__lite_model {
     int64_t weights_only; /* products of floats whose weights are codes in the model */
     int64_t widened;      /* weights of at most 4 bits that are written with 8 */
     bool blocks;          /* a weight has blocks */
+    /* Inputs, then outputs: "last" where an end has its channels last, else "plain", with commas
+     * between them. */
+    char ends[8 * (DT_MAX_IN + DT_MAX_OUT)];
 } dt__lite_model;
 
 /* How an op of a trace is written. */

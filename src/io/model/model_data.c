@@ -5,7 +5,7 @@
  *                     "columns": ["age", ...], "table": [{ "name": "age", ... }, ...],
  *                     "csv": { "decimal": ",", ... },
  *                     "pixels": true, "resized": true, "rate": 16000, "channels_last": true,
- *                     "features": { "kind": "mfcc", ... },
+ *                     "features": { "kind": "mfcc", ... }, "samples": 8000,
  *                     "series": { "by": ["subject"], "time": "when", ... }, "stride": 64,
  *                     "output": [4], "meaning": "logits", "quantiles": [0.1, ...],
  *                     "thresholds": [0.3, ...],
@@ -146,6 +146,7 @@ static void put_reading(dt__chars *t, const dt_dataset *d)
     if (d->arrays == NULL || d->arrays->features.kind == DT_FEATURES_NONE) return;
     dt__put_text(t, ", \"features\": ");
     dt__put_options(t, dt__features_keys, &d->arrays->features);
+    DT__PUT_ALL(t, ", \"samples\": ", d->arrays->samples);
 }
 
 static void put_dims(dt__chars *t, const char *name, int rank, const int64_t *dims)
@@ -351,6 +352,7 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "channels_last") == 0) return dt__json_bool(j, &out->channels_last);
     if (strcmp(name, "rate") == 0) return dt__json_integer(j, &out->rate);
     if (strcmp(name, "stride") == 0) return dt__json_integer(j, &out->stride);
+    if (strcmp(name, "samples") == 0) return dt__json_integer(j, &out->samples);
     if (strcmp(name, "series") == 0) return read_series(j, &out->series);
     if (strcmp(name, "features") == 0)
         return dt__json_options(j, dt__features_keys, &out->features);
@@ -547,13 +549,24 @@ static dt_status standardize_joined(const dt_model_data *data, const dt__joined 
     return DT_OK;
 }
 
+/* The model reads numbers as they are; how it reads pixels, its file may not say. */
+static dt_status leave_plain(const dt_model_data *data, dt_dataset *d)
+{
+    static const dt_reals zero = { 1, { 0 } }, one = { 1, { 1 } };
+    if (d->scaling != NULL) return dt_dataset_standardize(d, 1, zero.v, one.v);
+    return data->pixels && dt_dataset_channels(d) > 0 ? dt_dataset_normalize(d, &zero, &one)
+                                                      : DT_OK;
+}
+
 dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
 {
     DT__NEED2(NULL, data, d);
     dt_reals v[2] = { { .n = 0 }, { .n = 0 } };
     if (d->joined != NULL && data->n_inputs > 0) return standardize_joined(data, d->joined);
-    if (data->channels == 0 || dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (dt_dataset_target(d) == DT_TARGET_TOKENS) return DT_OK;
+    if (data->channels == 0) return leave_plain(data, d);
     if (dt_dataset_array_channels(d) > 0) {
+        if (data->channels > 1 && data->axis < d->arrays->rank) d->arrays->axis = data->axis;
         const dt__trained_units trained = { .n = data->channels,
                                             .mean = data->mean,
                                             .deviation = data->deviation,
@@ -566,6 +579,14 @@ dt_status dt_model_data_standardize(const dt_model_data *data, dt_dataset *d)
                        (long long)data->channels, (long long)dt_dataset_channels(d));
     }
     for (int64_t i = 0; i < data->channels; i++) {
+        const double mean = data->mean[i], deviation = data->deviation[i];
+        const bool columns = data->channels > 1 && data->axis > 0;
+        if (!data->pixels && (columns || mean < 0 || mean > 1 || deviation > 1)) {
+            return dt_fail(d->ctx, DT_ERR_ARG,
+                           "the model was trained on arrays, of numbers with mean %.6g and "
+                           "deviation %.6g, and not on pixels from 0 to 1",
+                           mean, deviation);
+        }
         v[0].v[v[0].n++] = data->mean[i];
         v[1].v[v[1].n++] = data->deviation[i];
     }

@@ -28,6 +28,14 @@ static const char *wanted_text(const examples *e, char text[160])
 
 /* ---- arrays --------------------------------------------------------------------------------- */
 
+/* An error of a dataset is one of the file. */
+static dt_status blame(const examples *e, dt_status s)
+{
+    char words[DT__MESSAGE_SIZE];
+    strcpy(words, dt_error(e->ctx));
+    return dt_fail(e->ctx, s == DT_ERR_ARG ? DT_ERR_FORMAT : s, "'%s': %s", e->path, words);
+}
+
 /* A dataset of `count` examples, with labels that mean nothing. */
 static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
 {
@@ -38,12 +46,9 @@ static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
     a->y_dtype = DT_ARRAY_I32;
     a->y = labels;
     a->outputs = 1;
-    dt_status s = dt_dataset_from_arrays(e->ctx, a, out);
+    const dt_status s = dt_dataset_from_arrays(e->ctx, a, out);
     dt__release(e->ctx, labels);
-    if (s == DT_OK) return DT_OK;
-    char words[DT__MESSAGE_SIZE];
-    strcpy(words, dt_error(e->ctx));
-    return dt_fail(e->ctx, s == DT_ERR_ARG ? DT_ERR_FORMAT : s, "'%s': %s", e->path, words);
+    return s == DT_OK ? s : blame(e, s);
 }
 
 /* Whether the last dimensions of the array are those of an example. */
@@ -107,7 +112,8 @@ static dt_status find_signals(examples *e)
                        "[channels, frames, numbers]");
     }
     DT__TRY(dt_features_create(e->ctx, &d->features, &f));
-    /* frames grow by at most one a sample: find the shortest signal that has as many as wanted */
+    /* frames grow by at most one a sample: find the shortest signal that has as many as wanted, of
+     * a model that does not say how long its signals are */
     int64_t low = 0, high = 1;
     while (dt_features_frames(f, high) < d->input.v[1] && high < INT64_MAX / 4) high *= 2;
     while (high - low > 1) {
@@ -115,8 +121,15 @@ static dt_status find_signals(examples *e)
         if (dt_features_frames(f, middle) < d->input.v[1]) low = middle;
         else high = middle;
     }
+    const bool fits = d->samples == 0 || dt_features_frames(f, d->samples) == d->input.v[1];
     dt_features_free(f);
-    e->length = high;
+    if (!fits) {
+        return dt_fail(e->ctx, DT_ERR_FORMAT,
+                       "the model has features of signals of %lld samples, which have not its "
+                       "%lld frames",
+                       (long long)d->samples, (long long)d->input.v[1]);
+    }
+    e->length = d->samples > 0 ? d->samples : high;
     e->channels = d->input.v[0];
     return DT_OK;
 }
@@ -496,7 +509,10 @@ dt_status dt_model_data_open(dt_ctx *ctx, const dt_model_data *data, const char 
     *out = NULL;
     if (data->n_inputs > 1) return open_several(ctx, data, path, out);
     dt_status s = open_any(&e, columns, out);
-    if (s == DT_OK) s = dt_model_data_standardize(data, *out);
+    if (s == DT_OK) {
+        s = dt_model_data_standardize(data, *out);
+        if (s == DT_ERR_ARG) s = blame(&e, s);
+    }
     if (s == DT_OK) return DT_OK;
     dt_dataset_free(*out);
     *out = NULL;

@@ -1,6 +1,8 @@
 /* Calibration passes and the results that they keep: calib_cache.h. */
 #include "nn/cache/calib_cache.h"
 
+#include "autograd/coded.h"
+
 #include <limits.h>
 
 #define UNREAD INT_MAX
@@ -248,14 +250,25 @@ static dt_status run(dt__calib_cache *cache, dt_tape *t, pass *p)
     return stopped ? DT_OK : t->status;
 }
 
-/* Whether result k of call i shares its storage with an earlier result. */
+/* The memory of a result, its storage or its codes, and its bytes; NULL: none. */
+static const void *memory_of(const dt_tensor *x, size_t *bytes)
+{
+    *bytes = x->storage == NULL ? 0 : x->storage->bytes;
+    if (!dt__is_coded(x)) return x->storage;
+    const dt__codes *codes = dt__coded_codes(x);
+    *bytes = codes == NULL ? 0 : (size_t)(codes->rows * codes->stride);
+    return codes;
+}
+
+/* Whether the memory of result k of call i was counted with an earlier one. */
 static bool is_counted(const dt__calib_cache *cache, int64_t i, int k)
 {
-    const dt__storage *storage = cache->call[i].out[k].kept->storage;
+    size_t bytes;
+    const void *memory = memory_of(cache->call[i].out[k].kept, &bytes);
     for (int64_t j = 0; j <= i; j++) {
         const call *s = &cache->call[j];
         for (int l = 0; l < (j < i ? s->n_out : k); l++) {
-            if (s->out[l].kept->storage == storage) return true;
+            if (memory_of(s->out[l].kept, &bytes) == memory) return true;
         }
     }
     return false;
@@ -270,10 +283,11 @@ static bool count(const dt__calib_cache *cache, size_t *bytes)
         const call *s = &cache->call[i];
         for (int k = 0; k < s->n_out; k++) {
             const dt__storage *storage = s->out[k].kept->storage;
-            if (storage == NULL) continue;
-            if (storage->version != s->out[k].version) return false;
-            if (storage == cache->pass->x->storage) return false;
-            if (!is_counted(cache, i, k)) *bytes += storage->bytes;
+            size_t own;
+            if (storage != NULL && storage->version != s->out[k].version) return false;
+            if (storage != NULL && storage == cache->pass->x->storage) return false;
+            if (memory_of(s->out[k].kept, &own) == NULL || is_counted(cache, i, k)) continue;
+            *bytes += own;
         }
     }
     return true;

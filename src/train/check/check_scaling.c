@@ -83,7 +83,10 @@ static void compare(dt_ctx *ctx, const char *path, const dt_model_data *model,
     }
     if (scale_alike(model, data) || (!trains && is_plain(data))) return;
     if (!trains && !data->pixels && !model->pixels) {
-        dt__say(ctx, "data.standardize: the mean and deviation of %s are used", path);
+        dt__say(ctx,
+                is_plain(model) ? "data.standardize: %s reads numbers as they are"
+                                : "data.standardize: the mean and deviation of %s are used",
+                path);
         return;
     }
     describe(model, own, sizeof own);
@@ -103,7 +106,9 @@ dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const
     if (s == DT_OK && !tokens) s = dt_model_data_parse(ctx, t.bytes, "the data", &data);
     if (s == DT_OK && !tokens && text != NULL) s = dt_model_data_parse(ctx, text, path, &model);
     if (s == DT_OK && !tokens) compare(ctx, path, &model, &data, trains);
-    if (s == DT_OK && !tokens) s = dt__compare_reading(ctx, path, &model, &data, trains);
+    if (s == DT_OK && !tokens)
+        s = dt__compare_reading(ctx, path, &model, &data,
+                                trains ? DT__READ_TO_TRAIN : DT__READ_TO_EVALUATE);
     dt_model_data_free(ctx, &model);
     dt_model_data_free(ctx, &data);
     dt__release(ctx, t.bytes);

@@ -285,10 +285,12 @@ dt_status dt__check_joined(const dt_family *family, const void *options, const d
  * the model's are used. Errors: NOMEM, those of dt__compare_reading. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
-/* Features and rates of signals that the model does not read are FORMAT, or said where it trains;
- * then classes and columns in the places of others are said, too. */
+/* Features and rates of signals that the model does not read, and columns, targets and classes in
+ * the places of others, are FORMAT, or said where a new run trains. Evaluations read classes by
+ * their names. */
+typedef enum { DT__READ_TO_TRAIN, DT__READ_TO_EVALUATE, DT__READ_TO_RESUME } dt__reading_use;
 dt_status dt__compare_reading(dt_ctx *ctx, const char *path, const dt_model_data *model,
-                              const dt_model_data *data, bool trains);
+                              const dt_model_data *data, dt__reading_use use);
 /* Says on the log where ids of the data's tokenizer are other tokens than those of the model at
  * `path`, whose own tokenizer is `text`; either may be NULL. Errors: NOMEM. */
 dt_status dt__say_tokens(dt_ctx *ctx, const char *path, const char *text, const dt_tokenizer *data);

@@ -3,6 +3,7 @@
  * order of examples, means and deviations would be those of the new data, the weights those of the
  * old. Test data change no weight: there a line says that they are others. */
 #include "data/content_hash.h"
+#include "io/model/model.h"
 #include "io/safetensors/safetensors.h"
 #include "train/run/run.h"
 
@@ -28,6 +29,22 @@ void dt__run_set_content(dt__run *r)
     compute(r);
     for (int i = 0; i < CONTENTS; i++)
         *dt__run_count(r, DT__COUNT_EXAMPLES + i) = r->data.content[i];
+}
+
+/* Other names of classes, targets or columns are other data, too. */
+static dt_status check_names(const dt__run *r, const dt_file *checkpoint)
+{
+    const char *text = dt_file_meta(checkpoint, DT__KEY_DATA);
+    dt_model_data was = { .target = NULL }, now = { .target = NULL };
+    if (text == NULL || r->files.data == NULL) return DT_OK;
+    dt_status s = dt_model_data_parse(r->ctx, text, checkpoint->path, &was);
+    if (s == DT_OK) s = dt_model_data_parse(r->ctx, r->files.data, "the data", &now);
+    if (s == DT_OK) {
+        s = dt__compare_reading(r->ctx, checkpoint->path, &was, &now, DT__READ_TO_RESUME);
+    }
+    dt_model_data_free(r->ctx, &was);
+    dt_model_data_free(r->ctx, &now);
+    return s;
 }
 
 dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
@@ -61,7 +78,9 @@ dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
                 "the test data have changed since this run began: what it said of them before is "
                 "of the old ones");
     }
-    if (was[VALIDATION_HASH] == r->data.content[VALIDATION_HASH]) return DT_OK;
+    if (was[VALIDATION_HASH] == r->data.content[VALIDATION_HASH]) {
+        return check_names(r, checkpoint);
+    }
     return dt_fail(r->ctx, DT_ERR_FORMAT,
                    "%s: the validation data have changed, with which the best evaluation is "
                    "found%s",

@@ -239,16 +239,20 @@ static dt_status find_metrics(dt__run *r)
                                              r->data.metric, &r->data.n_metrics));
 }
 
-/* What the run is evaluated on, and what follows from the data for the model's files. */
+/* What files of the model say of its data; inputs and outputs are in the model's order by now. */
+static dt_status keep_said(dt__run *r)
+{
+    DT__TRY(dt__run_keep_data(r));
+    if (!r->files.describes_init) return DT_OK;
+    return dt__say_scaling(r->ctx, r->o->model.init, r->files.init_data, r->data.train, true);
+}
+
+/* What the run is evaluated on, and its tokens. */
 static dt_status take_data(dt__run *r)
 {
     DT__TRY(keep_tokenizer(r));
     DT__TRY(dt__say_tokens(r->ctx, r->o->model.init, r->files.init_tokenizer,
                            dt_dataset_tokenizer(r->data.train)));
-    DT__TRY(dt__run_keep_data(r));
-    if (r->files.describes_init) {
-        DT__TRY(dt__say_scaling(r->ctx, r->o->model.init, r->files.init_data, r->data.train, true));
-    }
     r->data.evaluated = r->data.test != NULL         ? r->data.test
                         : r->data.validation != NULL ? r->data.validation
                                                      : r->data.train;
@@ -276,8 +280,8 @@ static void say_start(const dt__run *r)
 
 dt_status dt__run_open(dt__run *r)
 {
-    static dt__run_test *const tests[] = { check_sides, find_metrics, dt__run_find_objectives,
-                                           count_updates };
+    static dt__run_test *const tests[] = { check_sides, keep_said, find_metrics,
+                                           dt__run_find_objectives, count_updates };
     DT__TRY(keep_origin(r));
     DT__TRY(open_data(r));
     dt__say_layout(r->data.train);

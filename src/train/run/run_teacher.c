@@ -41,11 +41,38 @@ static dt_status check_language(dt__run *r, const dt_module *m, const char *path
 }
 
 /* The teacher must take the examples and give what the model gives. */
+/* Batches have the inputs and targets of the model one behind the other, in its order. */
+static dt_status check_order(dt__run *r, const char *path, const char *what, int n,
+                             const char *const *its, const char *const *ours)
+{
+    for (int i = 0; i < n && n > 1; i++) {
+        if (its[i] == NULL || ours[i] == NULL || strcmp(its[i], ours[i]) == 0) continue;
+        return dt_recipe_refuse(r->recipe, "train.distill.teacher",
+                                "%s %d of '%s' is '%s', of the model '%s': both must have them in "
+                                "one order",
+                                what, i, path, its[i], ours[i]);
+    }
+    return DT_OK;
+}
+
+static dt_status check_sides(dt__run *r, const dt_model_info *info, const char *path)
+{
+    const dt_model_options *m = &r->o->model;
+    dt_model_sides its, ours;
+    if (m->family->sides == NULL || info->family->sides == NULL) return DT_OK;
+    DT__TRY(m->family->sides(r->ctx, m->options, &ours));
+    DT__TRY(info->family->sides(r->ctx, info->options, &its));
+    if (its.n_in != ours.n_in || its.n_out != ours.n_out) return DT_OK; /* refused by the data */
+    DT__TRY(check_order(r, path, "input", its.n_in, its.in_name, ours.in_name));
+    return check_order(r, path, "output", its.n_out, its.out_name, ours.out_name);
+}
+
 static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char *path)
 {
     char its[160], ours[160];
     dt_example in, wanted, found;
     const dt_model_options *m = &r->o->model;
+    DT__TRY(check_sides(r, info, path));
     DT__TRY(dt__recipe_blame(r->recipe, "train.distill.teacher", DT_ERR_FORMAT,
                              dt__check_examples(r->ctx, path, info, r->data.train)));
     if (m->family->shapes == NULL || info->family->shapes == NULL) return DT_OK;

@@ -1,11 +1,12 @@
 /* A TFLite file as a module, by the interpreter of lite.h, example by example. Images, and other
- * examples of several dimensions, may have their channels last in the file; where extents do not
- * tell, they do. */
+ * examples of several dimensions, may have their channels last in the file: detent's files say
+ * which have (detent.ends). Of others extents tell, and where they do not, they do. */
 #include "core/tensor.h"
 #include "data/file_map.h"
 #include "export/verify/exported.h"
 #include "io/tflite/lite.h"
 
+#include <string.h>
 #include <sys/mman.h>
 
 typedef struct mapped {
@@ -13,7 +14,8 @@ typedef struct mapped {
     size_t bytes;
     dt__vlite *v;
     float *turned; /* an example as the file has it */
-    char *data;
+    char *data, *ends;
+    bool said; /* that extents do not tell */
 } mapped;
 
 static bool is_number(const dt__vlite_tensor *t)
@@ -42,6 +44,7 @@ static dt_status open_file(dt__exported *e, const char *path)
     const int64_t n = dt__vlite_input(f->v, 0)->count;
     f->turned = dt__alloc_array(e->ctx, n, sizeof *f->turned);
     if (f->turned == NULL) return DT_ERR_NOMEM;
+    DT__TRY(dt__vlite_property(f->v, "detent.ends", &f->ends));
     DT__TRY(dt__vlite_property(f->v, "detent.data", &f->data));
     e->data = f->data;
     return DT_OK;
@@ -60,7 +63,8 @@ static dt_status run_example(dt__exported *e, const dt_tensor *x, int64_t i, boo
     }
     DT__TRY(dt__vlite_give_floats(f->v, 0, from));
     DT__TRY(dt__vlite_run(f->v));
-    const bool turned = last && out->rank > 2;
+    const char *end = f->ends == NULL ? NULL : strchr(f->ends, ',');
+    const bool turned = out->rank > 2 && (end == NULL ? last : strcmp(end, ",last") == 0);
     if (*y == NULL) {
         DT__TRY(dt__exported_result(e, x->dims[0], out->rank - 1, out->dims + 1, turned, y));
     }
@@ -78,10 +82,18 @@ static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
 {
     mapped *f = e->file;
     const dt__vlite_tensor *in = dt__vlite_input(f->v, 0);
-    const bool last = dt__exported_last(x, in->rank - 1, in->dims + 1);
+    bool last = dt__exported_last(x, in->rank - 1, in->dims + 1);
     bool plain = x->rank == in->rank && in->dims[0] == 1;
     for (int d = 1; d < x->rank && plain; d++) plain = x->dims[d] == in->dims[d];
     plain = plain || dt__exported_flat(x, in->rank - 1, in->dims + 1);
+    if (f->ends != NULL && plain) last = last && strncmp(f->ends, "last,", 5) == 0;
+    if (f->ends == NULL && plain && last && x->dims[1] > 1 && !f->said) {
+        f->said = true;
+        dt__say(e->ctx,
+                "%s does not say whether examples have their channels last; they are "
+                "given to it so",
+                e->path);
+    }
     if (in->dims[0] != 1 || (!last && !plain)) {
         return dt__exported_misfit(e, x, in->rank - 1, in->dims + 1);
     }
@@ -95,7 +107,7 @@ static void close_file(dt__exported *e)
     if (f == NULL) return;
     dt__vlite_close(f->v);
     if (f->map != NULL) munmap(f->map, f->bytes);
-    DT__RELEASE(e->ctx, f->turned, f->data, f);
+    DT__RELEASE(e->ctx, f->turned, f->data, f->ends, f);
 }
 
 const dt__exported_kind dt__exported_tflite = { open_file, run, close_file };
