@@ -2,15 +2,15 @@
  *
  *     model.safetensors.index.json = { "metadata": {...}, "weight_map": { tensor: shard, ... } }
  *
- * Index and shards must agree: every tensor is in the shard that the index names, and nowhere
- * else. */
+ * Index and shards must agree: every tensor is in the shard that the index names, and in no other.
+ * */
 #include "io/hf/hf.h"
 
 #include <string.h>
 
 #define INDEX_MOST ((size_t)64 << 20)
 
-/* A shard, and which of its tensors the index named. */
+/* A shard, and the number of its tensors that the index names. */
 typedef struct shard {
     const char *name; /* lent by the scanner's strings */
     dt_file *file;

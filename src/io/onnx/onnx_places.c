@@ -1,11 +1,11 @@
-/* Elements of a value at constant places, over all dimensions: GatherElements, GatherND, Compress,
- * ScatterElements, ScatterND and ReverseSequence. The value is taken as one row; a batch dimension
- * among the places is refused. */
+/* Selects or changes elements at constant indices over all dimensions: GatherElements, GatherND,
+ * Compress, ScatterElements, ScatterND and ReverseSequence. The value is flattened to one row;
+ * indices into the batch dimension are refused. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
 
-/* A value of the file as one row of each example. */
+/* A value of the file, flattened to one row per example. */
 typedef struct row {
     dt__onnx_layer *l;
     int rank;
@@ -42,7 +42,7 @@ static dt_status finish(dt__onnx *g, dt__onnx_layer *l, int rank, const int64_t 
     return DT_OK;
 }
 
-/* Constant indices of input i. */
+/* Input i, which must be constant indices. */
 static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
 {
     const dt__onnx_value *v = *out = dt__onnx_in(g, i);
@@ -52,7 +52,7 @@ static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-/* n numbers from `first` on as a constant. */
+/* The numbers first ... first + n - 1 as a constant. */
 static dt_status places_from(dt__onnx *g, int64_t first, int rank, const int64_t *dims,
                              dt__onnx_value *out)
 {
@@ -71,7 +71,8 @@ static dt_status as_indices(dt__onnx *g, const dt__onnx_value *v, int64_t **out)
     return DT_OK;
 }
 
-/* The places that the operator takes are what it makes of the places themselves. */
+/* Runs the operator on the indices 0, 1, ... of the elements: the result has the indices it
+ * selects. */
 static dt_status gather(dt__onnx *g)
 {
     const dt__onnx_value *at;
@@ -93,8 +94,8 @@ dt_status dt__onnx_gather_nd(dt__onnx *g) { return gather(g); }
 
 /* ---- scattering ------------------------------------------------------------------------------ */
 
-/* A sum or product with a constant that changes some elements of a row: what the operator makes of
- * zeros, or of ones. */
+/* Adds or multiplies by a constant, to change some elements of a row: the constant is the
+ * operator's result on zeros, or on ones. */
 static dt_status change(dt__onnx *g, const char *name, const row *r, bool adds)
 {
     dt__onnx_layer *l;
@@ -118,7 +119,7 @@ static dt_status change(dt__onnx *g, const char *name, const row *r, bool adds)
     return finish(g, l, r->rank, r->dims);
 }
 
-/* The updates as one row, and their places behind those of the row r. */
+/* The updates as one row, and their indices after those of row r. */
 static dt_status updates_of(dt__onnx *g, const row *r, dt__onnx_layer **out, dt__onnx_value *places)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 2);
@@ -131,8 +132,8 @@ static dt_status updates_of(dt__onnx *g, const row *r, dt__onnx_layer **out, dt_
     return dt__onnx_reshaped(g, *out, &(dt_shape){ 1, { places->count } }, out);
 }
 
-/* The row and the updates behind each other, and a choice of them: what the operator makes of their
- * places. */
+/* Joins the row and the updates, and selects elements: the operator, run on indices, gives those to
+ * select. */
 static dt_status scatter(dt__onnx *g, const char *name)
 {
     const dt__onnx_value *at;
@@ -169,7 +170,7 @@ dt_status dt__onnx_scatter_nd(dt__onnx *g) { return scatter(g, "ScatterND"); }
 
 /* ---- by conditions and lengths --------------------------------------------------------------- */
 
-/* The elements, along an axis or of the row, whose condition is true. */
+/* Selects the elements, along an axis or of the flattened value, whose condition is true. */
 dt_status dt__onnx_compress(dt__onnx *g)
 {
     const dt__onnx_value *at, *v = dt__onnx_in(g, 0);
@@ -202,7 +203,7 @@ dt_status dt__onnx_compress(dt__onnx *g)
     return DT_OK;
 }
 
-/* The first elements of each sequence in reverse order. */
+/* Reverses the first elements of each sequence. */
 dt_status dt__onnx_reverse_sequence(dt__onnx *g)
 {
     const dt__onnx_value *at;

@@ -1,5 +1,5 @@
-/* Checks that only files of detent allow: the version that wrote the file, and its hash (see
- * safetensors_write.c). Files of other programs have neither and pass. */
+/* Checks the metadata that only files of detent have: the version that wrote the file, and its hash
+ * (see safetensors_write.c). Files of other programs have neither and pass. */
 #include "core/system/atomic_file.h"
 #include "core/text/ending.h"
 #include "io/safetensors/safetensors.h"

@@ -1,5 +1,5 @@
-/* Operators that read and write elements at places that another operand names. A place below 0
- * counts from the end; one outside is refused. */
+/* Operators that read and write elements at indices that another operand holds. A negative index
+ * counts from the end; one out of range is an error. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
@@ -51,7 +51,7 @@ static dt_status gather(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Iterates over the indices; offset 0 is the offset in x with the coordinate of the axis 0. */
+/* Iterates over the indices; offset 0 is the offset in x with 0 for the coordinate of the axis. */
 static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
                              const dt__verify_value *index, int *axis, dt__verify_walk *w)
 {
@@ -66,7 +66,7 @@ static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
         }
         w->dims[d] = index->dims[d];
         w->stride[0][d] = d == *axis ? 0 : stride[d];
-        w->stride[1][d] = d == *axis ? stride[d] : 0; /* used for its distance alone */
+        w->stride[1][d] = d == *axis ? stride[d] : 0; /* only for the stride of the axis */
     }
     return DT_OK;
 }
@@ -131,7 +131,7 @@ static dt_status scatter_elements(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Places of several dimensions: tuple i of `index` [..., n] starts block[i] of `size` elements. */
+/* Index tuples: tuple i of `index` [..., n] is the position block[i] of `size` elements. */
 typedef struct tuples {
     int n, batch_rank;
     int64_t count, batch, size;

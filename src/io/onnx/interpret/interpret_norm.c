@@ -51,7 +51,7 @@ static void moments(const double *x, int64_t n, double epsilon, double *mean, do
     *inverse = 1 / sqrt(squares / (double)n + epsilon);
 }
 
-/* Results 1 and 2 of LayerNormalization, with a 1 for each normalized dimension. */
+/* Results 1 and 2 of LayerNormalization have extent 1 for each normalized dimension. */
 static dt_status make_moments(dt__verify_call *c, int axis, dt__verify_value *out[2])
 {
     const dt__verify_value *x = c->in[0];
@@ -100,7 +100,7 @@ static dt_status layer_norm(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Operands [n, c, ...]; refused unless inputs from...to - 1 have an element for each channel. */
+/* Checks operands [n, c, ...]: inputs from...to - 1 must have one element per channel. */
 static dt_status planes_of(const dt__verify_call *c, int64_t from, int64_t to, int64_t *size)
 {
     const dt__verify_value *x = c->in[0];
@@ -139,7 +139,7 @@ static dt_status batch_norm(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Channels in `groups` groups, each of an example normalized. */
+/* Normalizes each group of channels of each example. */
 static dt_status norm_groups(dt__verify_call *c, int64_t groups)
 {
     const dt__verify_value *x = c->in[0];

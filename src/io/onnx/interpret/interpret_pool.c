@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-/* One window of a plane: how many places of it count, the sum and the largest element in it. */
+/* One window of a plane: the number of elements, their sum and the largest. */
 typedef struct window_sum {
     double sum, largest;
-    int64_t inside, padded; /* places in the operand; with pads */
+    int64_t inside, padded; /* elements in the operand; elements including pads */
 } window_sum;
 
 static window_sum sum_window(const dt__verify_window *w, const double *x, int64_t o)
