@@ -12,7 +12,7 @@
 #define HALF_BITS 10
 #define HALF ((1U << HALF_BITS) - 1)
 #define ROUNDS 4
-#define PROMPT 8 /* characters */
+#define PROMPT 8 /* characters of a prompt */
 #define LENGTH 12
 
 static const char alphabet[] = "+0123456789=";
@@ -38,7 +38,7 @@ static uint32_t pair_at(uint64_t key, int64_t place)
     return x;
 }
 
-/* `digits` digits of n, the highest first. */
+/* Writes n with `digits` digits, the highest first. */
 static void put_number(char *to, int digits, uint32_t n)
 {
     for (int i = digits - 1; i >= 0; i--, n /= 10) to[i] = (char)('0' + n % 10);

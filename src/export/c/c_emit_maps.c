@@ -1,4 +1,4 @@
-/* Format c: functions of elements, and of two operands that broadcast. */
+/* Format c: elementwise functions, and of two operands that broadcast. */
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
 #include "export/trace/trace.h"
@@ -28,7 +28,7 @@ static void emit_with(dt__c_program *p, const dt_trace_call *c, const char *key)
 static void emit_leaky(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "slope"); }
 static void emit_elu(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "alpha"); }
 
-/* A bound that is not given is infinite. */
+/* A missing bound is infinite. */
 static dt__c_name bound(double v)
 {
     const float most = 3.402823466e+38f;
@@ -56,7 +56,7 @@ static void emit_dropout(dt__c_program *p, const dt_trace_call *c)
                (long long)dt__c_count(p, c->out[0]) * (long long)sizeof(float));
 }
 
-/* The slope of each channel, or one for all. */
+/* One slope per channel, or one for all. */
 static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t x = c->in[0].value, all = dt__c_count(p, x);
@@ -70,7 +70,7 @@ static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
                dt__c_out(p, c, 0).text);
 }
 
-/* Strides of operand i over the result's dimensions; 0 where it is repeated. */
+/* Strides of operand i along the result's dimensions; 0 where it is broadcast. */
 static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64_t *out)
 {
     const int64_t x = c->in[i].value;
@@ -84,7 +84,7 @@ static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64
     }
 }
 
-/* " + i0 * 64 + i1 * 4" for the dimensions in front of the last. */
+/* Formats " + i0 * 64 + i1 * 4" for all dimensions but the last. */
 static void offsets(const dt__c_view *v, const int64_t *step, char *to, size_t size)
 {
     size_t used = 0;
@@ -95,7 +95,7 @@ static void offsets(const dt__c_view *v, const int64_t *step, char *to, size_t s
     }
 }
 
-/* Dimensions over which both operands go on evenly become one. */
+/* Merges adjacent dimensions along which both operands have regular strides. */
 static void merge(dt__c_view *v, int64_t *other)
 {
     dt__c_merge(v, other);
@@ -105,7 +105,7 @@ static void merge(dt__c_view *v, int64_t *other)
     v->strides[0] = other[0] = 1;
 }
 
-/* The function `name` of operands i and k, over all elements of the result. */
+/* Applies function `name` to operands i and k, for all elements of the result. */
 static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int i, int k)
 {
     dt__c_view v = { .rank = dt__c_rank(p, c->out[0]) };
