@@ -1,9 +1,9 @@
 /* Format c: weights of products as tables, and the statements of a row's product.
  *
- * Codes are stored in 2, 4 or 8 bits, in the weight's order of columns; those of 2 and 4 bits plus 2
- * and 8, so that the inner loop needs no sign. Odd codes -3 ... 3 (scheme half_levels) are kept in
- * 2 bits as (code + 3) / 2. The sums scale * (sum of codes) of numerics.md
- * section 2 are constants, too. */
+ * Codes are stored in 2, 4 or 8 bits, in the weight's order of columns; codes of 2 and 4 bits with
+ * an offset of 2 and 8, so that the inner loop needs no sign extension. Odd codes -3 ... 3 (scheme
+ * half_levels) are stored in 2 bits as (code + 3) / 2. The sums scale * (sum of codes) of
+ * numerics.md section 2 are constants, too. */
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
 

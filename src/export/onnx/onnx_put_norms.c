@@ -64,7 +64,7 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
 
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
-/* Three numbers of each channel: y = (x - middle) slope + offset. */
+/* Three numbers per channel: y = (x - middle) slope + offset. */
 static void batch_constants(const dt__put_model *m, const dt_trace_call *c, int64_t n, float *to)
 {
     const float *weight = dt__put_data(m, c, B_WEIGHT), *bias = dt__put_data(m, c, B_BIAS);
@@ -108,14 +108,14 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
                                              : y);
 }
 
-/* A number of each channel in double, [groups, channels of a group]. */
+/* A number per channel in double, [groups, channels of a group]. */
 static dt__value by_group(dt__put_model *m, const dt_trace_call *c, int i, int64_t groups)
 {
     dt__value v = DT__PUT(&m->p, "Reshape", dt__put_in(m, c, i), DT__PUT_I64(&m->p, groups, -1));
     return dt__put_cast(&m->p, v, DT__PUT_DOUBLE);
 }
 
-/* [N, groups, channels] in double as floats [N, C, 1, ...]. */
+/* Casts [N, groups, channels] from double to floats [N, C, 1, ...]. */
 static dt__value by_channel(dt__put *p, dt__value v, int rank, int64_t channels)
 {
     const int64_t shape[DT_MAX_RANK] = { -1, channels, 1, 1, 1, 1, 1, 1 };

@@ -1,5 +1,5 @@
-/* Norms in TFLite, of its own operators: y = (x - mean) / sqrt(var + eps) * weight + bias. Batch
- * norms that no convolution holds are a product and a sum. */
+/* Norms in TFLite, composed of its operators: y = (x - mean) / sqrt(var + eps) * weight + bias. A
+ * batch norm that is not folded into a convolution is a product and a sum. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -26,7 +26,7 @@ static int scaled(dt__lite_model *m, int x, const dt_ints *axes, double eps)
     return dt__lite_with(m, DT__LITE_MUL, x, dt__lite_map(m, DT__LITE_RSQRT, v));
 }
 
-/* The same of x - mean(x). */
+/* (x - mean) / sqrt(mean((x - mean)^2) + eps) over axes */
 static int normalized(dt__lite_model *m, int x, const dt_ints *axes, double eps)
 {
     const int mean = dt__lite_reduced(m, DT__LITE_MEAN, x, axes, true);
@@ -49,7 +49,7 @@ static void put_rms_norm(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, times(m, c, 1, y), DT__LITE_PLAIN);
 }
 
-/* [N, H, W, C] as [N, pixels, groups, channels of a group]. */
+/* Reshapes [N, H, W, C] to [N, pixels, groups, channels of a group]. */
 static void put_group_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *v = dt__lite_operand(m, c, 0);

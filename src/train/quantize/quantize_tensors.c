@@ -135,7 +135,7 @@ static dt_status keep(dt__tensors_run *r)
     return DT_OK;
 }
 
-/* What rounding a tensor takes; a sample of a convolution is a position of its input. */
+/* Adds the cost of rounding a tensor; a sample of a convolution is a position of its input. */
 static void add_cost(const dt__tensors_run *r, const dt__tensor_plan *p, dt__round_cost *cost)
 {
     const int64_t given = r->o->calibration.samples;

@@ -337,7 +337,7 @@ static const char introduction[] =
     "the\n"
     "  same keys.\n";
 
-/* " 1…9"; an end without a limit is left out, and a range without both. */
+/* " 1…9"; an open end is left out, and a range without limits. */
 static void write_range(dt__out *o, const dt_key *key)
 {
     const double all = fmin(FLT_MAX, DT_NO_LIMIT);
@@ -355,7 +355,7 @@ static bool is_same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Whether the page says the same of both keys. */
+/* Whether the page describes both keys in the same way. */
 static bool is_same(const dt_key *a, const dt_key *b)
 {
     return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
@@ -372,8 +372,8 @@ static bool has_same_choices(const dt_key *a, const dt_key *b)
     return n > 5 && a->choices == b->choices;
 }
 
-/* Appends to `path` the first place below `keys`, without other forms of a key, of one that is as
- * `key` by `as`. Returns it, or NULL. */
+/* Finds the first key below `keys` that equals `key` by `as`, without other forms of keys; appends
+ * its place to `path`. Returns it, or NULL. */
 static const dt_key *find_key(const dt_key *keys, const dt_key *key,
                               bool (*as)(const dt_key *a, const dt_key *b), char path[160])
 {
@@ -428,8 +428,8 @@ static void write_words(dt__out *o, const dt_key *key)
     if (key->type != DT_KEY_CHOICE && !is_list) write_range(o, key);
 }
 
-/* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight"; with or
- * without keys that are another form of one (`model.pack` as a map). */
+/* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight";
+ * `other_forms`: also in other forms of keys (`model.pack` as a map). */
 static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms, char path[160])
 {
     const size_t n = strlen(path);
@@ -443,8 +443,8 @@ static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms
     return false;
 }
 
-/* Where a table of keys is described: the first of its places that is not another form of a key,
- * else the first. Empty: a table outside of blocks, as those of families. */
+/* Where a table of keys is described: its first place that is not another form of a key, else the
+ * first place. Empty: a table outside of blocks, such as those of families. */
 static void find_home(const dt_key *table, char path[160])
 {
     path[0] = 0;
@@ -487,9 +487,9 @@ static void write_line(dt__out *o, const dt_key *k, const char *path, bool resum
 static void write_lines(dt__out *o, const dt_key *keys, const char *block, const char *prefix,
                         bool resumable);
 
-/* A line for a key, and those of the keys below it: "optimizer.lr", of lists of maps
- * "rules.N.match". Keys that another place has, too, are described at one of them, and the others
- * refer to it. `resumable`: a key above is resumable. */
+/* Writes a line for a key, and those of the keys below it: "optimizer.lr", for lists of maps
+ * "rules.N.match". Keys that occur in several places are described in one, to which the others
+ * refer. `resumable`: a key above is resumable. */
 static void write_entry(dt__out *o, const dt_key *k, const char *block, const char *prefix,
                         bool resumable)
 {
@@ -542,7 +542,7 @@ static const char *earlier_family(int at, const dt_key *key)
     return NULL;
 }
 
-/* The keys of a family; those that an earlier family has are named with it. */
+/* Writes the keys of a family; for keys that an earlier family has, it refers to that family. */
 static void write_family(dt__out *o, const dt_key *block, int at)
 {
     const dt_family *family = dt_family_at(at);
@@ -573,7 +573,8 @@ static void write_activations(dt__out *o)
 
 static bool has_name(const dt_key *a, const dt_key *b) { return strcmp(a->name, b->name) == 0; }
 
-/* Keys of a kind of signals and one of images differ in how many numbers they take alone. */
+/* Whether keys of a layer for signals and one for images differ only in how many numbers they
+ * have. */
 static bool is_same_of_images(const dt_key *a, const dt_key *b)
 {
     dt_key x = *a, y = *b;
@@ -590,8 +591,8 @@ static bool has_key(const dt_item_kind *kind, const dt_key *key,
     return k->name != NULL;
 }
 
-/* Whether kinds of layers have other keys of this name; whether one takes a number for signals and
- * two for images. */
+/* Whether other kinds of layers have a different key of this name; *images: one has a number for
+ * signals, and two for images. */
 static bool is_ambiguous(const dt_key *key, bool *images)
 {
     bool another = false;
@@ -605,9 +606,9 @@ static bool is_ambiguous(const dt_key *key, bool *images)
     return another;
 }
 
-/* A line for a key of kind `at`; none if an earlier kind has the same one, which has written the
- * line. It names all kinds that have it where others have another of this name. `from` is said
- * once, in front of the list. */
+/* Writes a line for a key of kind `at`, unless an earlier kind has the same key, whose line names
+ * all its kinds. If other kinds have a different key of this name, the line names the kinds. The
+ * common text `from` precedes the list. */
 static void write_layer_key(dt__out *o, int at, const dt_key *key)
 {
     bool images;

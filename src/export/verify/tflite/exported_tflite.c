@@ -1,6 +1,6 @@
-/* A TFLite file as a module, by the interpreter of lite.h, example by example. Images, and other
- * examples of several dimensions, may have their channels last in the file; where extents do not
- * tell, they do. */
+/* A TFLite file as a module, by the interpreter of lite.h, one example at a time. Images, and other
+ * examples of several dimensions, may have channels last in the file; if extents are ambiguous,
+ * channels last is assumed. */
 #include "core/tensor.h"
 #include "data/file_map.h"
 #include "export/verify/exported.h"
@@ -12,7 +12,7 @@ typedef struct mapped {
     void *map;
     size_t bytes;
     dt__vlite *v;
-    float *turned; /* an example as the file has it */
+    float *turned; /* an example in the file's order */
     char *data;
 } mapped;
 
