@@ -1,7 +1,8 @@
-/* Recognizes which form a model's chats have. Templates are programs in Jinja, which are not run;
- * those of chatml and Llama 3 are known by the tokens that they write. The message of the system
- * that a template writes where there is none is the text between these in it, or the like:
- *     <|im_start|>system\nYou are a helpful assistant.<|im_end|> */
+/* Recognizes the chat format of a model. Templates are Jinja programs, which are not run; those of
+ * chatml and Llama 3 are recognized by the tokens that they write. The system message that a
+ * template writes by default is the text between these tokens in its source, or similar:
+ * <|im_start|>system
+ * You are a helpful assistant.<|im_end|> */
 #include "data/text/chats.h"
 
 #include "core/system/system_calls.h"
@@ -14,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_TEMPLATE ((size_t)16 << 20) /* bytes of a file */
+#define MOST_TEMPLATE ((size_t)16 << 20) /* of a file, in bytes */
 
 static const char im_start[] = "<|im_start|>", im_end[] = "<|im_end|>";
 
@@ -26,8 +27,8 @@ static dt_status refuse(dt_ctx *ctx, const char *name, const char *why)
                    name, why);
 }
 
-/* How the source of a template of a form writes a message of the system: a head, ends of lines, the
- * text and an end. */
+/* How the source of a form's template writes a system message: a head, line breaks, the text and an
+ * end. */
 static const struct {
     const char *head, *end;
     int lines;
@@ -37,9 +38,8 @@ static const struct {
     [DT_CHAT_PLAIN] = { "'System:", "\\n'", 1 },
 };
 
-/* The text behind the head of a system's message, which the caller frees; NULL: an expression
- * stands there. *good: whether it can be read; a text with quotes, line breaks or expressions
- * inside cannot. */
+/* The text after the head of a system message, which the caller frees; NULL: an expression. *good:
+ * it can be used; a text that contains quotes, line breaks or expressions cannot. */
 static dt_status read_system(dt_ctx *ctx, int form, const char *at, char **out, bool *good)
 {
     const char *end = strstr(at, systems[form].end);
@@ -83,7 +83,7 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
                         strstr(jinja, "<|end_header_id|>") != NULL &&
                         strstr(jinja, "<|eot_id|>") != NULL;
     if (strstr(jinja, "'User:\\n'") != NULL && strstr(jinja, "'Assistant:\\n'") != NULL) {
-        out->form = DT_CHAT_PLAIN; /* as dt__chat_put_jinja writes it */
+        out->form = DT_CHAT_PLAIN; /* a template written by dt__chat_put_jinja */
         return find_system(ctx, DT_CHAT_PLAIN, jinja, name, &out->system);
     }
     if (chatml == llama3) return refuse(ctx, name, "is none that is known here");
@@ -96,7 +96,7 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------ */
 
-/* Of several templates, [{"name": ..., "template": ...}], the default. */
+/* Of several templates, [{"name": ..., "template": ...}], reads the default one. */
 static dt_status read_named(dt__json *j, const char **jinja)
 {
     static const char *const names[] = { "name", "template", NULL };
@@ -125,7 +125,7 @@ static dt_status read_config(dt__json *j, const char **jinja)
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &key));
         const bool wanted = strcmp(key, "chat_template") == 0 && !dt__json_null(j);
-        if (!wanted) j->strings = strings; /* what was read stays */
+        if (!wanted) j->strings = strings; /* keep the text that was read */
         if (!wanted) DT__TRY(strcmp(key, "chat_template") == 0 ? DT_OK : dt__json_skip(j));
         else if (dt__json_peek(j) == '[') DT__TRY(read_named(j, jinja));
         else DT__TRY(dt__json_string(j, jinja));
@@ -181,7 +181,7 @@ dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt
 
 /* ---- files beside a tokenizer --------------------------------------------------------------- */
 
-/* The text of a file in the folder of `path`, which the caller frees; NULL: there is none. */
+/* Reads a file in the folder of `path`; the caller frees the text. NULL: no such file. */
 static dt_status beside(dt_ctx *ctx, const char *path, const char *name, char **full, char **text)
 {
     const char *slash = strrchr(path, '/');

@@ -1,8 +1,7 @@
-/* From a trace to a model of TFLite: the state of an export, and what emitters share.
+/* Translation of a trace to a TFLite model: the state of an export, and functions for emitters.
  *
- * TFLite's images have their channels last. A value of the trace stands in the file in one of three
- * layouts; an emitter asks for the one that it reads, and conversions are written only where no
- * emitter could do without. */
+ * TFLite's images have channels last. A value of the trace has one of three layouts in the file; an
+ * emitter requests the layout that it reads, and a conversion is written only if it needs one. */
 #ifndef DT__EXPORT_TFLITE_PUT_MODEL_H
 #define DT__EXPORT_TFLITE_PUT_MODEL_H
 

@@ -40,7 +40,7 @@ static dt_status check_language(dt__run *r, const dt_module *m, const char *path
                             DT__S(other->context(r->stage.teacher)), (long long)tokens);
 }
 
-/* The teacher must take the examples and give what the model gives. */
+/* Checks that the teacher reads the examples and has the outputs of the model. */
 static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char *path)
 {
     char its[160], ours[160];
@@ -94,7 +94,7 @@ static dt_status load(dt__run *r, const dt_module *m, const char *path)
     return status;
 }
 
-/* Of the values of parameters and buffers; positive, as every counter is. */
+/* Hash of the values of parameters and buffers; positive, as all counters are. */
 static dt_status hash_of(dt_module *teacher, int64_t *out)
 {
     uint64_t hash = 0;
