@@ -105,14 +105,14 @@ static void merge(dt__c_view *v, int64_t *other)
     v->strides[0] = other[0] = 1;
 }
 
-/* Applies function `name` to operands i and k, for all elements of the result. */
-static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int i, int k)
+/* Applies function `name` to operands 0 and k, for all elements of the result. */
+static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int k)
 {
     dt__c_view v = { .rank = dt__c_rank(p, c->out[0]) };
     int64_t other[DT_MAX_RANK], y[DT_MAX_RANK], n = 1;
     char a[160], b[160], to[160];
     for (int d = 0; d < v.rank; d++) v.dims[d] = dt__c_dim(p, c->out[0], d);
-    strides(p, c, i, v.strides);
+    strides(p, c, 0, v.strides);
     strides(p, c, k, other);
     merge(&v, other);
     for (int d = v.rank - 1; d >= 0; d--) {
@@ -122,7 +122,7 @@ static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name,
     offsets(&v, v.strides, a, sizeof a);
     offsets(&v, other, b, sizeof b);
     offsets(&v, y, to, sizeof to);
-    const dt__c_name x0 = dt__c_in(p, c, i), x1 = dt__c_in(p, c, k), out = dt__c_out(p, c, 0);
+    const dt__c_name x0 = dt__c_in(p, c, 0), x1 = dt__c_in(p, c, k), out = dt__c_out(p, c, 0);
     dt__c_want(p, name);
     for (int d = 0; d + 1 < v.rank; d++) {
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
@@ -138,18 +138,18 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
 {
     char name[16];
     snprintf(name, sizeof name, "map_%s", c->op->name);
-    emit_zip(p, c, name, 0, 1);
+    emit_zip(p, c, name, 1);
 }
 
 static void emit_greater(dt__c_program *p, const dt_trace_call *c)
 {
-    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 0, 1);
+    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 1);
 }
 
 static void emit_where(dt__c_program *p, const dt_trace_call *c)
 {
-    emit_zip(p, c, "map_where", 0, 1);
-    emit_zip(p, c, "map_where_not", 0, 2);
+    emit_zip(p, c, "map_where", 1);
+    emit_zip(p, c, "map_where_not", 2);
 }
 
 const dt__c_emitter dt__c_emit_maps[] = {

@@ -18,9 +18,9 @@ static dt__value root(dt__put *p, dt__value v, double eps)
     return DT__PUT(p, "Div", dt__put_f64(p, 1), s);
 }
 
-static dt__value times(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
+static dt__value weighted(dt__put_model *m, const dt_trace_call *c, dt__value y)
 {
-    return dt__trace_has(c, i) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, i)) : y;
+    return dt__trace_has(c, 1) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, 1)) : y;
 }
 
 static dt__value plus(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
@@ -48,7 +48,7 @@ static void put_layer_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value y = DT__PUT(p, "Sub", x, middle);
     y = DT__PUT(p, "Add", y, dt__put_cast(p, rest, DT__PUT_FLOAT));
     y = DT__PUT(p, "Mul", y, r);
-    dt__put_out(m, c, 0, plus(m, c, 2, times(m, c, 1, y)));
+    dt__put_out(m, c, 0, plus(m, c, 2, weighted(m, c, y)));
 }
 
 static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
@@ -59,7 +59,7 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value square = DT__PUT(p, "Mul", wide, wide);
     square = wide_mean(p, square, 1, (const int64_t[]){ -1 }, v->extent[v->rank - 1].size);
     dt__value r = dt__put_cast(p, root(p, square, dt__trace_number(c, "eps")), DT__PUT_FLOAT);
-    dt__put_out(m, c, 0, times(m, c, 1, DT__PUT(p, "Mul", x, r)));
+    dt__put_out(m, c, 0, weighted(m, c, DT__PUT(p, "Mul", x, r)));
 }
 
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };

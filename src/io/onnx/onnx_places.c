@@ -42,10 +42,10 @@ static dt_status finish(dt__onnx *g, dt__onnx_layer *l, int rank, const int64_t 
     return DT_OK;
 }
 
-/* Input i, which must be constant indices. */
-static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
+/* Input 1, which must be constant indices. */
+static dt_status constant_places(dt__onnx *g, const dt__onnx_value **out)
 {
-    const dt__onnx_value *v = *out = dt__onnx_in(g, i);
+    const dt__onnx_value *v = *out = dt__onnx_in(g, 1);
     if (v != NULL && v->kind == DT__ONNX_CONSTANT) return DT_OK;
     return dt__onnx_refuse(g, "its places are computed; expected constants");
 }
@@ -80,7 +80,7 @@ static dt_status gather(dt__onnx *g)
     int64_t *index = NULL;
     row r;
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     DT__TRY(places_from(g, 0, r.rank, r.dims, &places));
     DT__TRY(dt__onnx_run_on(g, g->node->op_type, (const dt__onnx_value *[]){ &places }, 1, &taken));
     DT__TRY(as_indices(g, &taken, &index));
@@ -142,7 +142,7 @@ static dt_status scatter(dt__onnx *g, const char *name)
     int64_t *index = NULL, updated = 0;
     row r;
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     const bool adds = dt__onnx_says(g, "reduction", "add", "none");
     if (adds || dt__onnx_says(g, "reduction", "mul", "none")) {
         if (dt__onnx_in(g, 2)->kind == DT__ONNX_CONSTANT) return change(g, name, &r, adds);
@@ -179,7 +179,7 @@ dt_status dt__onnx_compress(dt__onnx *g)
     int axis = 1;
     int64_t n = 0;
     const bool flat = dt__onnx_attribute_of(g->node, "axis") == NULL;
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     if (flat) {
         DT__TRY(row_of(g, &r));
         l = r.l;
@@ -211,7 +211,7 @@ dt_status dt__onnx_reverse_sequence(dt__onnx *g)
     const int64_t time = dt__onnx_int_of(g->node, "time_axis", 0),
                   batch = dt__onnx_int_of(g->node, "batch_axis", 1);
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     if (r.rank < 2 || time < 0 || time > 1 || batch != 1 - time || at->count != r.dims[batch]) {
         return dt__onnx_refuse(g, "its axes must be 0 and 1, without lengths for examples");
     }

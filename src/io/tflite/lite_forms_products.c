@@ -37,9 +37,9 @@ static const char *product(dt__lite_nodes *b, const char *type, const char *x, c
     return DT__LITE_NODE(b, type, x, w, dt__form_in(b, bias));
 }
 
-static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int i, int rank)
+static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int rank)
 {
-    const dt__vlite_tensor *w = dt__form_tensor(b, i);
+    const dt__vlite_tensor *w = dt__form_tensor(b, 1);
     if (w != NULL && w->rank == rank && w->constant) return w;
     dt__form_refuse(b, "its weight must be constant, of %d dimensions", rank);
     return NULL;
@@ -49,7 +49,7 @@ static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int i, int rank)
 dt_status dt__form_conv(dt__lite_nodes *b)
 {
     const bool deep = b->op->code == DT__VLITE_DEPTHWISE_CONV_2D;
-    const dt__vlite_tensor *x = dt__form_tensor(b, 0), *w = weight_of(b, 1, 4);
+    const dt__vlite_tensor *x = dt__form_tensor(b, 0), *w = weight_of(b, 4);
     const int64_t *o = b->op->option, order[] = { deep ? 3 : 0, deep ? 0 : 3, 1, 2 };
     int64_t stride[2], dilation[2];
     if (!sizes_of(b, 1, stride) || !sizes_of(b, deep ? 5 : 4, dilation)) return b->status;
@@ -76,7 +76,7 @@ dt_status dt__form_conv(dt__lite_nodes *b)
 /* The weight is [out, height, width, in]; the result has the extents that the file declares. */
 dt_status dt__form_transposed_conv(dt__lite_nodes *b)
 {
-    const dt__vlite_tensor *x = dt__form_tensor(b, 2), *w = weight_of(b, 1, 4);
+    const dt__vlite_tensor *x = dt__form_tensor(b, 2), *w = weight_of(b, 4);
     const dt__vlite_tensor *y = dt__form_out(b, 0);
     int64_t stride[2], pads[4], more[2];
     if (!sizes_of(b, 1, stride)) return b->status;
@@ -103,7 +103,7 @@ dt_status dt__form_transposed_conv(dt__lite_nodes *b)
  * dimensions are merged to one. */
 dt_status dt__form_linear(dt__lite_nodes *b)
 {
-    const dt__vlite_tensor *t = dt__form_tensor(b, 0), *w = weight_of(b, 1, 2);
+    const dt__vlite_tensor *t = dt__form_tensor(b, 0), *w = weight_of(b, 2);
     const dt__vlite_tensor *y = dt__form_out(b, 0);
     if (b->op->option[1] != 0) dt__form_refuse(b, "its weight is stored in another format");
     if (b->status != DT_OK || t == NULL || y == NULL) return b->status;

@@ -25,12 +25,12 @@ static bool is_op(const DtOnnx__Node *n, const char *op)
     return n != NULL && strcmp(n->op_type, op) == 0 && *n->domain == 0;
 }
 
-/* The node whose output i is the value; NULL: none. */
-static DtOnnx__Node *maker_of(const nodes *a, const char *name, size_t i)
+/* The node whose first output is the value; NULL: none. */
+static DtOnnx__Node *maker_of(const nodes *a, const char *name)
 {
     for (size_t k = 0; k < a->n && *name != 0; k++) {
         DtOnnx__Node *n = a->node[k];
-        if (n != NULL && i < n->n_output && strcmp(n->output[i], name) == 0) return n;
+        if (n != NULL && n->n_output > 0 && strcmp(n->output[0], name) == 0) return n;
     }
     return NULL;
 }
@@ -94,14 +94,14 @@ static bool find(const nodes *a, DtOnnx__Node *n, product *p)
     *p = (product){ .own = n, .conv = is_op(n, "ConvInteger") };
     if ((!p->conv && !is_op(n, "MatMulInteger")) || n->n_input < 3 || n->n_output != 1)
         return false;
-    const DtOnnx__Node *codes = maker_of(a, n->input[0], 0);
+    const DtOnnx__Node *codes = maker_of(a, n->input[0]);
     if (!is_op(codes, "DynamicQuantizeLinear") || codes->n_output != 3) return false;
     if (strcmp(codes->output[2], n->input[2]) != 0) return false;
     p->cast = reader_of(a, n->output[0], &at);
     if (!is_float_cast(p->cast)) return false;
     p->scaled = reader_of(a, p->cast->output[0], &at);
     if (!is_binary(p->scaled)) return false;
-    p->scales = maker_of(a, p->scaled->input[1 - at], 0);
+    p->scales = maker_of(a, p->scaled->input[1 - at]);
     if (!is_binary(p->scales)) return false;
     const size_t own = strcmp(p->scales->input[0], codes->output[1]) == 0 ? 0 : 1;
     p->scale = p->scales->input[1 - own];
