@@ -115,9 +115,8 @@ static const char *fault_of_value(const dt_column *c, double v)
                    : "a code that no category has";
     case DT_COLUMN_BOOLEAN: return v == 0 || v == 1 ? NULL : "a boolean must be 0 or 1";
     case DT_COLUMN_TIME:
-        return v >= DT__TIME_LEAST && v < DT__TIME_END
-                   ? NULL
-                   : "a time must lie in the years 0001 to 9999";
+        return v >= DT__TIME_LEAST && v < DT__TIME_END ? NULL
+                                                       : "a time must be in the years 0001 to 9999";
     default: return isfinite(v) ? NULL : "a number must be finite";
     }
 }

@@ -280,7 +280,7 @@ static void say_turned(const reading *r)
     if (r->unclear == 0) return;
     dt__say(r->ctx,
             "'%s': the EXIF data of %lld of %lld images are damaged, or give no orientation from 1 "
-            "to 8; these images are read as their pixels lie",
+            "to 8; these images are not rotated",
             r->folder, (long long)r->unclear, (long long)r->d.count);
 }
 

@@ -124,7 +124,7 @@ static dt_status other_format(dt__array_file *a, const header *h)
     if (DT__HAS_SNDFILE) return dt__sound_open(a);
     return dt__array_fail(a, DT_ERR_UNSUPPORTED,
                           "format %u of %u bits; PCM (format 1) of 8, 16, 24 or 32 bits or floats "
-                          "(format 3) of 32 or 64, or a build with libsndfile, which knows others",
+                          "(format 3) of 32 or 64, or a build with libsndfile, which reads others",
                           h->format, h->bits);
 }
 

@@ -284,7 +284,7 @@ static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, const char *patt
     }
     if (n == 0 || closed) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': %s '%.*s' is not a class%s; files lie in folders of their "
+                       "'%s': %s '%.*s' is not a class%s; files must be in folders of their "
                        "classes, data.file_names has a {label}, or 'y' labels them",
                        name->path, what, (int)(n < 64 ? n : 64), label,
                        closed ? " of the training data" : "");

@@ -126,7 +126,7 @@ static void put_ids(dt__gguf_put *p, const dt_text_tokens *t, int32_t begin, int
         if (n < DT__COUNT_OF(more)) dt__gguf_key_u32(p, more[n], (uint32_t)t->end[i]);
         if (n++ != DT__COUNT_OF(more)) continue;
         dt__gguf_note(p, "GGUF has keys for three tokens that end a text; of the others llama.cpp "
-                         "knows those with usual names");
+                         "recognizes those with usual names");
     }
     if (t->pad >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
 }

@@ -31,7 +31,7 @@ static dt_status check_name(dt__json *j, const char *name)
     const bool plain = *name != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
                        strpbrk(name, "/\\") == NULL;
     if (plain) return DT_OK;
-    return dt__json_fail(j, "the shard '%s' is not the name of a file: it must lie in the folder",
+    return dt__json_fail(j, "the shard '%s' is not the name of a file: it must be in the folder",
                          dt__shown(name, shown));
 }
 

@@ -281,7 +281,7 @@ dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
     const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);
     const bool bytes = x->type == DT__VLITE_U8 || (y != NULL && y->type == DT__VLITE_U8);
     if (bytes && (y == NULL || !same_numbers(x, y))) {
-        return dt__onnx_refuse(m->g, "its uint8 and int8 do not stand for the same numbers");
+        return dt__onnx_refuse(m->g, "its uint8 and int8 do not mean the same numbers");
     }
     const dt__vlite_tensor *codes = dt__lite_codes_behind(m, o->in[0]);
     if (codes != NULL && (y == NULL || !is_table(codes, y))) {

@@ -104,7 +104,7 @@ static dt_status pad_maxima(dt__onnx *g, dt__onnx_window *w, dt__onnx_layer **x)
         const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, n = shape.dims[1 + i];
         const int64_t whole = (dt__onnx_windows(g, &shape, w, i) - 1) * w->stride[i] + reach;
         if (w->before[i] >= reach || whole - reach >= n + w->before[i]) {
-            return dt__onnx_refuse(g, "a window lies in the padding alone");
+            return dt__onnx_refuse(g, "a window covers only padding");
         }
         const int64_t after = dt__max_i64(0, whole - n - w->before[i]);
         DT__TRY(dt__onnx_padded(g, *x, 2 + i, w->before[i], after, -(double)FLT_MAX, x));
@@ -186,7 +186,7 @@ static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool c
             if (inside) first = dt__min_i64(first, at);
             if (inside) end = at;
         }
-        if (end < 0) return dt__onnx_refuse(g, "a window lies in the padding alone");
+        if (end < 0) return dt__onnx_refuse(g, "a window covers only padding");
         for (; first <= end; first += w->dilation[i]) {
             weight[o * n + first] = (float)(1 / (double)taps);
         }
