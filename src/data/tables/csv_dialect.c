@@ -2,9 +2,9 @@
  *
  *     Encoding: UTF-8, or UTF-16 by its byte order mark, or as given; text is converted to UTF-8.
  *     Separator: one of ; tab | , with which the first rows have equally many fields, at least two;
- * else the one with which the first row has most.
+ *         else the one with which the first row has most.
  *     Decimal sign: a comma if a field contains one that cannot separate thousands, as 1,5 or
- * 1.234,5. If all commas may be either, an option is required. */
+ *         1.234,5. If all commas may be either, an option is required. */
 #include "core/text/byte_mark.h"
 #include "core/text/ending.h"
 #include "core/text/json.h"

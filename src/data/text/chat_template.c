@@ -1,8 +1,7 @@
 /* Recognizes the chat format of a model. Templates are Jinja programs, which are not run; those of
  * chatml and Llama 3 are recognized by the tokens that they write. The system message that a
  * template writes by default is the text between these tokens in its source, or similar:
- * <|im_start|>system
- * You are a helpful assistant.<|im_end|> */
+ *     <|im_start|>system\nYou are a helpful assistant.<|im_end|> */
 #include "data/text/chats.h"
 
 #include "core/system/system_calls.h"

@@ -89,7 +89,7 @@ bool dt__hf_has_integer_head(const dt_file *folder)
 
 /* ---- which group ---------------------------------------------------------------------------- */
 
-/* Translates Python's regular expression to POSIX: \\d and \\w, and no lazy or group extensions.
+/* Translates Python's regular expression to POSIX: \d and \w, and no lazy or group extensions.
  * Counts in braces and back references are refused, as a hostile file could take any memory and
  * time with them; no real folder uses them. */
 static bool translate(const char *from, char *to, size_t size)
