@@ -1,6 +1,6 @@
-/* Two names are alike if they are one number, or one text in the compatibility form of Unicode
- * (NFKC) with case folded, blanks and dashes of one kind, runs of blanks as one, and no invisible
- * characters. Names of one character, such as a and A, may differ in case. */
+/* Two names are alike if they are the same number, or the same text in Unicode compatibility form
+ * (NFKC) after folding case, mapping blanks and dashes to one kind, joining runs of blanks, and
+ * removing invisible characters. Names of one character, such as a and A, may differ in case. */
 #include "data/alike.h"
 
 #include "core/block_list.h"
@@ -15,11 +15,11 @@
 #include <utf8proc.h>
 
 typedef struct folded {
-    const char *text; /* the first member: dt__by_text sorts by it */
+    const char *text; /* the first field: dt__by_text sorts by it */
     int64_t at;
 } folded;
 
-/* Takes out blanks at the ends, and all but one of several. Returns the length. */
+/* Removes blanks at both ends, and joins runs of blanks. Returns the length. */
 static size_t join_blanks(char *text, size_t n)
 {
     size_t used = 0;
@@ -47,7 +47,7 @@ static dt_status fold(dt_ctx *ctx, const char *name, void **blocks, const char *
     const unsigned char *text = (const unsigned char *)from;
     const utf8proc_ssize_t n = utf8proc_decompose(text, bytes, NULL, 0, form);
     *out = name;
-    if (n < 0) return DT_OK; /* it is not UTF-8 */
+    if (n < 0) return DT_OK; /* not UTF-8 */
     utf8proc_int32_t *room = dt__block_list_add(ctx, blocks, (size_t)(n + 1) * sizeof *room);
     if (room == NULL) return DT_ERR_NOMEM;
     utf8proc_decompose(text, bytes, room, n, form);

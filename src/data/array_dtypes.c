@@ -1,4 +1,4 @@
-/* Numbers of arrays, converted to f32: exactly where f32 has the value, else rounded to nearest. */
+/* Converts numbers of arrays to f32: exactly if f32 has the value, else rounded to nearest. */
 #include "data/array_dtypes.h"
 
 #include "core/threads.h"
@@ -74,7 +74,7 @@ static bool is_finite(float x)
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
 
-/* As dt__first_not_finite, for at most BLOCK numbers. */
+/* dt__first_not_finite for at most BLOCK numbers. */
 static int64_t first_of_block(const dt__array_dtype *dtype, const uint8_t *from, int64_t n)
 {
     float value[BLOCK];

@@ -1,5 +1,5 @@
-/* Arrays of numbers with their targets, a kind of dataset. Examples are cut from recordings: runs
- * of rows in memory or in a mapped file, which are converted when a batch is made. */
+/* Arrays of numbers with their targets, a kind of dataset. Examples are cut from recordings:
+ * consecutive rows in memory or in a mapped file. Numbers are converted when a batch is made. */
 #include "data/arrays.h"
 
 #include "core/block_list.h"
@@ -112,7 +112,7 @@ void dt__array_channels_last(dt__array_store *s)
     s->channels_last = s->rank > 1;
 }
 
-/* An example whose last dimension in memory, that of channels, becomes the first. */
+/* Writes an example whose last dimension in memory, the channels, becomes the first. */
 static void turn_example(const dt__array_store *s, const dt__array_dtype *dtype,
                          const uint8_t *from, float *x)
 {
@@ -139,7 +139,7 @@ void dt__array_example(const dt__array_store *s, int64_t example, float *x)
     memset(x + have, 0, (size_t)(dt__array_size(s) - have) * sizeof *x);
 }
 
-/* Examples of one row that follow each other in a recording are converted at once. */
+/* Consecutive examples of one row each in a recording are converted together. */
 void dt__array_examples(const dt__array_store *s, int64_t first, int64_t n, float *x)
 {
     const int64_t size = dt__array_size(s);
@@ -177,7 +177,7 @@ dt__array_channels dt__array_channels_of(const dt__array_store *s)
 
 /* ---- checks ------------------------------------------------------------------------------- */
 
-/* FORMAT for number `at` of a recording, which is not finite. */
+/* FORMAT, naming number `at` of a recording, which is not finite. */
 static dt_status refuse_number(const dt__array_store *s, const dt__recording *in, int64_t at)
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(in->dtype);
@@ -189,11 +189,12 @@ static dt_status refuse_number(const dt__array_store *s, const dt__recording *in
         value);
 }
 
-/* FORMAT if f32 merges numbers of a channel. */
+/* FORMAT if different numbers of a channel are equal as f32. */
 static dt_status refuse_merged(const dt__array_store *s)
 {
     const dt__array_channels c = dt__array_channels_of(s);
-    const bool is_time = !dt__array_is_rows(s) && s->axis == 0; /* then windows share channels */
+    /* then windows share the statistics of channels */
+    const bool is_time = !dt__array_is_rows(s) && s->axis == 0;
     dt__number_run *run = dt__alloc_array(s->ctx, s->n_recordings, sizeof *run);
     if (run == NULL) return DT_ERR_NOMEM;
     for (int64_t i = 0; i < s->n_recordings; i++) {
@@ -426,7 +427,7 @@ static dt_status check_arrays(dt_ctx *ctx, const dt_arrays *a)
                    (long long)a->outputs);
 }
 
-/* Copies n names into an array that is made. */
+/* Copies n names into a new array. */
 static dt_status copy_names(dt_ctx *ctx, const char *const *names, int64_t n, char ***out)
 {
     char **copy = *out = dt__alloc_array(ctx, n, sizeof *copy);
@@ -513,7 +514,7 @@ const dt_columns *dt__array_fields(const dt_dataset *d)
     return d->arrays != NULL && d->arrays->fields.n > 0 ? &d->arrays->fields : NULL;
 }
 
-/* The rows of x, `count` numbers: copied, or where they are. */
+/* Adds the rows of x, `count` numbers: copied or, if the caller keeps them, in place. */
 static dt_status take_x(dt__array_store *s, const dt_arrays *a, int64_t count)
 {
     dt__array_source source = { 0 };

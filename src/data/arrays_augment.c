@@ -1,9 +1,9 @@
 /* Random changes of arrays, after they are standardized, so that 0 is the mean. Block e of the
  * seed's stream for augmentation holds two keys of epoch e:
- *   - block k of the first: word 0 shifts the signal at position k along time, word 1 scales it,
- *     words 2 and 3 are length and beginning of the time steps that are set to 0,
- *   - the second gives the jitter; that of input k of several begins at block k 2^56.
- * So several inputs of an example move together. */
+ *   - block k of the first key: word 0 shifts the signal at position k along time, word 1 scales
+ *     it, words 2 and 3 are length and beginning of the time steps that are set to 0;
+ *   - the second key gives the jitter, for input k of several from block k 2^56 on.
+ * So several inputs of an example are shifted, scaled and masked in the same way. */
 #include "data/arrays.h"
 
 #include <math.h>
@@ -47,7 +47,7 @@ dt_status dt__arrays_check(const dt_dataset *d, const dt_loader_options *o)
                    a->scale, a->jitter);
 }
 
-/* Moves rows by `by`; zeros come in. */
+/* Shifts rows by `by`; the gap is filled with zeros. */
 static void shift_rows(int64_t rows, int64_t row, int64_t by, float *x)
 {
     const int64_t kept = rows - (by < 0 ? -by : by);
@@ -57,7 +57,7 @@ static void shift_rows(int64_t rows, int64_t row, int64_t by, float *x)
     memset(x + (by > 0 ? 0 : kept * row), 0, (size_t)((rows - kept) * row) * sizeof *x);
 }
 
-/* Sets 0 to `most` rows in a row to 0, anywhere. */
+/* Sets 0 to `most` consecutive rows to 0, at a random position. */
 static void mask_rows(int64_t rows, int64_t row, int64_t most, const uint32_t word[2], float *x)
 {
     const int64_t n = (int64_t)((word[0] * ((uint64_t)most + 1)) >> 32);
@@ -69,7 +69,8 @@ void dt__arrays_augment(const dt__batch *b, int64_t i, float *x)
 {
     const dt_augment_options *a = &b->options->augment;
     const dt__array_store *s = b->d->arrays;
-    const int64_t size = dt__array_size(s), most = a->shift + a->crop; /* one of them is set */
+    /* only one of the two is nonzero */
+    const int64_t size = dt__array_size(s), most = a->shift + a->crop;
     if (most == 0 && a->scale == 0 && a->jitter == 0 && a->time_mask == 0) return;
     const dt__epoch_keys key = dt__keys_of_epoch(b->options->seed, DT__FOR_AUGMENT, b->epoch);
     const int64_t place = b->first + i, rows = s->dims[0], row = size / rows;

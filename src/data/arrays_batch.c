@@ -8,15 +8,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define TILE 1024 /* numbers of a table for channels that are the last dimension */
+#define TILE 1024 /* length of the repeated tables, if channels are the last dimension */
 
-/* Of a loader: numbers to subtract and to divide by. Where channels are the last dimension, both
- * repeat them, so that long runs are computed at once. */
+/* State of a loader: means to subtract, deviations to divide by. If channels are the last
+ * dimension, both tables repeat them, so that loops are long. */
 typedef struct scaler {
     dt__array_channels shape;
-    int64_t period;          /* numbers of a table */
-    float *mean, *deviation; /* NULL: nothing to do */
-    bool reads_ahead;        /* the next batch may not be in memory */
+    int64_t period;          /* length of each table */
+    float *mean, *deviation; /* NULL: not standardized */
+    bool reads_ahead;        /* the next batch may have to be read from disk */
     int input;               /* dt__arrays_set_input */
 } scaler;
 
@@ -33,7 +33,8 @@ void dt__arrays_at_random(const dt__array_store *s)
     }
 }
 
-/* Opening a dataset reads all of it, so that what memory holds with room to spare is there. */
+/* Whether the mapped files exceed memory: opening a dataset reads all of it, so smaller files are
+ * in memory. */
 static bool is_large(const dt__array_store *s)
 {
     double mapped = 0;
@@ -72,7 +73,7 @@ void dt__arrays_set_input(void *state, int input) { ((scaler *)state)->input = i
 
 int dt__arrays_input(const void *state) { return ((const scaler *)state)->input; }
 
-/* Standardizes n numbers by tables of n numbers. */
+/* Standardizes n numbers with tables of n numbers. */
 static void scale_run(int64_t n, const float *mean, const float *deviation, float *x)
 {
     for (int64_t i = 0; i < n; i++) x[i] = (x[i] - mean[i]) / deviation[i];
@@ -119,9 +120,9 @@ void dt__arrays_fill(const dt__batch *b)
     dt__threads_leave(before);
 }
 
-/* Asks the system to read the examples of a batch from mapped files that are large. The call
- * returns at once, and the disk works while the model does. Examples that follow one another are
- * asked for together. */
+/* Asks the system to read the examples of a batch from large mapped files. The call returns at
+ * once; the disk works during the forward and backward pass. Consecutive examples are requested
+ * together. */
 void dt__arrays_expect(const dt__batch *b)
 {
     const dt__array_store *s = b->d->arrays;

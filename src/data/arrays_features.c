@@ -1,5 +1,5 @@
-/* Replaces signals of a dataset by their features, computed once: a loader then reads features,
- * which are a small part of the samples. */
+/* Replaces signals of a dataset by their features, which are computed once and are much smaller
+ * than the samples. */
 #include "data/arrays.h"
 
 #include <string.h>
@@ -15,8 +15,8 @@ typedef struct conversion {
     float *signal, *split;     /* [samples, channels]; [CHUNK, channels, samples] */
 } conversion;
 
-/* Features [channels, frames, width] of the examples first ... first + n - 1. Samples of 16 bits,
- * and those of recordings, which have their scale, count as -1 to 1. */
+/* Features [channels, frames, width] of examples first ... first + n - 1. 16-bit samples, and those
+ * of sound files, are scaled to -1...1. */
 static dt_status convert(const conversion *c, int64_t first, int64_t n, float *out)
 {
     const dt__array_store *s = c->d->arrays;
@@ -74,7 +74,7 @@ static dt_status fill_store(conversion *c, dt__array_store *s)
     return dt__array_store_check(s, 0);
 }
 
-/* The new store in place of the old one. */
+/* Replaces the dataset's store by the new one. */
 static dt_status replace(dt_dataset *d, conversion *c)
 {
     dt__array_store *s = dt__array_store_create(d->ctx);

@@ -1,8 +1,8 @@
-/* What `data:` makes of arrays once they are opened, in this order: the check that all numbers are
- * finite, features of signals, means and deviations, and labels that mean normal and anomalous.
+/* Steps of `data:` after arrays are opened, in this order: check that all numbers are finite,
+ * features of signals, means and deviations, labels of normal and anomalous examples.
  *
- * Sums of rows that are measured are finite only if the rows are: those need no check of their own,
- * so that the training data are read once. */
+ * The sums for means are finite only if the rows are: measured rows need no separate check, so the
+ * training data are read once. */
 #include "data/arrays.h"
 #include "data/data_options.h"
 #include "data/signals/features.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* Errors that options cause name the key. */
+/* Puts the name of a key in front of an error that its options caused. */
 static dt_status blame(dt_ctx *ctx, const char *key, dt_status status)
 {
     if (status != DT_ERR_ARG) return status;
@@ -19,8 +19,8 @@ static dt_status blame(dt_ctx *ctx, const char *key, dt_status status)
     return dt_fail(ctx, DT_ERR_CONFIG, "data.%s: %s", key, words);
 }
 
-/* Checks the numbers of all parts; of the training data's, the first `known` examples are finite. A
- * part that was split off shares their store. */
+/* Checks that the numbers of all parts are finite; the first `known` training examples are. Parts
+ * that were split off share their store. */
 static dt_status check_numbers(dt_dataset **const out[3], int64_t known)
 {
     const dt__array_store *first = (*out[0])->arrays;
@@ -45,7 +45,7 @@ static dt_status make_features(const dt_data_options *o, dt_dataset **const out[
     return DT_OK;
 }
 
-/* Of typed columns only some numbers are measured; the others stay as they are. */
+/* With typed columns only some numbers are measured; the others are not scaled. */
 static dt_status measure(const dt_dataset *d, double *mean, double *deviation)
 {
     const dt_columns *columns = dt__array_fields(d);
@@ -86,7 +86,7 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
             (i == 0 ? mean : deviation)[c] = given[i]->v[given[i]->n == 1 ? 0 : c];
         }
     }
-    /* numbers that f32 merges are refused before a constant channel is said, their effect */
+    /* first refuses numbers that are equal only as f32, which may be why a channel is constant */
     if (status == DT_OK && !checked) status = check_numbers(out, (*out[0])->count);
     if (status == DT_OK && given[0]->n == 0) status = measure(*out[0], mean, deviation);
     for (int i = 0; i < 3 && status == DT_OK; i++) {
@@ -96,7 +96,7 @@ static dt_status standardize(const dt_data_options *o, dt_dataset **const out[3]
     return status;
 }
 
-/* Without normal examples nothing is trained on. */
+/* An error if there are no normal examples to train on. */
 static dt_status check_normal(const dt_dataset *d)
 {
     for (int64_t i = 0; i < d->count; i++) {

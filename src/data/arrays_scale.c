@@ -1,6 +1,6 @@
 /* Standardizing arrays: means and deviations of channels.
  *     M2      = sum of (v - mean)^2          deviation = sqrt(M2 / n)
- * Examples are cut into blocks of a size that shapes alone decide. Each block is summed in two
+ * Examples are divided into blocks whose size depends on shapes only. Each block is summed in two
  * passes, and blocks are joined in their order [Chan, Golub, LeVeque, "Updating formulae and a
  * pairwise algorithm for computing sample variances", 1979, equation 2.1]:
  *     delta = mean_b - mean
@@ -15,9 +15,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BLOCK 16384             /* numbers of a block, about */
-#define MOST_AT_ONCE 64         /* blocks that are summed before they are joined, */
-#define ROOM ((int64_t)1 << 22) /* or fewer, of so many numbers together */
+#define BLOCK 16384 /* numbers per block, approximately */
+/* largest number of blocks that are summed before they are joined, */
+#define MOST_AT_ONCE 64
+#define ROOM ((int64_t)1 << 22) /* and of numbers in these blocks */
 
 static dt_status check_kind(const dt_dataset *d)
 {
@@ -76,15 +77,16 @@ typedef struct measuring {
     const dt_dataset *d;
     const dt__kernels *kernels;
     dt__array_channels shape;
-    int64_t each;    /* examples of a block */
-    int64_t at_once; /* blocks */
+    int64_t each;    /* examples per block */
+    int64_t at_once; /* blocks per round */
     float *values;   /* [at_once][each examples] */
     double *sums;    /* [at_once][2][channels]: mean and M2 of a block */
 } measuring;
 
-#define TILE 256 /* channels whose sums are repeated, so that short rows make long loops */
+/* sums of fewer channels are repeated to this length, so that loops over short rows are long */
+#define TILE 256
 
-/* Adds n rows of few channels: sums of several rows side by side, then their total. */
+/* Adds n rows of few channels: sums of several rows side by side, then adds these. */
 static void add_short_rows(const dt__kernels *k, int64_t n, int64_t channels, const float *v,
                            const double *from, double *out)
 {
@@ -98,7 +100,7 @@ static void add_short_rows(const dt__kernels *k, int64_t n, int64_t channels, co
     for (int64_t i = 0; i < used; i++) out[i % channels] += sums[i];
 }
 
-/* Adds each number, or its squared distance from from[c], to out[c]; from NULL: the number. */
+/* Adds each number (from NULL), or its squared distance from from[c], to out[c]. */
 static void add_up(const dt__kernels *k, const dt__array_channels *s, const float *v,
                    const double *from, double *out)
 {
@@ -132,7 +134,7 @@ static void measure_block(const measuring *m, int64_t first, int64_t n, int64_t 
     add_up(m->kernels, &all, v, mean, squares);
 }
 
-/* Joins a block of n_b numbers a channel to the n before it, whose M2 is in `squares`. */
+/* Joins a block with n_b numbers per channel to the n before it, whose M2 is in `squares`. */
 static void join(const measuring *m, int64_t slot, double n, double n_b, double *mean,
                  double *squares)
 {
@@ -170,7 +172,7 @@ static void measure_all(const measuring *m, double *mean, double *squares)
     dt__threads_leave(before);
 }
 
-/* M2 becomes the deviation. */
+/* Converts M2 to the deviation. */
 static void finish(const dt_dataset *d, double *squares)
 {
     const dt__array_channels shape = dt__array_channels_of(d->arrays);
@@ -185,7 +187,8 @@ static void finish(const dt_dataset *d, double *squares)
     }
 }
 
-/* Sums of finite f32 are finite in double, also those of their squares. */
+/* Whether all numbers were finite: double sums of finite f32, and of their squares, cannot
+ * overflow. */
 static bool are_finite(int64_t n, const double *sum)
 {
     int64_t i = 0;
@@ -193,7 +196,7 @@ static bool are_finite(int64_t n, const double *sum)
     return i == n;
 }
 
-/* Means, and sums of squared distances from them. */
+/* Computes means, and sums of squared distances from them. */
 static dt_status measure(const dt_dataset *d, double *mean, double *squares)
 {
     DT__TRY(dt__kernels_open(d->ctx));
@@ -227,9 +230,9 @@ dt_status dt_dataset_measure(const dt_dataset *d, double *mean, double *deviatio
 
 /* ---- other units -------------------------------------------------------------------------- */
 
-#define FAR 10    /* deviations of the training data between two means */
-#define OTHER 100 /* times another deviation */
-#define ENOUGH 10 /* numbers that tell a deviation */
+#define FAR 10    /* warn if means differ by this many deviations of the training data, */
+#define OTHER 100 /* or if deviations differ by this factor */
+#define ENOUGH 10 /* numbers needed to estimate a deviation */
 
 /* "column 'a'" or "channel 0". */
 static void name_channel(const dt_dataset *d, int64_t c, char text[DT__SHOWN + 12])

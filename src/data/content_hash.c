@@ -1,6 +1,6 @@
-/* A hash of the content of datasets (content_hash.h): XXH3 of each piece of memory or of a mapped
- * file, seeded with the hash of those before it. Where all pieces have more than 256 MiB, of each
- * one every k-th block of 4096 bytes is read, the first one always. */
+/* A hash of the content of datasets (content_hash.h): XXH3 of each part in memory or in a mapped
+ * file, seeded with the hash of the parts before it. If all parts together exceed 256 MiB, only
+ * every k-th block of 4096 bytes of each part is read, beginning with the first. */
 #include "data/content_hash.h"
 
 #include "data/arrays.h"
@@ -10,11 +10,11 @@
 
 #define WHOLE ((int64_t)256 << 20)
 #define BLOCK 4096
-#define AT_ONCE 1024 /* ids of a file */
+#define AT_ONCE 1024 /* token ids read from a file at a time */
 
 typedef struct hashing {
     uint64_t hash;
-    int64_t step; /* every so many blocks are read */
+    int64_t step; /* every `step`-th block is read */
 } hashing;
 
 static hashing begin(uint64_t hash, int64_t all)
@@ -32,7 +32,7 @@ static void add(hashing *h, const void *data, int64_t bytes)
     }
 }
 
-/* The first n parts of a storage, which may have room for more. */
+/* Adds the first n elements of a storage, which may be larger. */
 static void add_storage(hashing *h, const dt__storage *s, int64_t n, int64_t each)
 {
     if (s != NULL) add(h, s->data, n * each);

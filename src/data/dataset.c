@@ -53,7 +53,7 @@ int64_t dt_dataset_outputs(const dt_dataset *d)
     return from->arrays != NULL ? from->arrays->outputs : d->classes;
 }
 
-/* Text i of those that follow each other. */
+/* Text i of consecutive texts, each ended by NUL. */
 static const char *text_at(const dt__storage *texts, int64_t i)
 {
     const char *at = texts->data;

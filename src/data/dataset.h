@@ -18,11 +18,11 @@ typedef struct dt__side {
     int64_t dims[DT_MAX_RANK - 1];
 } dt__side;
 
-/* The part of an epoch that becomes a batch. */
+/* The positions of an epoch that form a batch. */
 typedef struct dt__batch {
     const dt_dataset *d;
     const dt_loader_options *options;
-    void *state; /* of `begin` */
+    void *state; /* made by `begin` */
     int64_t epoch;
     int64_t first, n;     /* positions in the epoch */
     const int64_t *order; /* the example at each position; NULL: the position itself */
@@ -34,12 +34,12 @@ static inline int64_t dt__batch_example(const dt__batch *b, int64_t i)
     return b->order == NULL ? b->first + i : b->order[b->first + i];
 }
 
-/* A kind of dataset. The loader handles the order of examples, positions and tensors. */
+/* A kind of dataset. The loader does the rest: order of examples, positions, tensors. */
 typedef struct dt__data_kind {
     const char *examples; /* the plural for messages: "images" */
-    /* Examples of a shuffled epoch; NULL: as many as unshuffled. */
+    /* Number of examples in a shuffled epoch; NULL: as in an unshuffled one. */
     int64_t (*shuffled)(const dt_dataset *d);
-    /* ARG if it does not support a loader's options. */
+    /* ARG if the kind does not support a loader's options. */
     dt_status (*check)(const dt_dataset *d, const dt_loader_options *o);
     void (*sides)(const dt_dataset *d, dt__side *x, dt__side *target);
     /* State of a loader; NULL: none. `end` frees what `begin` allocated, also after an error of
@@ -47,13 +47,14 @@ typedef struct dt__data_kind {
     dt_status (*begin)(const dt_dataset *d, void **state);
     void (*end)(dt_ctx *ctx, void *state);
     void (*fill)(const dt__batch *b);
-    void (*expect)(const dt__batch *b); /* a batch that will be filled next; NULL: none */
-    /* Values of an example's target that count in the loss. */
+    void (*expect)(const dt__batch *b); /* prefetches a batch that is read next; NULL: none */
+    /* Number of values in an example's target that count in the loss. */
     int64_t (*labels)(const dt__batch *b, int64_t example);
-    /* Removes the last `count` examples from d; `last`, a copy of d, becomes them. */
+    /* Removes the last `count` examples from d; `last`, a copy of d, keeps only these. */
     void (*split)(dt_dataset *d, dt_dataset *last, int64_t count);
-    void (*drop)(dt_dataset *d);                        /* releases the fields of the kind */
-    int (*label)(const dt_dataset *d, int64_t example); /* of targets that are labels; NULL: none */
+    void (*drop)(dt_dataset *d); /* frees the fields of the kind */
+    /* the class of an example; NULL: targets are not labels */
+    int (*label)(const dt_dataset *d, int64_t example);
 } dt__data_kind;
 
 struct dt_dataset {
@@ -64,23 +65,24 @@ struct dt_dataset {
     int64_t classes;
     /* images: views of two storages, so that a split shares the bytes */
     int64_t channels, height, width;
-    bool resized;  /* files of other sizes became images of this one */
-    int64_t first; /* index of the first image in the storages; likewise of arrays and pieces */
+    bool resized;  /* images of other sizes were resized */
+    int64_t first; /* index of the first example in the storages, also of arrays and sequences */
     dt__storage *pixels, *targets;
-    dt__storage *class_names; /* [classes] texts, each ends with NUL; NULL: none */
+    dt__storage *class_names; /* [classes] texts, each ended by NUL; NULL: none */
     dt_reals mean, deviation; /* empty: 0 and 1 */
-    dt_reals thresholds;      /* of logits, as in dt_model_data; empty: none */
-    dt_reals quantiles;       /* levels that a model gives of each target; empty: the target */
+    dt_reals thresholds;      /* decision thresholds of logits, as in dt_model_data; empty: none */
+    /* quantile levels that a model predicts for each target; empty: it predicts the target */
+    dt_reals quantiles;
     double noise;
     /* arrays: a part of the store, from example `first` on */
     struct dt__array_store *arrays;
     dt__storage *scaling; /* f64 [2, channels]: means and deviations; NULL: 0 and 1 */
-    /* joined arrays: the parts of all datasets split from it, from example `first` on */
+    /* joined arrays: parts that all datasets split from it share, from example `first` on */
     struct dt__joined *joined;
     /* sequences of tokens */
     int64_t context;
     struct dt__token_store *store;
-    int64_t begin, length;           /* running text: a range of the store */
+    int64_t begin, length;           /* running text: a range of token_store */
     dt__storage *pieces;             /* NULL: running text; else the examples, from `first` on */
     dt_tokenizer *tokenizer;         /* NULL: unknown */
     const char *prompt, *completion; /* formats of pieces, shared strings; NULL: none */
@@ -91,25 +93,24 @@ struct dt_dataset {
 /* Creates a dataset from the fields, and takes ownership of them also after an error. */
 dt_status dt__dataset_make(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
-/* The sum of weight[label] over the examples of the loader's next `batches` batches, at most to the
- * end of the epoch. Targets are classes. */
+/* Sum of weight[label] over the examples of the loader's next `batches` batches, up to the end of
+ * the epoch. Targets are classes. */
 double dt__loader_weigh(dt_loader *l, int64_t batches, const float *weight);
 
-/* dt_loader_next of a part alone: of the n examples of the next batch those from ceil(k n / shards)
- * to ceil((k + 1) n / shards) - 1, k being the shard. *x and *target are NULL where there are
- * none. */
+/* dt_loader_next for shard k: examples ceil(k n / shards) to ceil((k + 1) n / shards) - 1 of the n
+ * in the next batch. *x and *target are NULL if there are none. */
 dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_tensor **x,
                                 dt_tensor **target);
 
-/* Says that from now on every `batches`th batch is read, as by one of several ranks. */
+/* From now on this process reads only every `batches`-th batch, as one of several ranks. */
 void dt__loader_apart(dt_loader *l, int64_t batches);
 
-/* What its examples are, in the plural, for messages: "images", "rows". */
+/* The plural of examples for messages: "images", "rows". */
 const char *dt__dataset_examples(const dt_dataset *d);
-/* The number of the recording that an example is a window of, ascending. -1: examples are not
- * windows of recordings that have a target each. */
+/* The index of the recording of which an example is a window, ascending; -1: examples are not
+ * windows of recordings with one target each. */
 int64_t dt__dataset_recording(const dt_dataset *d, int64_t example);
-/* Whether a recording has several examples. */
+/* Whether some recording has several examples. */
 bool dt__dataset_has_windows(const dt_dataset *d);
 /* The number of examples in an epoch. */
 int64_t dt__dataset_epoch(const dt_dataset *d, bool shuffled);
@@ -121,7 +122,7 @@ typedef struct dt__epoch_keys {
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch);
 
-/* Whether a target is an i32: a class, or normal and anomalous. */
+/* Whether a target is an i32: a class, or normal or anomalous. */
 static inline bool dt__has_label(const dt_dataset *d)
 {
     return d->target == DT_TARGET_CLASS || d->target == DT_TARGET_ANOMALY;
@@ -130,8 +131,8 @@ static inline bool dt__has_label(const dt_dataset *d)
 /* Uniform in -most ... most, from a random word, with a bias below 2^-32 of the range. */
 int64_t dt__random_offset(uint32_t word, int64_t most);
 
-/* Adds scale z to n numbers; z are sums of eight bytes, of deviation 1, from block `first` of the
- * key on. dt__noise_blocks(n) blocks are used. */
+/* Adds scale * z to n numbers. z is a sum of eight bytes with deviation 1; uses dt__noise_blocks(n)
+ * blocks of the key from block `first` on. */
 void dt__add_noise(uint64_t key, uint64_t first, int64_t n, float scale, float *x);
 static inline int64_t dt__noise_blocks(int64_t n)
 {
@@ -146,7 +147,7 @@ extern const dt__data_kind dt__data_images;
  * error. */
 dt_status dt__images_wrap(dt_ctx *ctx, const dt_dataset *fields, dt_dataset **out);
 
-/* Storages for the images and targets that the fields describe; both or none. */
+/* Allocates storages for the images and targets that the fields describe; both or none. */
 dt_status dt__images_allocate(dt_ctx *ctx, dt_dataset *fields);
 
 /* Bytes of an image, and of a target. */
@@ -171,16 +172,16 @@ static inline const uint8_t *dt__dataset_target(const dt_dataset *d, int64_t i)
     return (const uint8_t *)d->targets->data + (d->first + i) * dt__dataset_target_bytes(d);
 }
 
-/* Changes of an image besides those that move whole pixels (images_augment.c). */
+/* Changes of an image, other than moves by whole pixels (images_augment.c). */
 typedef struct dt__change {
     float turn;                       /* tangent of half the angle; 0: none */
     float gain, offset;               /* v becomes gain v + offset */
-    int64_t top, left, height, width; /* of the rectangle that is blackened */
+    int64_t top, left, height, width; /* the rectangle that is erased */
 } dt__change;
 
 /* ARG if the options do not fit. */
 dt_status dt__images_check_changes(const dt_dataset *d, const dt_augment_options *a);
-/* A number below n, of 32 random bits. */
+/* A number below n from 32 random bits. */
 static inline int64_t dt__below(uint32_t word, int64_t n)
 {
     return (int64_t)((word * (uint64_t)n) >> 32);
@@ -189,14 +190,15 @@ bool dt__images_change(const dt_augment_options *a); /* whether there are any ch
 /* The change of the image at position `place` of an epoch with this key. */
 dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
                          int64_t place);
-/* Turns a plane about its middle; zeros come in. `smooth`: bilinear, else the nearest pixel. */
+/* Rotates a plane about its centre; the corners are filled with zeros. `smooth`: bilinear, else
+ * nearest pixel. */
 void dt__turn_plane(const dt_dataset *d, const uint8_t *from, float turn, bool smooth, uint8_t *to);
-/* Changes a channel of x, whose pixels are (v - mean) / deviation. */
+/* Changes a channel of x, which is standardized: (v - mean) / deviation. */
 void dt__change_plane(const dt_dataset *d, const dt__change *c, float mean, float deviation,
                       float *x);
 
-/* How a batch is mixed (images_mix.c): the share of the first of each pair, and a rectangle that is
- * exchanged, or with height 0 the whole images are added. */
+/* How a batch is mixed (images_mix.c): the weight of the first image of each pair, and the
+ * rectangle that is exchanged; with height 0 the whole images are added. */
 typedef struct dt__mixture {
     float share;
     int64_t top, left, height, width;
@@ -206,14 +208,14 @@ dt_status dt__images_check_mixture(const dt_dataset *d, const dt_augment_options
 /* The mixture of batch `batch` of an epoch with this key. */
 dt__mixture dt__mixture_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
                            int64_t batch);
-/* Mixes images i and n-1-i; `other` gets the labels backwards. */
+/* Mixes images i and n-1-i; `other` receives the labels in reverse order. */
 void dt__images_mix(const dt__batch *b, const dt__mixture *m, int32_t *other);
 static inline bool dt__images_are_mixed(const dt_augment_options *a)
 {
     return a->mixup != 0 || a->cutmix != 0;
 }
 
-/* Their functions for a loader (images_batch.c). */
+/* Functions of dt__data_kind (images_batch.c). */
 dt_status dt__images_check(const dt_dataset *d, const dt_loader_options *o);
 dt_status dt__images_begin(const dt_dataset *d, void **state);
 void dt__images_end(dt_ctx *ctx, void *state);
@@ -231,7 +233,7 @@ typedef struct dt__token_store {
     int refs;
     dt_ids ids;
     dt_tokens *file;   /* NULL: in memory */
-    dt__chars learned; /* of chats a byte for each id: 1 if it is learned; empty: all are */
+    dt__chars learned; /* of chats: one byte per id, 1: a target of training; empty: all are */
 } dt__token_store;
 
 /* An empty store with one reference. NULL: NOMEM. */
@@ -239,8 +241,8 @@ dt__token_store *dt__token_store_create(dt_ctx *ctx);
 void dt__token_store_release(dt__token_store *s); /* NULL is allowed */
 int64_t dt__token_store_count(const dt__token_store *s);
 
-/* An example with a beginning and an end: tokens begin ... begin + n - 1 of the store. The tokens
- * from index `first` on are predicted, of chats those of them that are learned. */
+/* A sequence with beginning and end: tokens begin ... begin + n - 1 of the store. Those from index
+ * `first` on are targets, in chats only the ones marked in `learned`. */
 typedef struct dt__sequence {
     int64_t begin;
     int64_t n, first;

@@ -1,5 +1,5 @@
-/* Columns that number the rows of a table (index_column.h). Tools write them beside the data; a
- * model that reads one learns the order of the file. */
+/* Finds columns that number the rows of a table (index_column.h). Programs write them beside the
+ * data; a model that reads one would learn the order of the file. */
 #include "core/text/row_named.h"
 #include "core/comparisons.h"
 #include "data/index_column.h"
@@ -28,7 +28,7 @@ static bool is_index_name(const char *small)
     return DT__IS_ONE_OF(small, names);
 }
 
-/* Whether row i is v[0] + i. */
+/* Whether the column is v[0], v[0] + 1, ... */
 static bool counts(const dt__column *c)
 {
     int64_t i = 0;
@@ -36,7 +36,7 @@ static bool counts(const dt__column *c)
     return i == c->n && c->v[0] == floorf(c->v[0]);
 }
 
-/* Whether n sorted numbers are different integers; `dense`: without gaps. */
+/* Whether n sorted numbers are different integers; `dense`: also without gaps. */
 static bool are_different(const float *v, int64_t n, bool dense)
 {
     for (int64_t i = 0; i < n; i++) {

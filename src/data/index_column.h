@@ -4,13 +4,13 @@
 
 #include "core/core.h"
 
-/* Values of a column: rows [n], each `step` numbers behind the one before. */
+/* Values of a column: n rows, `step` numbers apart. */
 typedef struct dt__column {
     const float *v;
     int64_t n, step;
 } dt__column;
 
-/* Whether a column's name and values say that it numbers the rows of a file, and nothing else:
+/* Whether a column, by its name and values, only numbers the rows of a file:
  *     no name, or Unnamed: 0 (pandas)          different integers from 0 on, in any order
  *     id, index, row and the like              the numbers k, k+1, ... in any order
  * `name` NULL: the first column of a table without a header, which must be 0, 1, ... or 1, 2, ...

@@ -1,6 +1,6 @@
 /* Reads files, plain, gzip [RFC 1952] or zstd. gzip is detected by its first two bytes, 1f 8b, and
- * zstd by its first four, with which no other supported format begins; several members or frames in
- * a row are one stream. */
+ * zstd by its first four, which no other supported format has; consecutive members or frames are
+ * one stream. */
 #include "data/input.h"
 
 #include "core/system/atomic_file.h"
@@ -14,11 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHUNK ((size_t)1 << 16)      /* bytes read from the file at a time */
-#define FIRST_STEP ((size_t)1 << 20) /* minimal first allocation for the content of a packed file */
-#define USUAL_RATIO ((size_t)16)     /* assumed ratio of content to packed size */
-#define MOST_RATIO ((size_t)100)     /* of content to packed size that is allowed */
-#define HARMLESS ((size_t)1 << 24)   /* bytes, whatever the ratio */
+#define CHUNK ((size_t)1 << 16) /* bytes read from the file at a time */
+/* minimum of the first allocation for the content of a compressed file */
+#define FIRST_STEP ((size_t)1 << 20)
+#define USUAL_RATIO ((size_t)16)   /* assumed ratio of content to compressed size */
+#define MOST_RATIO ((size_t)100)   /* larger ratios of content to compressed size are refused, */
+#define HARMLESS ((size_t)1 << 24) /* if the content has more bytes than this */
 
 /* Fills the buffer, short only at the end of the file. */
 static dt_status refill(dt__input *in)
@@ -58,7 +59,7 @@ dt_status dt__input_open(dt_ctx *ctx, const char *path, dt__input *in)
 void dt__input_close(dt__input *in)
 {
     dt__unzstd_close(in->zstd);
-    if (in->packed) inflateEnd(&in->z); /* of zeros it does nothing */
+    if (in->packed) inflateEnd(&in->z); /* does nothing if z is zeros */
     dt__release(in->ctx, in->buffer);
     if (in->descriptor >= 0) dt__sys_close(in->descriptor);
 }
@@ -88,14 +89,15 @@ static dt_status inflate_fail(const dt__input *in, int code)
                    in->path, in->z.msg == NULL ? "unknown reason" : in->z.msg);
 }
 
-/* 0: a pipe. A file beyond the address space counts as one that is too large to be read. */
+/* 0: a pipe. A file larger than the address space returns SIZE_MAX, which is too large for any
+ * limit. */
 static size_t bytes_of(const dt__input *in)
 {
     return in->file_size < 0 ? 0 : DT__AT_MOST((uint64_t)in->file_size);
 }
 
-/* How much the content of a packed file may be: text is seldom a tenth of this, and a small file of
- * strangers shall not fill the memory. */
+/* The limit of a compressed file's content: the ratio of text is seldom a tenth of this, and a
+ * small untrusted file must not fill the memory. */
 static size_t most_unpacked(const dt__input *in)
 {
     const size_t size = in->file_size < 0 ? in->taken : bytes_of(in);
@@ -141,7 +143,8 @@ static dt_status read_zstd(dt__input *in, uint8_t *to, size_t wanted, size_t *go
     dt__unzstd_step s = { .made = 0 };
     *got = 0;
     while (*got < wanted) {
-        if (in->at == in->have && s.made < s.room) DT__TRY(refill(in)); /* none is held back */
+        /* the decoder has no output left */
+        if (in->at == in->have && s.made < s.room) DT__TRY(refill(in));
         if (in->have == 0 && !dt__unzstd_is_within(in->zstd)) break;
         s = (dt__unzstd_step){ .from = in->buffer + in->at,
                                .have = in->have - in->at,

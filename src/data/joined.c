@@ -1,5 +1,5 @@
-/* Joined arrays, a kind of dataset: example i is x of example i of every input, packed one behind
- * the other, and the target of example i of every output. */
+/* Joined arrays, a kind of dataset: the x of example i are those of every input, one after the
+ * other, and its targets those of every output. */
 #include "data/joined.h"
 
 #include "core/threads.h"
@@ -35,7 +35,7 @@ static int find(const dt__joined_part *part, int n, const char *name)
     return i;
 }
 
-/* The place of each name among n parts. */
+/* Finds the index of each name among n parts; false: a name is missing. */
 static bool places_of(const dt__joined_part *part, int n, const char *const *names, int *place,
                       const char **missing)
 {
@@ -71,7 +71,7 @@ static bool moves(const dt_augment_options *a)
     return a->shift != 0 || a->crop != 0 || a->time_mask != 0;
 }
 
-/* Of several inputs, signals alone move along time. */
+/* Augmentations along time apply only to inputs that are signals. */
 static dt_loader_options options_of(const dt_loader_options *o, const dt__joined_part *p)
 {
     dt_loader_options own = *o;
@@ -109,7 +109,7 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     }
 }
 
-/* Of a loader: the state of each input, by its number. */
+/* State of a loader: the state of each input, by its number. */
 typedef struct states {
     void *input[DT_MAX_SHAPES];
 } states;
@@ -134,10 +134,10 @@ static void end(dt_ctx *ctx, void *state)
     dt__release(ctx, all);
 }
 
-/* A batch, with what each input and output of it is. */
+/* A batch, and the slices of it that belong to each input and output. */
 typedef struct filling {
     const dt__batch *batch;
-    int64_t numbers, cells; /* of an example */
+    int64_t numbers, cells; /* per example */
     dt_dataset view[DT_MAX_SHAPES], target[DT_MAX_JOINED];
     dt__batch input[DT_MAX_SHAPES];
     dt_loader_options options[DT_MAX_SHAPES];
@@ -200,7 +200,7 @@ static void expect(const dt__batch *b)
     for (int i = 0; i < b->d->joined->n_inputs; i++) dt__arrays_expect(&f.input[i]);
 }
 
-/* With several outputs an example counts once, as their losses are means. */
+/* With several outputs an example counts once, as each loss is a mean over examples. */
 static int64_t labels(const dt__batch *b, int64_t example)
 {
     if (b->d->target == DT_TARGET_SEVERAL) return 1;
@@ -210,7 +210,7 @@ static int64_t labels(const dt__batch *b, int64_t example)
     return view.kind->labels(&of_view, example);
 }
 
-/* Asked for where targets are labels, of one output. */
+/* Called only if targets are labels of one output. */
 static int label_of(const dt_dataset *d, int64_t example)
 {
     const dt_dataset view = dt__joined_view(d, &d->joined->output[0]);
@@ -274,7 +274,7 @@ static dt_status check_name(dt_ctx *ctx, const dt_join *j, int i)
     return DT_OK;
 }
 
-/* Whether examples of two arrays belong to the same recordings. */
+/* Whether the examples of two arrays are windows of the same recordings. */
 static bool cut_alike(const dt_dataset *a, const dt_dataset *b)
 {
     const dt__array_store *s = a->arrays, *t = b->arrays;

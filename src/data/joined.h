@@ -1,15 +1,14 @@
-/* Internals of joined arrays: what a network with several inputs and outputs reads and is compared
- * with. */
+/* Internals of joined arrays, the data of networks with several inputs or outputs. */
 #ifndef DT__DATA_JOINED_H
 #define DT__DATA_JOINED_H
 
 #include "data/arrays.h"
 
-/* The arrays of an input or an output. Of the arrays only x, or only the targets, are read. */
+/* The arrays of an input or an output. Only x, or only the targets, are read. */
 typedef struct dt__joined_part {
     char *name;
-    int number;      /* its place when it was joined, whatever the order is now */
-    dt_dataset data; /* with references of its own to what it holds */
+    int number;      /* its index when it was joined, whatever the order is now */
+    dt_dataset data; /* holds references to its arrays */
     /* of an output, as in dt_joined_output */
     double weight, huber_delta;
     char *loss;
@@ -24,12 +23,11 @@ typedef struct dt__joined {
     dt__joined_part input[DT_MAX_SHAPES], output[DT_MAX_JOINED];
 } dt__joined;
 
-/* The examples of a part that belong to d. The result borrows what the part holds. */
+/* The examples of a part that belong to d. The result borrows from the part. */
 dt_dataset dt__joined_view(const dt_dataset *d, const dt__joined_part *part);
 
-/* Brings inputs and outputs into the order of these names: *n_in and *n_out of them, where there
- * are several. False, with *missing the first name that d lacks, and nothing changed; NULL: their
- * numbers differ. */
+/* Reorders inputs and outputs by these names, *n_in and *n_out of them, if there are several.
+ * False, with nothing changed: d lacks the name *missing (NULL: the numbers differ). */
 typedef struct dt__joined_order {
     int n_in, n_out;
     const char *const *in, *const *out;

@@ -1,5 +1,5 @@
-/* Labels in files of arrays become classes. Integers 0, 1, ... n-1 are taken as they are; others,
- * and words, are looked up one by one. */
+/* Converts labels in array files to classes. Integers 0, 1, ... n-1 are used unchanged; others, and
+ * words, are looked up one by one. */
 #include "data/label_file.h"
 
 #include "core/text/json.h"
@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_DENSE ((int64_t)1 << 26) /* labels that may be marked, to see whether all occur */
+/* largest label for which a table of all labels is made, to find out whether all occur */
+#define MOST_DENSE ((int64_t)1 << 26)
 
 static dt_status refuse(const dt__array_file *a, int64_t row, const char *text, const char *why)
 {
@@ -17,7 +18,7 @@ static dt_status refuse(const dt__array_file *a, int64_t row, const char *text, 
                           (long long)row, dt__shown(text, shown), why);
 }
 
-/* The largest label of integers from 0 on; -1: there are others. */
+/* The largest label, if all are integers from 0 on; else -1. */
 static int64_t largest(const dt__array_file *a)
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(a->dtype);
@@ -31,7 +32,7 @@ static int64_t largest(const dt__array_file *a)
     return (int64_t)most;
 }
 
-/* Whether 0, 1, ... most all occur. */
+/* Whether all of 0, 1, ... most occur. */
 static dt_status find_all(const dt__array_file *a, int64_t most, bool *all)
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(a->dtype);
@@ -59,7 +60,7 @@ static dt_status close_numbers(dt__labels *l, const dt__array_file *a)
     return DT_OK;
 }
 
-/* Label i as text; false if it is none. */
+/* Label i as text; false if it cannot be a label. */
 static bool text_of(const dt__array_file *a, int64_t i, char text[DT__TEXT_MOST])
 {
     const dt__array_dtype *dtype = dt__array_dtype_of(a->dtype);

@@ -1,4 +1,4 @@
-/* Labels and the classes that they name (labels.h). */
+/* Labels and their classes (labels.h). */
 #include "data/labels.h"
 
 #include "core/text/number.h"
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* The integer of a value's text: a value that has a fraction, or is too large, is none. */
+/* Parses an integer of 64 bits; false: a fraction, or too large. */
 static bool is_integer(const char *value, int64_t *out)
 {
     return dt__parse_int(value, out) == DT__NUMBER;
@@ -18,15 +18,15 @@ static int by_value(const void *a, const void *b)
     return dt__value_compare(*(char *const *)a, *(char *const *)b);
 }
 
-/* Whether a label is NaN, as numbers that are missing are written. */
+/* Whether a label is NaN, as missing numbers are written. */
 static bool is_nan_text(const char *word)
 {
     word += *word == '-' || *word == '+';
     return strcasecmp(word, "nan") == 0;
 }
 
-/* A missing value among numbers is not a class. Beside another word numbers are words, and so is
- * it. */
+/* Refuses a missing value if all other labels are numbers. If another label is a word, it is a
+ * word, too. */
 static dt_status check_missing(dt_ctx *ctx, const dt__labels *l)
 {
     char value[DT__VALUE_TEXT];
@@ -45,8 +45,8 @@ static dt_status check_missing(dt_ctx *ctx, const dt__labels *l)
                    missing);
 }
 
-/* Fills l->values with the values of all words, and to[i] with the number of that of word i; with
- * nothing where a word is not a number. */
+/* Fills l->values with the numeric values of all words; to[i]: the index of word i's value. Empties
+ * l->values if a word is not a number. */
 static dt_status take_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
 {
     char text[DT__VALUE_TEXT];
@@ -93,7 +93,7 @@ static bool is_normal(const dt__labels *l, const char *text, size_t bytes, const
     return false;
 }
 
-/* Whether a label is NaN, as missing values are written: it must not count as anomalous. */
+/* Whether a label is NaN, a missing value, which must not count as anomalous. */
 static bool is_missing(const char *text, size_t bytes)
 {
     char word[8] = "";
@@ -101,7 +101,7 @@ static bool is_missing(const char *text, size_t bytes)
     return is_nan_text(word);
 }
 
-/* *out = 0: normal, 1: anomalous, whose words are remembered. */
+/* *out: 0: normal, 1: anomalous. Words of anomalous labels are collected. */
 static dt__label_fault add_anomaly(dt_ctx *ctx, dt__labels *l, const char *text, size_t bytes,
                                    int32_t *out)
 {
@@ -128,13 +128,13 @@ dt_status dt__labels_begin(dt_ctx *ctx, dt__labels *l)
     }
     l->is_closed = true;
     l->classes = l->known.n;
-    l->is_numbers = l->words.n < l->known.n; /* two classes have one name */
+    l->is_numbers = l->words.n < l->known.n; /* false if two classes have the same name */
     DT__TRY(take_values(ctx, l, NULL));
-    if (l->values.n < l->words.n) dt__words_free(ctx, &l->values); /* or one value */
+    if (l->values.n < l->words.n) dt__words_free(ctx, &l->values); /* or the same value */
     return DT_OK;
 }
 
-/* Whether a name is a number: then numbers are names, and not the numbers of classes. */
+/* Whether a name is a number: then numbers are names, not indices of classes. */
 static bool has_number(const dt__labels *l)
 {
     char value[DT__VALUE_TEXT];
@@ -144,8 +144,8 @@ static bool has_number(const dt__labels *l)
     return false;
 }
 
-/* The class of a closed label; -1: none. Where a model's names are no numbers, the numbers of its
- * classes are labels too. */
+/* The class of a label after closing; -1: none. If none of a model's names is a number, indices of
+ * its classes are labels too. */
 static int64_t class_of(const dt__labels *l, const char *text, size_t bytes)
 {
     char value[DT__VALUE_TEXT];
@@ -193,8 +193,8 @@ bool dt__labels_are_numbers(const dt__labels *l, int64_t most, bool all)
     return (all && most < INT32_MAX) || most < l->known.n;
 }
 
-/* Sorts the values, and names each: as it is written, where that is in one way, else by its text.
- * to[i], the value of word i, becomes its class. */
+/* Sorts the values, and names each as it is written, if it is always written in the same way, else
+ * by its number. to[i], the value of word i, becomes its class. */
 static dt_status name_values(dt_ctx *ctx, dt__labels *l, int64_t *to)
 {
     const int64_t n = l->values.n;

@@ -1,6 +1,6 @@
 /* Batches of a dataset of any kind. Each epoch e has its own order of examples: a Fisher-Yates
- * shuffle with block e of the seed's stream for shuffling; balanced, of examples that the same
- * stream draws class by class before. The kind of dataset fills a batch from (seed, e,
+ * shuffle with block e of the seed's stream for shuffling. With class balancing, the same stream
+ * first draws the examples of each class. The kind of dataset fills a batch from (seed, e,
  * positions) alone, so nothing depends on earlier batches, and any batch can be made first. One
  * pair of tensors, and a pair of views for a shorter last batch, are reused: batches allocate
  * nothing. */
@@ -20,20 +20,22 @@ struct dt_loader {
     const dt_dataset *data;
     const dt__data_kind *kind;
     dt_loader_options options;
-    int64_t count, batches, last; /* examples and batches in an epoch; examples in the last batch */
+    int64_t count, batches, last; /* per epoch; examples in the last batch */
     dt_position next;
-    int64_t apart;               /* from a batch to the next that this process reads */
-    int64_t ordered;             /* the epoch that `order` belongs to; -1: none */
-    int64_t *order;              /* NULL: the dataset's order */
-    int64_t run, window, *runs;  /* of dt__shuffle_runs */
-    int64_t *by_class;           /* balanced: the examples, sorted by class; else NULL */
+    int64_t apart;              /* this process reads every `apart`-th batch */
+    int64_t ordered;            /* the epoch of `order`; -1: none */
+    int64_t *order;             /* NULL: the dataset's order */
+    int64_t run, window, *runs; /* of dt__shuffle_runs */
+    /* with class balancing: the examples, sorted by class; else NULL */
+    int64_t *by_class;
     int64_t *starts;             /* [classes + 1]: where each class begins in by_class */
-    void *state;                 /* of the kind */
-    dt_tensor *x[2], *target[2]; /* for whole batches; for a shorter last batch */
-    dt_tensor *other[2];         /* the other targets, if batches are mixed; else NULL */
-    double share;                /* weight of the latest batch's targets */
-    dt_tensor *others;           /* of the latest batch; NULL: it is not mixed */
-    dt_tensor *view[3];          /* of the latest shard: x, target, others; NULL: none */
+    void *state;                 /* made by the kind */
+    dt_tensor *x[2], *target[2]; /* [0] for whole batches, [1] for a shorter last batch */
+    /* the second targets of mixed batches; NULL: batches are not mixed */
+    dt_tensor *other[2];
+    double share;       /* weight of the latest batch's targets */
+    dt_tensor *others;  /* of the latest batch; NULL: it is not mixed */
+    dt_tensor *view[3]; /* of the latest shard: x, target, others; NULL: none */
 };
 
 dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epoch)
@@ -43,7 +45,8 @@ dt__epoch_keys dt__keys_of_epoch(uint64_t seed, dt__purpose purpose, int64_t epo
     return (dt__epoch_keys){ (uint64_t)word[0] << 32 | word[1], (uint64_t)word[2] << 32 | word[3] };
 }
 
-/* `quota` of n examples: each as often as they fit, and as many of them, in order, as are left. */
+/* Draws `quota` of n examples: each as often as quota / n, and a random choice for the
+ * remainder. */
 static int64_t *draw_class(const int64_t *from, int64_t n, int64_t quota, dt__stream *s,
                            int64_t *to)
 {
@@ -56,7 +59,8 @@ static int64_t *draw_class(const int64_t *from, int64_t n, int64_t quota, dt__st
     return to;
 }
 
-/* The examples of a balanced epoch, class by class. Classes take turns at one example more. */
+/* Draws the examples of a balanced epoch, class by class. The classes that get one example more
+ * alternate. */
 static void draw_balanced(dt_loader *l, dt__stream *s)
 {
     int64_t occur = 0, k = 0, *to = l->order;
@@ -84,7 +88,7 @@ static void order_epoch(dt_loader *l)
     l->ordered = l->next.epoch;
 }
 
-/* Large tables may not fit into memory: runs of RUN bytes are read, in windows of WINDOW. */
+/* Large tables may not fit into memory: shuffles runs of RUN bytes in windows of WINDOW bytes. */
 static dt_status choose_runs(dt_loader *l)
 {
     const dt__array_store *s = l->data->arrays;
@@ -279,14 +283,14 @@ int64_t dt_loader_labels(dt_loader *l, int64_t batches)
     return n;
 }
 
-/* Shard `shard` of `shards` of a batch of n examples. */
+/* The first example of a shard in a batch of n examples. */
 static int64_t first_of_shard(int64_t n, int64_t shard, int64_t shards)
 {
     return dt__ceil_div(shard * n, shards);
 }
 
-/* Says which examples come next, those of the same shard in the next batch, so that their bytes are
- * on their way while these are used. The order of another epoch is not made for that. */
+/* Prefetches the same shard of the next batch, so that it is read while this one is used. Not
+ * across epochs, as the next order would have to be made. */
 static void expect_next(dt_loader *l, int64_t shard, int64_t shards)
 {
     const int64_t next = l->next.batch + l->apart - 1;
@@ -300,7 +304,7 @@ static void expect_next(dt_loader *l, int64_t shard, int64_t shards)
 
 void dt__loader_apart(dt_loader *l, int64_t batches) { l->apart = batches; }
 
-/* Where the example in the middle is alone, both targets are its own. */
+/* The middle example of an odd batch is mixed with itself: both targets are its own. */
 static dt_status mix(dt_loader *l, const dt__batch *b, dt_tensor *other)
 {
     int32_t *labels = dt_data_mut(other);
@@ -322,7 +326,7 @@ double dt_loader_mixed(const dt_loader *l, dt_tensor **other)
     return l->share;
 }
 
-/* After a shard of a batch: goes to the next batch. */
+/* Goes to the next batch after the last shard of a batch. */
 static void advance(dt_loader *l, int64_t shard, int64_t shards)
 {
     l->next.batch++;
@@ -348,7 +352,7 @@ dt_status dt__loader_next_shard(dt_loader *l, int64_t shard, int64_t shards, dt_
     const int64_t all = dt_dim(l->x[k], 0);
     const int64_t first = first_of_shard(all, shard, shards);
     const int64_t n = first_of_shard(all, shard + 1, shards) - first;
-    const bool mixed = l->other[0] != NULL; /* then examples of one shard meet those of others */
+    const bool mixed = l->other[0] != NULL; /* then examples are mixed across shards */
     void *value = dt_data_mut(l->x[k]), *wanted = dt_data_mut(l->target[k]);
     *x = *target = NULL;
     if (value == NULL || wanted == NULL) return dt_error_status(l->ctx);

@@ -1,5 +1,5 @@
-/* What the targets of arrays look like: how many different numbers there are, whether rows are in
- * the order of time, and which columns number them. */
+/* Examines the targets of arrays: how many different numbers there are, whether rows are in order
+ * of time, and which columns number them. */
 #include "core/text/row_named.h"
 #include "core/comparisons.h"
 #include "data/arrays.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The names that columns of times have, or parts of them. */
+/* Whether a column's name is, or contains, a usual name for times. */
 static bool is_time(const char *name)
 {
     static const char *const parts[] = { "time", "date", "stamp", "epoch" };
@@ -26,7 +26,7 @@ static bool is_time(const char *name)
     return DT__IS_ONE_OF(small, whole);
 }
 
-/* Whether a column rises and never falls. `x` has room for an example. */
+/* Whether a column rises and never falls. `x`: memory for an example. */
 static bool rises(const dt_dataset *d, int64_t column, float *x)
 {
     float first = 0, before = 0;
@@ -52,7 +52,7 @@ static dt_status find_time(const dt_dataset *d, dt_target_look *out)
     return DT_OK;
 }
 
-/* The columns that number the rows, where others are left. */
+/* Finds the columns that number the rows, unless all columns do. */
 static dt_status find_index(const dt_dataset *d, dt_target_look *out)
 {
     const dt__array_store *s = d->arrays;

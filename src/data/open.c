@@ -22,12 +22,12 @@ char *dt__data_path(dt_ctx *ctx, const char *dir, const char *name)
 typedef struct part {
     const char *key; /* "train" or "test" */
     const dt_strings *names;
-    int64_t count;           /* number of images to use; 0: all */
-    const dt_dataset *train; /* for tests: the training data, whose size and classes they must
-                              * have */
+    int64_t count; /* number of images to use; 0: all */
+    /* for the test part: the training data, whose size and classes it must have */
+    const dt_dataset *train;
 } part;
 
-/* Keeps the first `count` images. `from` names their origin for messages. */
+/* Keeps the first `count` images. `from` names their source in messages. */
 static dt_status cut(const part *s, const char *from, dt_dataset *d)
 {
     if (d->count == 0) return dt_fail(d->ctx, DT_ERR_FORMAT, "'%s' holds no images", from);
@@ -69,7 +69,7 @@ static dt_status open_digits(dt_ctx *ctx, const dt_data_options *o, const part *
     return dt_digits_create(ctx, count, test ? ~seed : seed, targets[o->task], out);
 }
 
-/* Tests are the last sums of the permutation, training data the first. */
+/* Test data are the last sums of the permutation, training data the first. */
 static dt_status open_adder(dt_ctx *ctx, const dt_data_options *o, const part *s, dt_dataset **out)
 {
     const bool test = s->train != NULL;
@@ -243,7 +243,7 @@ static bool is_text(int format)
     return format == DT_DATA_TEXT || format == DT_DATA_TOKENS || format == DT_DATA_JSONL;
 }
 
-/* The schema checks the ranges of a recipe's values, but not of options that a program made. */
+/* Ranges of a recipe's values are checked by its schema, but options may come from a program. */
 static dt_status check_options(dt_ctx *ctx, const dt_data_options *o)
 {
     const struct {

@@ -1,6 +1,6 @@
-/* Opens arrays with several inputs and outputs (data.inputs, data.outputs). Each input is read with
- * the targets of the first output, each further output with the x of the first input, as any other
- * arrays are; so every input is held against the targets by the readers. Then they are joined. */
+/* Opens arrays with several inputs and outputs (data.inputs, data.outputs). Each input is read
+ * together with the targets of the first output, and each further output with the x of the first
+ * input, so that the readers check that numbers of examples agree. Then they are joined. */
 #include "core/block_list.h"
 #include "core/text/ending.h"
 #include "data/joined.h"
@@ -17,11 +17,11 @@ typedef struct opening {
     void *names;             /* memory of FILE:TENSOR */
     int n_inputs, n_outputs; /* at least 1 */
     dt_dataset *input[DT_MAX_SHAPES][3], *output[DT_MAX_JOINED][3];
-    dt__tables tables; /* a reading for each pair: inputs, then further outputs */
+    dt__tables tables; /* readings for all pairs: inputs, then further outputs */
     dt_csv_options columns[DT__MOST_READINGS];
 } opening;
 
-/* FILE:TENSOR, which must be a file that can hold several. */
+/* Makes the name FILE:TENSOR; the file's format must allow several tensors. */
 static dt_status name_tensor(opening *a, const char *key, const char *file, const char *tensor,
                              const char **out)
 {
@@ -67,7 +67,7 @@ static void name_columns(const char *name, const dt_strings *given, dt_strings *
     *columns = given->n > 0 ? *given : (dt_strings){ 1, { name } };
 }
 
-/* An input (NULL: data.train.x as it is) and an output (NULL: its targets), read together. */
+/* An input (NULL: data.train.x) and an output (NULL: its targets), read together. */
 typedef struct pair {
     const dt_data_input *in;
     const dt_data_output *out;
@@ -83,7 +83,7 @@ static pair pair_of(const opening *a, int i)
                    o->n_outputs > 0 ? &o->outputs[out] : NULL };
 }
 
-/* The columns of a table that are for a pair. */
+/* The columns of a table that a pair uses. */
 static dt_csv_options columns_of(const opening *a, const pair *p)
 {
     dt_csv_options c = a->o->columns;
@@ -95,7 +95,7 @@ static dt_csv_options columns_of(const opening *a, const pair *p)
     return c;
 }
 
-/* Pairs share the inputs or the targets of the first one. */
+/* Lets pairs share the inputs or the targets of the first pair. */
 static void plan_tables(opening *a)
 {
     a->tables = (dt__tables){ .ctx = a->ctx, .n = count_pairs(a) };
@@ -125,7 +125,7 @@ static dt_status open_pair(opening *a, int i, dt_dataset *data[3])
     for (int k = 0; k < 3; k++) DT__TRY(name_files(a, keys[k], p.in, p.out, files[k]));
     if (p.out != NULL) o.task = p.out->task;
     if (p.out != NULL) o.classes = p.out->classes;
-    if (i >= a->n_inputs) o.standardize = o.standard.given = false; /* nobody reads its x */
+    if (i >= a->n_inputs) o.standardize = o.standard.given = false; /* its x is not used */
     o.columns = a->columns[i];
     return dt__open_with_tables(&o, &a->tables, i, to);
 }
@@ -160,7 +160,7 @@ static dt_status join_part(const opening *a, int which, dt_dataset **out)
                                               from->huber_delta, from->class_weights };
         }
         j.output[i].data = i == 0 ? a->input[0][which] : a->output[i][which];
-        if (which != 0) j.output[i].class_weights.n = DT_WEIGHTS_NONE; /* of training alone */
+        if (which != 0) j.output[i].class_weights.n = DT_WEIGHTS_NONE; /* for training only */
     }
     const dt_status s = dt_dataset_join(a->ctx, &j, out);
     if (s != DT_ERR_ARG) return s;

@@ -1,6 +1,6 @@
 /* Opens arrays in files as datasets (format tensors). A part of the data is either arrays [count,
  * shape of an example], joined along their first dimension; or recordings, whose rows are time
- * steps, one a file or one for each of the first dimension of three. */
+ * steps: one per file, or for arrays of rank 3 one per index of the first dimension. */
 #include "core/text/ending.h"
 #include "core/text/json.h"
 #include "core/pace.h"
@@ -26,25 +26,25 @@ typedef struct opening {
     const dt_data_options *o;
     dt_target target;
     dt__tables *tables;
-    dt__csv *csv;            /* the one of `tables` that is for this opening */
+    dt__csv *csv;            /* the reading of `tables` for this dataset */
     dt__labels labels;       /* of files of targets */
-    dt__words folders;       /* classes, where folders label files */
-    const dt_dataset *train; /* NULL: it is opened now */
-    dt__series series;       /* where rows are moments */
+    dt__words folders;       /* classes, if folders are labels */
+    const dt_dataset *train; /* NULL: the training data are being opened */
+    dt__series series;       /* if rows are moments of series */
 } opening;
 
 /* A part of the data while it is opened. */
 typedef struct part {
     opening *all;
-    int number;      /* of dt__tables */
+    int number;      /* index in dt__tables */
     const char *key; /* "data.train" */
     const dt_strings *names;
     const char *y;  /* NULL: none */
-    bool by_folder; /* files are recordings, labelled by folders */
+    bool by_folder; /* files are recordings, and their folders labels */
     dt__tensor_names files;
     dt__csv_table *table; /* of each file that is CSV; lent */
     dt__array_store *store;
-    int64_t cut;           /* recordings that end where their files do */
+    int64_t cut;           /* number of recordings that end before their headers say */
     const char *first_cut; /* the first of them */
 } part;
 
@@ -59,13 +59,13 @@ typedef struct piece {
     int64_t rate;
 } piece;
 
-/* Whether windows of files are examples. Windows of series are cut later, from rows. */
+/* Whether examples are windows of recordings. Windows of series are cut later, from rows. */
 static bool has_windows(const part *p)
 {
     return p->all->o->window.given && !p->all->o->series.given;
 }
 
-/* Whether rows are time steps of a recording, instead of examples. */
+/* Whether rows are time steps of a recording rather than examples. */
 static bool has_recordings(const part *p)
 {
     return p->by_folder || has_windows(p) || p->store->rate > 0;
@@ -84,7 +84,7 @@ static int axis_of(int axis, int rank)
     return axis == DT_AXIS_FIRST ? 0 : rank - 1;
 }
 
-/* The shape of examples follows from the first file. */
+/* Sets the shape of examples from the first file. */
 static dt_status take_shape(part *p, const piece *x)
 {
     dt__array_store *s = p->store;
@@ -126,7 +126,7 @@ static dt_status take_shape(part *p, const piece *x)
     return bad_piece(p, x, "expected extents of at least 1");
 }
 
-/* A recording of another rate or number of channels: another program makes it as the others. */
+/* Refuses a recording of another rate or number of channels, with the advice to convert it. */
 static dt_status refuse_sound(const part *p, const piece *x, int64_t channels)
 {
     const dt__array_store *s = p->store;
@@ -145,7 +145,8 @@ static dt_status check_piece(const part *p, const piece *x)
     const bool windows = has_windows(p);
     int64_t row = 1;
     for (int i = windows && x->rank > 1 ? x->rank - 1 : 1; i < x->rank; i++) row *= x->dims[i];
-    const bool sounds = x->rate > 0; /* dt__sound_form: of one scale, whatever their dtype is */
+    /* all sounds have the scale of dt__sound_form, whatever their dtype */
+    const bool sounds = x->rate > 0;
     const bool same = (x->dtype == s->dtype || sounds) && x->rate == s->rate && row == s->row &&
                       (windows || s->length == 1 || x->dims[0] == s->length);
     if (same) return DT_OK;
@@ -203,7 +204,7 @@ static dt_status add_table(part *p, const char *name, dt__csv_table *t)
     return add_piece(p, &x);
 }
 
-/* Reads the tables first: the words of all of them are the classes. */
+/* Reads all tables before the rest, since their labels define the classes. */
 static dt_status read_tables(part *p)
 {
     opening *all = p->all;
@@ -225,7 +226,7 @@ static dt_status read_tables(part *p)
     return dt__series_sample(&all->series, p->table, p->files.n, names);
 }
 
-/* Says which inputs number the rows of each file. */
+/* Warns of inputs that number the rows of each file. */
 static dt_status say_index(const part *p)
 {
     const dt__csv *csv = p->all->csv;
@@ -289,13 +290,14 @@ static int64_t targets_wanted(const part *p)
     return has_recordings(p) ? s->n_recordings : s->recording[s->n_recordings - 1].end;
 }
 
-/* Classes, or numbers of a target, that the training data have; 0: these are the training data. */
+/* The training data's number of classes, or of numbers per target; 0: these are the training
+ * data. */
 static int64_t known_outputs(const part *p)
 {
     return p->all->train == NULL ? 0 : p->all->train->arrays->outputs;
 }
 
-/* Of a folder's name, or the label in a file's name. */
+/* The label of a file, by its folder or its name. */
 static dt_status anomaly_of_folder(const part *p, const dt__tensor_name *file, int32_t *label)
 {
     const char *name = p->all->folders.word[file->label];
@@ -350,7 +352,7 @@ static dt_status targets_of_tables(part *p)
     dt__release(p->all->ctx, all);
     DT__TRY(status);
     for (int64_t i = 0; i < p->files.n; i++) {
-        dt__storage_release(p->table[i].y); /* large tables leave no room for both */
+        dt__storage_release(p->table[i].y); /* frees memory: large tables need it */
         p->table[i].y = NULL;
     }
     return dt__array_store_names(p->store, labels ? dt__labels_names(&csv->labels)
@@ -426,7 +428,7 @@ static dt_status read_targets(part *p)
 
 /* ---- a part ------------------------------------------------------------------------------- */
 
-/* Says how many recordings are shorter than a window. */
+/* Reports how many recordings are shorter than a window. */
 static void say_filled(const part *p)
 {
     const dt__array_store *s = p->store;
@@ -439,7 +441,7 @@ static void say_filled(const part *p)
             p->key, (long long)n, (long long)s->n_recordings, (long long)s->length);
 }
 
-/* Says how many recordings have another size than their headers give. */
+/* Reports how many recordings have another size than their headers give. */
 static void say_cut(const part *p)
 {
     if (p->cut == 0) return;
@@ -453,7 +455,7 @@ static void say_cut(const part *p)
 
 #define SHOWN_LABELS 8
 
-/* Says which words mean that an example is anomalous. */
+/* Reports which words mean that an example is anomalous. */
 static void say_anomalies(const part *p)
 {
     const dt__labels *const each[] = { &p->all->labels, &p->all->csv->labels };
@@ -472,7 +474,7 @@ static void say_anomalies(const part *p)
     }
 }
 
-/* Where the order of files counts, that of a pattern may not be the one that is meant. */
+/* Warns if the order of files matters and a pattern's order may not be the intended one. */
 static void say_order(const part *p)
 {
     const dt_data_options *o = p->all->o;
@@ -518,7 +520,7 @@ static dt_status read_part(part *p)
     return DT_OK;
 }
 
-/* Checks that examples are those of the training data. */
+/* Checks that examples have the form of the training data. */
 static dt_status check_alike(const part *p, const dt_dataset *d)
 {
     const dt__array_store *s = p->all->train->arrays, *own = d->arrays;
@@ -551,7 +553,7 @@ static dt_status open_part(part *p, dt_dataset **out)
 
 /* ---- groups and times -------------------------------------------------------------------- */
 
-/* Times of the words of keys. */
+/* Parses the words of keys as times. */
 static dt_status time_keys(const opening *all, dt__split_keys *keys)
 {
     const dt__words *words = keys->words;
@@ -597,7 +599,7 @@ static void free_keys(const opening *all, dt__split_keys *keys)
     DT__RELEASE(all->ctx, keys->code, keys->time);
 }
 
-/* The groups of recordings, by the names of their files. */
+/* The groups of recordings, from the names of their files. */
 static dt_status keys_of_names(const opening *all, const dt__array_store *s, dt__words *words,
                                dt__split_keys *keys)
 {
@@ -654,7 +656,7 @@ static dt_status hold_back(const opening *all, dt_dataset **const out[3])
 
 /* ---- windows of series ------------------------------------------------------------------- */
 
-/* Windows of the training rows, in parts. */
+/* Cuts windows of the training rows, divided into parts. */
 static dt_status cut_training(const opening *all, const dt__series *s, const dt__series_rows *r,
                               dt_dataset **const out[3])
 {
@@ -684,7 +686,7 @@ static dt_status cut_training(const opening *all, const dt__series *s, const dt_
     return status;
 }
 
-/* All parts have windows as long as those of the training rows. */
+/* Windows of all parts have the length of the training windows. */
 static dt_status cut_series(opening *all, dt_dataset **const out[3])
 {
     const dt__tables *t = all->tables;
@@ -715,7 +717,7 @@ static dt_status cut_series(opening *all, dt_dataset **const out[3])
 
 /* ---- all parts ---------------------------------------------------------------------------- */
 
-/* Typed columns are fitted to the training examples; then all parts become numbers. */
+/* Fits typed columns to the training examples, then encodes all parts. */
 static dt_status encode_types(opening *all, dt_dataset **const out[3])
 {
     dt__csv_types *types = dt__csv_types_of(all->csv);
@@ -767,7 +769,7 @@ dt_target dt__target_of_task(int task)
     return targets[task];
 }
 
-/* Labels of a task that nothing is known of but the classes of the model. */
+/* Labels for a task, of which only the model's classes may be known. */
 static dt__labels labels_of(const dt_data_options *o)
 {
     return (dt__labels){ .known = o->classes,

@@ -1,4 +1,4 @@
-/* What a reader of folders leaves out (unread.h). */
+/* Describes entries of folders that a reader leaves out (unread.h). */
 #include "data/unread.h"
 
 #include "core/text/ending.h"

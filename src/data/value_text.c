@@ -1,4 +1,4 @@
-/* Decimal numbers as texts that are equal where the numbers are (value_text.h). A number is
+/* Canonical texts of decimal numbers (value_text.h). A number is
  *     0.d1 d2 ... dn 10^e      d1 and dn are not 0; zero has no digits */
 #include "data/value_text.h"
 
@@ -8,8 +8,8 @@
 
 #define MOST_DIGITS 40
 #define MOST_EXPONENT 1000000
-#define LONGEST 21 /* digits before the point of a number without an exponent, */
-#define LEAST (-5) /* and zeros behind it */
+#define LONGEST 21 /* most digits before the point of a number without an exponent, */
+#define LEAST (-5) /* most zeros after it */
 
 typedef struct value {
     bool negative;
@@ -20,7 +20,7 @@ typedef struct value {
 
 static bool is_digit(const char *c, const char *end) { return c < end && *c >= '0' && *c <= '9'; }
 
-/* Digits on both sides of the point; NULL: there are none, or too many. */
+/* Reads digits on both sides of the point; NULL: there are none, or too many. */
 static const char *take_digits(const char *c, const char *end, value *v)
 {
     bool point = false, any = false;
@@ -40,7 +40,7 @@ static const char *take_digits(const char *c, const char *end, value *v)
     return any ? c : NULL;
 }
 
-/* [e[-+]digits]; NULL: it is too large. */
+/* Reads [e[-+]digits]; NULL: too large. */
 static const char *take_exponent(const char *c, const char *end, value *v)
 {
     if (c == end || (*c != 'e' && *c != 'E')) return c;

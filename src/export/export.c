@@ -1,5 +1,5 @@
-/* The list of exporters, and what all of them have in common: the trace, and the error that lists
- * all that a format cannot express, before anything is written. */
+/* The list of exporters, and what all share: the trace, and the error that lists all calls a format
+ * cannot express, before anything is written. */
 #include "export/c/c_program.h"
 #include "export/exporters.h"
 #include "core/refusals.h"
@@ -51,13 +51,13 @@ dt_status dt__export_own(const dt_export_call *e, int grouped)
     dt_model_info info = { .family = NULL };
     if (e->info != NULL) info = *e->info;
     info.grouped = grouped;
-    info.base = NULL; /* the whole model is written: a base is not where this file goes */
+    info.base = NULL; /* the whole model is written, so the base's path must not be in the file */
     return dt_model_save(e->m, &info, e->path);
 }
 
 /* ---- what a format cannot express ------------------------------------------------------------ */
 
-/* Whether a result has no elements in any batch: runtimes differ in what they make of it. */
+/* Whether a result has no elements for every batch size: runtimes treat it differently. */
 static bool is_empty(const dt_trace *t, const dt_trace_call *c)
 {
     for (int i = 0; i < c->n_out; i++) {
@@ -143,7 +143,7 @@ dt_status dt_export_check(dt_module *m, const dt_model_info *info, const char *f
 
 /* ---- another arithmetic ---------------------------------------------------------------------- */
 
-#define QUICK 3e7 /* multiply-adds of an example up to which the difference is measured */
+#define QUICK 3e7 /* multiply-adds per example up to which the difference is measured */
 
 static double work_of(const dt_trace *t)
 {
@@ -154,7 +154,7 @@ static double work_of(const dt_trace *t)
     return all;
 }
 
-/* One line about a file that computes otherwise than the model: by how much. */
+/* Warns that a file computes results that differ from the model's, with the measured difference. */
 static dt_status tell_change(const dt_export_call *call)
 {
     const dt_export_options *o = call->options;
@@ -197,14 +197,15 @@ void dt__did_convert(dt_ctx *ctx, double elements)
     else dt__pass_work(ctx);
 }
 
-/* An element becomes about a byte of the file, and of a C file a number. */
+/* Plans progress: about a byte per element is written, or for a C file a number. */
 static void plan_work(const dt_exporter *e, const dt_trace *t)
 {
     double elements = 0;
     for (int64_t i = 0; i < dt_trace_calls(t); i++) {
         elements += dt__elements_of_call(t, dt_trace_call_at(t, i));
     }
-    dt__expect_work(t->ctx, DT__CONVERT, elements); /* besides what is read to verify it */
+    /* in addition to reading the file for verification */
+    dt__expect_work(t->ctx, DT__CONVERT, elements);
     dt__plan_work(t->ctx, DT__CONVERT, elements);
     dt__expect_work(t->ctx, e == &dt__exporter_c ? DT__PRINT : DT__WRITE, elements);
     dt__pass_work(t->ctx);
@@ -222,7 +223,7 @@ static dt_status trace_and_write(const dt_exporter *e, dt_export_call *call)
     call->trace = t;
     plan_work(e, t);
     if (s == DT_OK) s = e->write(call);
-    dt__cut_work(t->ctx, DT__WRITE); /* the file is smaller than was expected */
+    dt__cut_work(t->ctx, DT__WRITE); /* the file may be smaller than expected */
     if (s == DT_OK) s = tell_change(call);
     dt_trace_free(t);
     return s;

@@ -10,19 +10,21 @@
 #include "export/exporters.inc"
 #undef DT__EXPORTER
 
-/* Head of the refusals of a format. */
+/* First line of the errors of a format. */
 #define DT__CANNOT_EXPRESS "format %s cannot express this model"
 
-/* Whether the format expresses every call. Errors: UNSUPPORTED, with all that it lacks; NOMEM. */
+/* Checks that the format can express every call. Errors: UNSUPPORTED, listing all that it cannot;
+ * NOMEM. */
 dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o);
 
-/* Elements of the weights and constants that a call reads: the work of writing it. */
+/* Number of elements of the weights and constants that a call reads: the work of writing the
+ * call. */
 double dt__elements_of_call(const dt_trace *t, const dt_trace_call *c);
-/* So many are written: planned work (core.h). */
+/* Reports elements as written, for progress (core.h). */
 void dt__did_convert(dt_ctx *ctx, double elements);
 
-/* Writes a model as a file of detent, float, prepared or converted as it is; `grouped` is
- * DT_GROUPED_... ARG if the options ask for another dtype or for dequantization. */
+/* Writes a model (float, prepared or converted) as a file of detent; `grouped` is DT_GROUPED_...
+ * ARG if the options request another dtype or dequantization. */
 dt_status dt__export_own(const dt_export_call *e, int grouped);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "io/safetensors/safetensors.h"
 
-/* A dtype, or "", and dims for a message. */
+/* Formats a dtype ("": none) and dims for a message. */
 const char *dt__form_text(const char *dtype, int rank, const int64_t *dims, char text[192]);
 
 /* Names for a message: the first few, and the total number. */
@@ -23,7 +23,7 @@ typedef struct dt__differences {
     dt__wrong_names of[DT__DIFFERENCES];
 } dt__differences;
 
-/* FORMAT with all differences; DT_OK if there are none. */
+/* Returns FORMAT with a message that lists all differences; DT_OK if there are none. */
 dt_status dt__differences_report(const dt_file *file, const dt__differences *d);
 
 #endif

@@ -1,5 +1,5 @@
-/* Recognizes files of a wrong kind by their first bytes, for messages: users mix up models, recipes
- * and files of other programs. */
+/* Recognizes files of a wrong kind by their first bytes, so that messages can say what a file
+ * is. */
 #include "io/file_kind.h"
 
 #include "core/system/open_file.h"

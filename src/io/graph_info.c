@@ -1,4 +1,5 @@
-/* dt_graph_inspect: what is in an ONNX or TFLite file, and all that import refuses in it. */
+/* dt_graph_inspect: lists the contents of an ONNX or TFLite file, and all that import does not
+ * support in it. */
 #include "io/graph_info.h"
 
 #include "core/block_list.h"
@@ -51,7 +52,7 @@ static int by_count(const void *left, const void *right)
     return a->count != b->count ? (a->count < b->count ? 1 : -1) : dt__by_text(left, right);
 }
 
-/* One entry for each name, the most frequent first. */
+/* Makes one entry per name, the most frequent first. */
 static void count_operators(dt__look *l)
 {
     dt_graph_operator *o = l->operator_;

@@ -14,17 +14,17 @@ typedef struct dt__look {
     int64_t room_values[2], room_operators, room_refusals;
 } dt__look;
 
-/* A cleaned copy in the memory of the result; NULL: NOMEM. */
+/* Returns a copy, with unprintable bytes replaced, in the memory of the result; NULL: NOMEM. */
 const char *dt__look_copy(dt__look *l, const char *text);
-/* Texts are copied, except that of the type. */
+/* Adds an input or output. Texts are copied, except `type`. */
 dt_status dt__look_value(dt__look *l, bool output, const char *name, const char *type,
                          const char *shape);
-/* One node. */
+/* Counts one node. */
 dt_status dt__look_operator(dt__look *l, const char *name, bool known);
 dt_status dt__look_refusal(dt__look *l, const char *text);
 
-/* ONNX (onnx_look.c) and TFLite (lite_look.c): all but the counts of operators, which the caller
- * makes. Errors: IO, FORMAT, NOMEM. */
+/* For ONNX (onnx_look.c) and TFLite (lite_look.c): collects everything but the counts of operators,
+ * which the caller makes. Errors: IO, FORMAT, NOMEM. */
 dt_status dt__onnx_look(dt__look *l, const char *path);
 dt_status dt__lite_look(dt__look *l, const char *path);
 

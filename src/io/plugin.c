@@ -1,4 +1,4 @@
-/* The plugins of a context, and what model files say of them: name and hash.
+/* Metadata of model files about the plugins of the context: name and hash.
  *     detent.plugins = [{ "name": "pact", "xxh3": "0123456789abcdef" }] */
 #include "io/plugin.h"
 

@@ -1,5 +1,5 @@
-/* A field of a row, read from its text: the same in every locale. Numbers are rounded to
- * the nearest double; words of a boolean, and those that mean missing, are read in any case. */
+/* Parses a field of a row, in the same way in every locale. Numbers are rounded to the nearest
+ * double; words for booleans and missing values are compared ignoring case. */
 #include "data/columns/columns.h"
 #include "data/tables/decimal.h"
 
@@ -21,7 +21,7 @@ static dt_status parse_number(dt_ctx *ctx, const char *text, size_t n, double *o
     return isfinite(*out) ? DT_OK : refuse(ctx, text, n, "is beyond the range of f64");
 }
 
-/* Words in lower case: the text is compared in any. */
+/* Whether the text equals `word`, which is in lower case, ignoring case. */
 static bool is_word(const char *word, const char *text, size_t n)
 {
     size_t i = 0;

@@ -3,8 +3,8 @@
  *     date    YYYY-MM-DD  YYYYMMDD  YYYY-DDD  YYYYDDD  YYYY-Www-D  YYYYWwwD  YYYY-MM  YYYY-Www
  *     time    HH:MM  HH:MM:SS  HHMM  HHMMSS, with a fraction of its last part; 24:00 ends a day
  *     zone    Z  +HH  +HHMM  +HH:MM, likewise with -
- * a date, a time (of 1970-01-01), or both with T or a blank between them and a zone behind. A
- * format has the directives of strptime, with %f for a fraction of a second and %z for a zone;
+ * The text is a date, a time (of 1970-01-01), or both separated by T or a blank; a zone may follow.
+ * A format has the directives of strptime, with %f for a fraction of a second and %z for a zone;
  * names are English. A text without a zone is read as in UTC. */
 #include "data/columns/columns.h"
 #include "core/text/ending.h"
@@ -19,14 +19,14 @@
 
 static bool is_leap(int64_t year) { return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0); }
 
-/* Days from 0001-01-01 to the first of January of a year from 1 to 10000. */
+/* Days from 0001-01-01 to January 1 of a year from 1 to 10000. */
 static int64_t days_before(int64_t year)
 {
     const int64_t y = year - 1;
     return 365 * y + y / 4 - y / 100 + y / 400;
 }
 
-/* Days of the year before a month of 1 ... 13. */
+/* Days of the year before month 1 ... 13. */
 static int days_before_month(int64_t year, int64_t month)
 {
     static const int before[] = { 0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365 };
@@ -51,17 +51,17 @@ dt__moment dt__moment_of(double seconds)
 
 /* ---- what a text says ------------------------------------------------------------------------ */
 
-/* Numbers of a time; -1: not said. */
+/* Parsed numbers of a time; -1: absent. */
 typedef struct said {
     const char *at, *end;
-    int64_t year, month, day, day_of_year, week, weekday; /* week of ISO; weekday: 1 Monday */
+    int64_t year, month, day, day_of_year, week, weekday; /* ISO week; weekday 1: Monday */
     int64_t hour, minute, second, half;                   /* half: 0 am, 1 pm */
     double fraction;                                      /* of a second */
-    double zone, epoch;                                   /* seconds; epoch NaN: not said */
+    double zone, epoch;                                   /* in seconds; epoch NaN: absent */
     const char *wrong;
 } said;
 
-/* From `fewest` to `most` digits. */
+/* Parses a number of `fewest` to `most` digits. */
 static bool take(said *s, int fewest, int most, int64_t *out)
 {
     int n = 0;
@@ -87,13 +87,13 @@ static int64_t digits_ahead(const said *s)
     return c - s->at;
 }
 
-/* Digits behind a point or comma, which is at s->at or in front of it. */
+/* Parses digits behind a point or comma, which is at s->at or before it. */
 static bool take_fraction(said *s, double *out)
 {
     double unit = 1, sum = 0;
     if (s->at == s->end || !dt__is_digit(*s->at)) return false;
     for (; s->at < s->end && dt__is_digit(*s->at); s->at++) {
-        if (unit == 1e15) continue; /* as many digits as a double tells apart */
+        if (unit == 1e15) continue; /* more digits than a double distinguishes */
         sum = 10 * sum + (*s->at - '0');
         unit *= 10;
     }
@@ -135,7 +135,7 @@ static bool take_date(said *s)
     return dashed && !next_is(s, '-') ? true : take(s, 2, 2, &s->day);
 }
 
-/* A fraction is of the part that comes last. */
+/* A fraction belongs to the last part. */
 static bool take_time(said *s)
 {
     double fraction = 0, unit = 3600;
@@ -178,7 +178,8 @@ static const char *const months[] = { "january",   "february", "march",    "apri
 static const char *const weekdays[] = { "monday", "tuesday",  "wednesday", "thursday",
                                         "friday", "saturday", "sunday" };
 
-/* A name of a list, or its first three letters, in any case: its number from 1; 0: none. */
+/* Parses a name of a list, or its first three letters, ignoring case: its number from 1; 0:
+ * none. */
 static int64_t take_name(said *s, const char *const *names, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -229,11 +230,11 @@ static bool take_zone_name(said *s)
     return true;
 }
 
-/* A directive: digits of a number, a function, or other directives. */
+/* A directive of a format: a number of some digits, a function, or other directives. */
 static const struct directive {
     char letter;
     int fewest, most;
-    size_t number; /* offset of the number */
+    size_t number; /* offset of the number in `said` */
     bool (*take)(said *s);
     const char *means;
 } directives[] = {
@@ -292,7 +293,7 @@ static bool take_directive(said *s, char letter)
     if (letter == '%') return next_is(s, '%');
     if (d->means != NULL) return take_format(s, d->means);
     if (d->take != NULL) return d->take(s);
-    if (letter == 'I' && s->half < 0) s->half = 2; /* expects %p */
+    if (letter == 'I' && s->half < 0) s->half = 2; /* %p may follow */
     return take(s, d->fewest, d->most, (int64_t *)(void *)((char *)s + d->number));
 }
 
@@ -313,10 +314,10 @@ static bool take_format(said *s, const char *format)
 
 /* ---- seconds --------------------------------------------------------------------------------- */
 
-/* Days since 0001-01-01 of a week's day; week 1 has the first Thursday. */
+/* Days since 0001-01-01 of a weekday of an ISO week; week 1 contains the first Thursday. */
 static int64_t day_of_week(const said *s)
 {
-    const int64_t fourth = days_before(s->year) + 3; /* of January: in week 1 */
+    const int64_t fourth = days_before(s->year) + 3; /* January 4 is always in week 1 */
     return fourth - fourth % 7 + 7 * (s->week - 1) + s->weekday - 1;
 }
 

@@ -1,4 +1,4 @@
-/* What is said of a column in tables for people. */
+/* Describes a column in words, for printed tables. */
 #include "core/text/number.h"
 #include "data/columns/columns.h"
 

@@ -1,4 +1,4 @@
-/* What files about columns of tables share. */
+/* Shared by the files about columns of tables. */
 #ifndef DT__DATA_COLUMNS_H
 #define DT__DATA_COLUMNS_H
 
@@ -6,35 +6,36 @@
 
 #include <detent/experimental/columns.h>
 
-#define DT__MOST_COLUMNS 65536 /* of a table; likewise categories and quantiles of one */
+/* in a table; also the limit of a column's categories and quantiles */
+#define DT__MOST_COLUMNS 65536
 
-/* Names of dt_column_type, dt_column_scale, dt_column_missing, and of dt_time_part by its bit;
+/* Names of dt_column_type, dt_column_scale, dt_column_missing, and of the bits of dt_time_part;
  * ended by NULL. */
 extern const char *const dt__column_types[], *const dt__column_scales[],
                                                  *const dt__column_fills[], *const dt__time_parts[];
 #define DT__TIME_PARTS 9
 
-/* Codes of a category: 0 is unknown. */
+/* Number of codes of a category column; 0 is unknown. */
 static inline int64_t dt__column_codes(const dt_column *c)
 {
     return 1 + c->n_categories + (c->missing == DT_MISSING_CODE);
 }
-/* Whether a text without blanks at its ends means a missing field. */
+/* Whether a text, without blanks at both ends, means a missing field. */
 bool dt__column_is_missing(const dt_column *c, const char *text, size_t n);
-/* Whether a missing field becomes `fill`. */
+/* Whether missing fields are replaced by `fill`. */
 static inline bool dt__column_fills_in(const dt_column *c)
 {
     return c->missing != DT_MISSING_REFUSED && c->missing != DT_MISSING_CODE;
 }
 
-/* A number by the column's scale. */
+/* v transformed by the column's scale. */
 double dt__column_scaled(const dt_column *c, double v);
 
-/* Writes the list of a model file, and reads it; what is read lives as long as *blocks. FORMAT,
+/* Writes and reads the list in a model file. What is read lives as long as *blocks. FORMAT,
  * NOMEM. */
 void dt__columns_put(dt__chars *t, const dt_columns *c);
 dt_status dt__columns_read(dt__json *j, void **blocks, dt_columns *out);
-/* The caller frees the copy. ARG, naming the column that is wrong; NOMEM. */
+/* Copies columns; the caller frees the copy. ARG, naming the wrong column; NOMEM. */
 dt_status dt__columns_copy(dt_ctx *ctx, const dt_columns *c, dt_columns *out);
 
 /* ---- times -------------------------------------------------------------------------------- */
@@ -45,17 +46,17 @@ dt_status dt__columns_copy(dt_ctx *ctx, const dt_columns *c, dt_columns *out);
 /* A moment of the Gregorian calendar. */
 typedef struct dt__moment {
     int64_t days;         /* since 0001-01-01, a Monday */
-    int year, month, day; /* month 1 ... 12; day of the year, from 0 */
+    int year, month, day; /* month 1 ... 12; day: of the year, from 0 */
     int length;           /* of the year, in days */
     double second;        /* of the day */
 } dt__moment;
 
-/* Seconds since 1970 from DT__TIME_LEAST to below DT__TIME_END. */
+/* For seconds since 1970, from DT__TIME_LEAST to below DT__TIME_END. */
 dt__moment dt__moment_of(double seconds);
 
-/* Seconds since 1970 of a text; `format` as strptime's, or NULL: ISO 8601. FORMAT. */
+/* Parses a text to seconds since 1970; `format` as for strptime, or NULL: ISO 8601. FORMAT. */
 dt_status dt__time_parse(dt_ctx *ctx, const char *format, const char *text, size_t n, double *out);
-/* The first directive of a format that is not known, "%Q"; NULL: all are. */
+/* The first unsupported directive of a format, such as "%Q"; NULL: none. */
 const char *dt__time_format_fault(const char *format);
 
 #endif

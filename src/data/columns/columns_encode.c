@@ -1,20 +1,20 @@
-/* What a row's fields become. All steps are in IEEE double, rounded as they are written, and the
- * last rounds to f32. For a number v that is there, or the fill in its place:
+/* Encodes a row's fields as numbers. All steps are in IEEE double in the written order, and the
+ * last rounds to f32. A missing number v is replaced by the fill value:
  *     log         sign(v) ln(1 + |v|), with u = 1 + |v| as ln(u) |v| / (u - 1) [Kahan], within
  *                 1e-15 of itself
  *     robust      (v - offset) / factor
  *     quantile    -1 + 2 (i + (v - q_i) / (q_i+1 - q_i)) / (n - 1), q_i the last quantile <= v;
  *                 -1 below the first and 1 from the last on
- * Angles of times are 2 pi times the share of the day, week or year that has passed; sine and
- * cosine are within 1e-15. A category's code k > 0 sets number k - 1 of a one-hot group to 1; an
- * unknown one leaves all 0. */
+ * The angle of a time is 2 pi times the elapsed fraction of the day, week or year; sine and cosine
+ * are within 1e-15. A category's code k > 0 sets number k - 1 of a one-hot group to 1; an unknown
+ * one leaves all 0. */
 #include "data/columns/columns.h"
 #include "kernels/exp.h"
 
 #include <float.h>
 #include <math.h>
 
-#define MOST_NUMBERS 12 /* of a field that is not one-hot: all parts of a time */
+#define MOST_NUMBERS 12 /* per field that is not one-hot: all parts of a time */
 #define DAY 86400.0
 #define WEEK (7 * DAY)
 
@@ -72,7 +72,7 @@ double dt__column_scaled(const dt_column *c, double v)
     }
 }
 
-/* Sine and cosine of the angle of a share of a turn. */
+/* Sine and cosine of `share` of a full turn. */
 static void put_turn(double share, double y[2])
 {
     dt__sin_cos(share * 6.28318530717958647693, &y[0], &y[1]);
@@ -105,7 +105,7 @@ static dt_status refuse(dt_ctx *ctx, const dt_column *c, const char *why)
                    dt__shown(c->name == NULL ? "" : c->name, shown), why);
 }
 
-/* What a value may be besides finite. */
+/* Why a finite value cannot be scaled; NULL: it can. */
 static const char *fault_of_value(const dt_column *c, double v)
 {
     switch (c->type) {
@@ -115,9 +115,8 @@ static const char *fault_of_value(const dt_column *c, double v)
                    : "a code that no category has";
     case DT_COLUMN_BOOLEAN: return v == 0 || v == 1 ? NULL : "a boolean must be 0 or 1";
     case DT_COLUMN_TIME:
-        return v >= DT__TIME_LEAST && v < DT__TIME_END
-                   ? NULL
-                   : "a time must lie in the years 0001 to 9999";
+        return v >= DT__TIME_LEAST && v < DT__TIME_END ? NULL
+                                                       : "a time must be in the years 0001 to 9999";
     default: return isfinite(v) ? NULL : "a number must be finite";
     }
 }

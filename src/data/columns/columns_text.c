@@ -3,7 +3,7 @@
  *       "offset": 38, "factor": 20, "indicator": true},
  *      {"name": "city", "type": "category", "missing": "code", "categories": ["Bonn", "Ulm"]},
  *      {"name": "at", "type": "time", "parts": ["hour", "of_week"], "format": "%d.%m.%Y %H:%M"}]
- * What is 0, false or empty is left out; an unknown key is refused. */
+ * Values that are 0, false or empty are left out; an unknown key is refused. */
 #include "core/block_list.h"
 #include "core/text/utf8.h"
 #include "data/columns/columns.h"
@@ -78,7 +78,7 @@ static bool is_fill(const dt_column *c)
     }
 }
 
-/* What is wrong with a column, as a sentence without its subject; NULL: nothing. */
+/* Why a column is invalid, as a sentence without its subject; NULL: it is valid. */
 static const char *column_fault(const dt_column *c)
 {
     const bool category = c->type == DT_COLUMN_CATEGORY, time = c->type == DT_COLUMN_TIME;
@@ -158,7 +158,7 @@ static void put_column(dt__chars *t, const dt_column *c)
     }
     set[n] = keys[KEYS];
     dt__put_options(t, set, c);
-    if (!t->failed) t->used--; /* the brace, which lists come before */
+    if (!t->failed) t->used--; /* removes the closing brace, as lists follow */
     if (c->parts != 0) begin_list(t, "parts");
     for (int i = 0; i < DT__TIME_PARTS; i++) {
         if ((c->parts >> i & 1) == 0) continue;
@@ -187,7 +187,7 @@ void dt__columns_put(dt__chars *t, const dt_columns *c)
     dt__put_text(t, "]");
 }
 
-/* Written text that ends with NUL; to be released with t->bytes. */
+/* Writes JSON that ends with NUL; the caller frees t->bytes. */
 static dt_status write_text(dt_ctx *ctx, const dt_columns *c, dt__chars *t)
 {
     *t = (dt__chars){ .ctx = ctx };

@@ -12,7 +12,7 @@
 #define HALF_BITS 10
 #define HALF ((1U << HALF_BITS) - 1)
 #define ROUNDS 4
-#define PROMPT 8 /* characters */
+#define PROMPT 8 /* characters of a prompt */
 #define LENGTH 12
 
 static const char alphabet[] = "+0123456789=";
@@ -38,18 +38,18 @@ static uint32_t pair_at(uint64_t key, int64_t place)
     return x;
 }
 
-/* `digits` digits of n, the highest first. */
-static void put_number(char *to, int digits, uint32_t n)
+/* Writes n with three digits, the highest first. */
+static void put_number(char *to, uint32_t n)
 {
-    for (int i = digits - 1; i >= 0; i--, n /= 10) to[i] = (char)('0' + n % 10);
+    for (int i = 2; i >= 0; i--, n /= 10) to[i] = (char)('0' + n % 10);
 }
 
 static void put_sum(char text[LENGTH], uint32_t pair)
 {
     const uint32_t a = pair / 1000, b = pair % 1000;
-    put_number(text, 3, a);
+    put_number(text, a);
     text[3] = '+';
-    put_number(text + 4, 3, b);
+    put_number(text + 4, b);
     text[7] = '=';
     for (uint32_t i = PROMPT, sum = a + b; i < LENGTH; i++, sum /= 10) {
         text[i] = (char)('0' + sum % 10);

@@ -1,5 +1,5 @@
-/* Anomaly detection: labels 0 and 1 of arrays come to mean normal and anomalous, and a model
- * reconstructs its input. */
+/* Anomaly detection: labels 0 and 1 of arrays mean normal and anomalous, and the model reconstructs
+ * its input. */
 #include "data/arrays.h"
 
 dt_status dt_dataset_anomaly(dt_dataset *d)

@@ -1,5 +1,5 @@
-/* Random numbers of one drawn example, and arithmetic for drawing that gives the same bits on every
- * machine: + - * / and floor alone. */
+/* Random numbers for one synthetic example, and arithmetic that gives the same bits on every
+ * machine: only + - * / and floor. */
 #ifndef DT__DATA_DICE_H
 #define DT__DATA_DICE_H
 
@@ -13,7 +13,7 @@ typedef struct dt__dice {
     int left;
 } dt__dice;
 
-/* Example i uses the Philox key in block i of the seed's stream. */
+/* Example i uses the Philox key in block i of the seed's random stream. */
 static inline dt__dice dt__dice_of(uint64_t key, uint64_t i)
 {
     uint32_t word[4];
@@ -42,7 +42,7 @@ static inline int dt__roll_below(dt__dice *d, int n)
     return (int)(((uint64_t)dt__roll(d) * (uint64_t)n) >> 32);
 }
 
-/* The sine of `turns` whole turns, within 1e-9: its Taylor polynomial in a quarter turn. */
+/* Sine of `turns` full turns, by a Taylor polynomial in a quarter turn; error below 1e-9. */
 static inline double dt__sine(double turns)
 {
     double r = turns - floor(turns + 0.5);

@@ -1,11 +1,10 @@
-/* Grey digits drawn from strokes. A digit has a few styles; a style is a list of strokes:
- * polylines, or Catmull-Rom splines through their points. For each image:
- *   - a digit and a style are drawn,
- *   - points are displaced by a field interpolated between 3 x 3 random offsets, so strokes stay
- *     connected,
- *   - the digit is scaled, slanted, rotated and shifted,
- *   - a pixel at distance d from the nearest stroke gets ink clamp(radius + 1/2 - d, 0, 1),
- *   - noise is added to every pixel, unless the image is to be clean.
+/* Synthetic images of handwritten digits, drawn from strokes. A digit has a few styles; a style is
+ * a list of strokes: polylines, or Catmull-Rom splines through their points. For each image:
+ * - a digit and a style are chosen,
+ * - points are displaced by a field interpolated between 3 x 3 offsets, so strokes stay connected,
+ * - the digit is scaled, slanted, rotated and shifted,
+ * - a pixel at distance d from the nearest stroke gets ink clamp(radius + 1/2 - d, 0, 1),
+ * - noise is added to every pixel, unless a clean image is requested.
  * Only + - * / and sqrt are used, which IEEE 754 rounds in one way: the bytes are the same on every
  * machine. Image i uses the Philox key in block i of the seed's stream. */
 #include "data/dataset.h"
@@ -20,7 +19,7 @@
 #define DIGITS 10
 #define MOST_POINTS 12
 #define STEPS 5  /* segments of a spline between two points */
-#define FAR 1e9f /* squared distance of a pixel without a near stroke */
+#define FAR 1e9f /* squared distance of a pixel far from all strokes */
 
 /* ---- shapes ------------------------------------------------------------------------------- */
 
@@ -194,7 +193,7 @@ static float spline(float a, float b, float c, float d, float t)
     return b + 0.5f * t * (c - a + t * (2 * a - 5 * b + 4 * c - d + t * (3 * (b - c) + d - a)));
 }
 
-/* Beyond the ends of an open stroke the last point is repeated. */
+/* Point i of a stroke; beyond the ends of an open stroke the last point is repeated. */
 static point at(const stroke *s, int i)
 {
     if (s->form == LOOP) i = (i + s->n) % s->n;
@@ -225,7 +224,8 @@ static void draw_stroke(const pen *p, const stroke *s)
 typedef struct sheet {
     dt_target target;
     uint8_t *pixels;
-    uint8_t *to; /* receives a label or the class of each pixel; unused if targets are images */
+    /* receives the target: a label, or the class of each pixel; unused if targets are images */
+    uint8_t *to;
 } sheet;
 
 static void draw_digit(uint64_t key, uint64_t image, const sheet *s)

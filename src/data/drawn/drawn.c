@@ -1,9 +1,9 @@
-/* Draws a dataset of arrays on all threads. An example depends on (seed, index) alone. */
+/* Makes a synthetic dataset of arrays on all threads. An example depends only on seed and index. */
 #include "data/drawn/drawn.h"
 
 #include "core/threads.h"
 
-/* The key of example 0, 1, ... (dt__dice_of). */
+/* The key of the random numbers of example 0, 1, ... (dt__dice_of). */
 static uint64_t drawing_key(const dt__drawing *p, const dt_drawn *o)
 {
     return dt__stream_of(o->seed, p->purpose).key;

@@ -1,4 +1,4 @@
-/* Datasets of arrays that detent draws itself: sounds.c, sensors.c, table.c. */
+/* Synthetic datasets of arrays: sounds.c, sensors.c, table.c. */
 #ifndef DT__DATA_DRAWN_H
 #define DT__DATA_DRAWN_H
 
@@ -10,7 +10,7 @@ typedef struct dt__drawing {
     dt__purpose purpose;
     int rank; /* shape of an example */
     int64_t dims[DT_MAX_RANK - 1];
-    int64_t rate; /* samples a second; 0: no signal */
+    int64_t rate; /* samples per second; 0: not a signal */
     int64_t outputs;
     const char *const *names; /* [outputs], or NULL */
     /* Writes an example and its target: an i32, or f32 [outputs]. */

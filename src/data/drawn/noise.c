@@ -1,4 +1,4 @@
-/* Random changes of examples: offsets, and noise that is the sum of eight uniform bytes, centred
+/* Random numbers for augmentation: offsets, and noise as the sum of eight uniform bytes, centred
  * and divided by its deviation [Irwin-Hall distribution: nearly normal]. */
 #include "data/dataset.h"
 

@@ -1,8 +1,8 @@
 /* Windows of a motion sensor worn on the body: accelerations in g and turning rates in rad/s of
- * three axes each, 128 time steps at 50 Hz. The sensor hangs in any direction: gravity is a random
- * unit vector g, and motions are along random axes. A walk or run is a sum of harmonics of a step
- * frequency; ranges of the classes overlap. Only dt__sine, + - * / and sqrt are used: the same bits
- * on every machine. */
+ * three axes each, 128 time steps at 50 Hz. The sensor has a random orientation: gravity is a
+ * random unit vector g, and motions are along random axes. A walk or run is a sum of harmonics of a
+ * step frequency; ranges of the classes overlap. Only dt__sine, + - * / and sqrt are used: the same
+ * bits on every machine. */
 #include "data/drawn/drawn.h"
 
 #define MOMENTS 128
@@ -14,7 +14,7 @@ enum { REST, WALK, RUN, SHAKE, ROTATE, TAP, MOTIONS };
 static const char *const names[MOTIONS] = { "rest", "walk", "run", "shake", "rotate", "tap" };
 static const char *const kinds[2] = { "normal", "anomalous" };
 
-/* Of anomalies: the motions that are normal, and the others. */
+/* Anomaly detection: the normal motions, and the anomalous ones. */
 static const int normal[] = { REST, WALK, ROTATE }, anomalous[] = { RUN, SHAKE, TAP };
 
 typedef struct direction {
@@ -25,8 +25,8 @@ typedef struct range {
     float low, high;
 } range;
 
-/* Of periodic motions: frequency in Hz, acceleration in g, turning in rad/s, shares of the second
- * and third harmonic. */
+/* Periodic motions: frequency in Hz, acceleration in g, rotation in rad/s, relative amplitude of
+ * the second and third harmonic. */
 static const struct {
     range frequency, force, turning, second, third;
 } motions[MOTIONS] = {
@@ -45,7 +45,7 @@ static double dot(direction a, direction b)
     return a.v[0] * b.v[0] + a.v[1] * b.v[1] + a.v[2] * b.v[2];
 }
 
-/* Uniform on the sphere: of points in a cube those within the ball. */
+/* A point uniform on the unit sphere, by rejection from a cube. */
 static direction take_direction(dt__dice *d)
 {
     for (;;) {
@@ -64,7 +64,7 @@ static direction cross(direction a, direction b)
                           a.v[0] * b.v[1] - a.v[1] * b.v[0] } };
 }
 
-/* a turned around the unit vector `axis` by `turns` (Rodrigues). */
+/* a rotated about the unit vector `axis` by `turns` (Rodrigues). */
 static direction turned(direction a, direction axis, double turns)
 {
     const double c = dt__cosine(turns), s = dt__sine(turns), along = (1 - c) * dot(a, axis);
@@ -110,7 +110,7 @@ static double beat(const motion *m, double t, double shift)
            m->third * dt__sine(3 * p + 2 * m->shift);
 }
 
-/* Impulses that ring down within half a second. */
+/* Impulses that decay within half a second. */
 static double taps_at(const motion *m, int i)
 {
     double sum = 0;

@@ -1,10 +1,10 @@
-/* Sequences of tokens, a kind of dataset: windows of running text, or padded pieces with an end of
- * their own. The target of a token is the next one:
- *     target[t] = x[t + 1]      -100 before the first token that is to be predicted (of a prompt's
- *                               completion; the second with dt_loader_options.prompts), where a
- *                               chat's token is not of an answer, in padding
- * Windows of epoch e begin at begin + offset + w T. Block e of the seed's stream for shuffling
- * holds the key that draws the offset, besides that of the order. Unshuffled, the offset is 0. */
+/* Sequences of tokens, a kind of dataset: windows of running text, or padded pieces, each with
+ * beginning and end. The target of a token is the next one:
+ *     target[t] = x[t + 1]      -100 before the first target (of the completion; with
+ *                               dt_loader_options.prompts the second token), for tokens of a
+ *                               chat outside of answers, and in padding
+ * Windows of epoch e begin at begin + offset + w T. Block e of the seed's stream for shuffling has
+ * two keys: for the order, and for the offset. Unshuffled, the offset is 0. */
 #include "data/dataset.h"
 
 #include "data/text/tokenizer.h"
@@ -40,7 +40,7 @@ static int32_t id_at(const dt__token_store *s, int64_t i)
     return s->file == NULL ? s->ids.id[i] : dt_tokens_at(s->file, i);
 }
 
-/* For every window and every offset, its T tokens and the next one must exist. */
+/* A window needs T tokens and the next one, for every offset. */
 static int64_t shuffled(const dt_dataset *d)
 {
     if (d->pieces != NULL) return d->count;
@@ -64,7 +64,7 @@ static dt__sequence piece_of(const dt_dataset *d, int64_t offset, int64_t exampl
     return (dt__sequence){ d->begin + at, dt__min_i64(d->context + 1, d->length - at), 1 };
 }
 
-/* The first token of a piece that is a target. */
+/* The index of a piece's first target. */
 static int64_t first_target(const dt__sequence *p, const dt_loader_options *o)
 {
     return o->prompts ? 1 : p->first;
@@ -88,7 +88,7 @@ static int64_t labels(const dt__batch *b, int64_t example)
     return n;
 }
 
-/* What fills a window behind its text; no label follows it. */
+/* The token that pads a window; its label is ignored. */
 static int32_t padding_of(const dt_dataset *d)
 {
     if (d->tokenizer == NULL) return 0;
@@ -129,8 +129,8 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
     *x = *target = (dt__side){ DT_I32, 1, { d->context } };
 }
 
-/* In running text the token at the split is the target of the last token before it, and the first
- * token after it. */
+/* In running text the token at the split is both the last target of the first part and the first
+ * token of the second. */
 static void split(dt_dataset *d, dt_dataset *last, int64_t count)
 {
     d->count -= count;

@@ -1,8 +1,8 @@
 /* Sounds for keyword spotting: 12 classes of tones, chirps, beeps and noises of one second at
  * 8 kHz, with background noise and hum. A sound lasts from `onset` for `length` seconds; at the
- * share u of its length it has
- *     frequency  f0 times what its sweep says
- *     loudness   what its gate says, with 10 ms of attack and release
+ * fraction u of its length it has
+ *     frequency  f0 sweep(u)
+ *     loudness   gate(u), with 10 ms of attack and release
  * Only dt__sine and + - * / are used: the samples, rounded to 16 bits, are the same on every
  * machine. */
 #include "data/drawn/drawn.h"
@@ -30,9 +30,9 @@ static const char *const names[DT_SOUNDS] = {
 };
 
 typedef struct voice {
-    double frequency, span; /* Hz; how far a sweep goes, of the frequency */
-    double speed;           /* of vibrato, tremolo and clicks, a second */
-    double harmonics;       /* share of the second and third one */
+    double frequency, span; /* Hz; range of a sweep relative to the frequency */
+    double speed;           /* of vibrato, tremolo and clicks, per second */
+    double harmonics;       /* relative amplitude of the second and third harmonic */
     double onset, length, loudness;
     double noise, hum, hum_frequency;
 } voice;
@@ -81,7 +81,7 @@ static double ramp(const voice *v, double u)
     return least < 1 ? least : 1;
 }
 
-/* A wave of `phase` turns. */
+/* The waveform at `phase`, in turns. */
 static double wave(source s, const voice *v, double phase, double t, dt__dice *d)
 {
     if (s == NOISE) return (double)dt__roll_between(d, -1, 1);

@@ -1,5 +1,5 @@
-/* A table of twelve columns in different units. Behind them are v_0 ... v_9, uniform in -1 ... 1, a
- * switch of three positions and a column that tells nothing. Three hidden numbers decide:
+/* A table of twelve columns in different units, computed from v_0 ... v_9, uniform in -1 ... 1, a
+ * switch with three positions, and a column without information. Three hidden numbers:
  *     a = 1.5 v0 v1 + sin(v2 / 2 turns) s         s = -1, 0, 1 by the switch
  *     b = 2 v3^2 - 0.7 + 0.8 v4 - v5 v6
  *     c = |v7| - 0.5 + v8 s + 0.5 v9
@@ -18,7 +18,7 @@ static const char *const class_names[CLASSES] = { "poor", "dry", "hot", "good" }
 static const char *const value_names[VALUES] = { "yield", "wear" };
 static const char *const bit_names[BITS] = { "check_valve", "check_pump", "check_filter" };
 
-/* From -1 ... 1 to the units of a column. */
+/* Conversion from -1 ... 1 to the units of a column. */
 static const struct {
     float middle, spread;
 } units[LATENT] = {

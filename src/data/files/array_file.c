@@ -1,4 +1,4 @@
-/* Opens arrays in files by the ending of their names. */
+/* Opens arrays in files; the suffix of the name decides the format. */
 #include "data/files/array_file.h"
 
 #include "core/text/byte_order.h"
@@ -12,7 +12,7 @@
 
 static const struct {
     const char *ending;
-    bool has_parts; /* names of arrays inside */
+    bool has_parts; /* a file contains named arrays */
     dt_status (*open)(dt__array_file *a);
 } formats[] = {
     { ".npy", false, dt__npy_open },
@@ -26,8 +26,8 @@ static const struct {
     { ".aif", false, dt__sound_open },
 };
 
-/* The format of a name, -1: none, by its ending before a ":part"; *length is the length of the
- * file's own name. */
+/* The format by the suffix of the file's name, before a ":part"; -1: none. *length: of the file's
+ * name. */
 static int format_of(const char *name, size_t *length)
 {
     const size_t n = *length = strlen(name);
@@ -95,7 +95,7 @@ bool dt__array_bytes(const dt__array_file *a, size_t *bytes)
            *bytes <= SIZE_MAX / 2;
 }
 
-/* The numbers in the order of a big-endian machine, in memory of the context. */
+/* On a big-endian machine: a copy of the numbers in native byte order. */
 static dt_status turn_numbers(dt__array_file *a)
 {
     const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;
@@ -155,7 +155,7 @@ dt_status dt__array_file_open_any(dt_ctx *ctx, const char *name, dt__array_file 
     if (map == NULL) return dt__array_fail(a, DT_ERR_FORMAT, "the file is empty");
     DT__TRY(formats[format].open(a));
     if (DT__BIG_ENDIAN && !a->native) DT__TRY(turn_numbers(a));
-    if (a->source.storage != NULL) return DT_OK; /* the map is needed no longer */
+    if (a->source.storage != NULL) return DT_OK; /* the map is no longer needed */
     a->source.map = map;
     a->source.map_bytes = a->size;
     a->bytes = NULL;

@@ -39,13 +39,14 @@ static dt_status read_string(cursor *c, char *text, size_t size)
     if (quote == 0) return bad_header(c, "a string");
     size_t n = 0;
     for (; c->at < c->end && *c->at != quote && n + 1 < size; c->at++) {
-        text[n++] = *c->at < ' ' || *c->at > '~' ? '?' : *c->at; /* messages show it */
+        /* printable, as messages show it */
+        text[n++] = *c->at < ' ' || *c->at > '~' ? '?' : *c->at;
     }
     text[n] = '\0';
     return next_is(c, quote) ? DT_OK : bad_header(c, "the end of a string");
 }
 
-/* <U11 and |S11, texts of 11 characters. */
+/* <U11 and |S11: texts of up to 11 characters. */
 static bool read_text_type(dt__array_file *a, const char *descr)
 {
     int64_t n;

@@ -17,17 +17,18 @@
 #define ENTRY_SIZE 46
 #define LOCAL_SIZE 30
 #define MOST_COMMENT 65535
-#define MOST_RATIO 1032 /* bytes that deflate can make of one */
+#define MOST_RATIO 1032 /* deflate expands at most this much */
 #define NONE32 0xffffffffu
-#define USUAL_RATIO 100              /* of an array to its packed bytes that is allowed, */
-#define HARMLESS ((uint64_t)1 << 24) /* beyond so many bytes */
+/* larger ratios of an array to its compressed bytes are refused, */
+#define USUAL_RATIO 100
+#define HARMLESS ((uint64_t)1 << 24) /* if the array has more bytes than this */
 
 enum { STORED = 0, DEFLATED = 8 };
 
 typedef struct member {
     uint32_t flags, method, crc;
     uint64_t packed, size, local;
-    const uint8_t *data; /* the packed bytes */
+    const uint8_t *data; /* the compressed bytes */
 } member;
 
 typedef struct directory {
@@ -54,7 +55,7 @@ static size_t find_end(const dt__array_file *a)
     return SIZE_MAX;
 }
 
-/* Replaces numbers that the end record is too small for. */
+/* Reads the 64-bit end record if numbers of the end record overflow. */
 static dt_status read_end64(const dt__array_file *a, size_t end, directory *d)
 {
     const uint8_t *locator = end < LOCATOR_SIZE ? NULL : a->bytes + end - LOCATOR_SIZE;
@@ -82,7 +83,7 @@ static dt_status read_directory(const dt__array_file *a, directory *d)
 
 /* ---- one entry ---------------------------------------------------------------------------- */
 
-/* Numbers of 32 bits that are all ones stand, in this order, in the extra field 1. */
+/* The extra field 1 has, in this order, the 64-bit values of those numbers that are 0xffffffff. */
 static dt_status read_extra64(const dt__array_file *a, const uint8_t *extra, size_t n, member *m)
 {
     uint64_t *const large[] = { &m->size, &m->packed, &m->local };
@@ -116,7 +117,7 @@ static dt_status read_entry(const dt__array_file *a, const uint8_t *p, member *m
     return read_extra64(a, p + ENTRY_SIZE + dt__u16_at(p + 28), dt__u16_at(p + 30), m);
 }
 
-/* Whether an entry's name is the wanted array's. */
+/* Whether an entry's name is that of the requested array. */
 static bool is_wanted(const dt__array_file *a, const uint8_t *name, size_t n)
 {
     static const char ending[] = ".npy";
@@ -127,7 +128,7 @@ static bool is_wanted(const dt__array_file *a, const uint8_t *name, size_t n)
            memcmp(name, a->part, wanted) == 0;
 }
 
-/* Calls `visit` for each entry of the directory that is wanted. */
+/* Called for each entry of the directory that is requested. */
 typedef dt_status visit_entry(void *user, const uint8_t *name, size_t n, const member *m);
 
 static dt_status walk(const dt__array_file *a, visit_entry *visit, void *user)
@@ -169,7 +170,7 @@ static dt_status note(void *user, const uint8_t *name, size_t n, const member *m
     return DT_OK;
 }
 
-/* Notes the names of all arrays, without ".npy". */
+/* Collects the names of all arrays, without ".npy". */
 static dt_status note_name(void *user, const uint8_t *name, size_t n, const member *m)
 {
     (void)m;
@@ -189,7 +190,7 @@ static dt_status find_member(const dt__array_file *a, member *m)
     return dt__array_refuse_name(a, s.found, names);
 }
 
-/* Finds the packed bytes behind the local header. */
+/* Finds the compressed bytes after the local header. */
 static dt_status locate(const dt__array_file *a, member *m)
 {
     if ((m->flags & 1) != 0) {
@@ -221,7 +222,8 @@ static dt_status locate(const dt__array_file *a, member *m)
 
 /* ---- its bytes ---------------------------------------------------------------------------- */
 
-/* Checks that the head, of which `n` bytes are there, declares the size in the directory. */
+/* Checks that the .npy header, of which `n` bytes are available, declares the size in the
+ * directory. */
 static dt_status check_head(dt__array_file *a, const member *m, const uint8_t *bytes, size_t n,
                             size_t *head)
 {
@@ -243,7 +245,7 @@ static dt_status check_crc(const dt__array_file *a, const member *m, const uint8
     return crc == m->crc ? DT_OK : damaged(a, "the CRC-32 of an array is another");
 }
 
-/* Inflates until `n` bytes are there, or the stream ends. */
+/* Inflates until there are `n` bytes, or the stream ends. */
 static dt_status inflate_to(const dt__array_file *a, z_stream *z, const member *m, uint8_t *to,
                             size_t n)
 {
@@ -324,7 +326,7 @@ typedef struct tour {
     uint64_t bytes; /* of all arrays so far */
 } tour;
 
-/* Entries may share packed bytes, so the sum of their sizes has a limit too. */
+/* Entries may share compressed bytes, so the sum of their sizes is also limited. */
 static dt_status tour_entry(void *user, const uint8_t *name, size_t n, const member *m)
 {
     tour *t = user;

@@ -51,7 +51,7 @@ static dt_status read_entry(dt__json *j, entry *e)
     return dt__json_fail(j, "a tensor has dtype, shape and data_offsets");
 }
 
-/* Reads where another tensor lies. */
+/* Reads the offsets of another tensor. */
 static dt_status read_span(dt__json *j, entry *e)
 {
     const char *key;
@@ -68,7 +68,7 @@ typedef struct span {
     int64_t begin, end;
 } span;
 
-/* Where all tensors lie: of no two in the same bytes. */
+/* The offsets of all tensors, which must not overlap. */
 typedef struct spans {
     dt_ctx *ctx;
     span *v;
@@ -77,7 +77,8 @@ typedef struct spans {
 
 static dt_status add_span(spans *all, const entry *e)
 {
-    if (e->begin >= e->end) return DT_OK; /* empty, or refused where it is wanted */
+    /* empty; or invalid, which is an error only if it is requested */
+    if (e->begin >= e->end) return DT_OK;
     DT__TRY(DT__RESERVE(all->ctx, all->v, all->n, all->room));
     all->v[all->n++] = (span){ e->begin, e->end };
     return DT_OK;
@@ -89,7 +90,7 @@ static int by_begin(const void *left, const void *right)
     return (a->begin > b->begin) - (a->begin < b->begin);
 }
 
-/* Whether tensors cover the data from first to last byte, each alone. */
+/* Whether tensors cover the data from the first to the last byte without overlap. */
 static dt_status check_spans(const dt__array_file *a, const spans *all, size_t data_at)
 {
     int64_t at = 0;
@@ -111,13 +112,13 @@ static dt_status check_spans(const dt__array_file *a, const spans *all, size_t d
                           (long long)at, (long long)size);
 }
 
-/* The tensors that the wanted one could be, and the names of all. */
+/* The number of tensors that match, and the names of all. */
 typedef struct names {
     int found;
     char list[DT__NAME_LIST];
 } names;
 
-/* Reads the header; where no name was given, the only tensor is wanted. */
+/* Finds the requested tensor in the header; without a name, the only tensor. */
 static dt_status find_entry(const dt__array_file *a, dt__json *j, entry *e, names *n, spans *all)
 {
     const char *name;

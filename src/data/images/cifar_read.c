@@ -35,7 +35,7 @@ typedef struct collection {
 
 static int64_t record_bytes(const struct kind *k) { return k->marks + PIXELS; }
 
-/* Replaces *s by a storage of `bytes` bytes with its first `used` bytes. */
+/* Reallocates *s with `bytes` bytes, keeping the first `used` bytes. */
 static dt_status resize_storage(dt_ctx *ctx, dt__storage **s, int64_t used, int64_t bytes)
 {
     dt__storage *other = dt__storage_create(ctx, (uint64_t)bytes);
@@ -127,7 +127,7 @@ static dt_status read_file(collection *c, const char *path)
     return status;
 }
 
-/* An estimate of the number of images from file sizes: exact for plain files, too low for gzip. */
+/* Estimates the number of images from file sizes: exact for plain files, too low for gzip. */
 static int64_t expect(const struct kind *k, const dt_strings *paths)
 {
     int64_t count = 0;

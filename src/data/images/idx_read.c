@@ -2,8 +2,8 @@
  *     0 0 type rank   dims[0] ... dims[rank-1]   elements in row-major order
  * with dims as 32-bit big-endian numbers; type 8 is u8.
  *
- * Memory is not allocated on the word of a header alone: a plain file must have the size that its
- * header gives; for gzip, memory grows while reading. */
+ * Memory is not allocated by the untrusted header alone: a plain file must have the size in its
+ * header; for gzip, memory grows while reading. */
 #include "data/dataset.h"
 #include "data/input.h"
 
@@ -71,7 +71,7 @@ static dt_status read_header(dt__input *in, array *a)
     return DT_OK;
 }
 
-/* `there`: "only 7", "more than 7". */
+/* `there` says how many elements there are: "only 7", "more than 7". */
 static dt_status wrong_size(const dt__input *in, const array *a, const char *there, int64_t bytes)
 {
     char dims[96];
@@ -109,7 +109,7 @@ static dt_status read_array(dt__input *in, array *a)
         if (follow < count) return wrong_size(in, a, "only", follow);
     }
     const size_t wanted = DT__AT_MOST((uint64_t)count);
-    DT__TRY(read_elements(in, a, wanted)); /* of gzip, whose end is not known before */
+    DT__TRY(read_elements(in, a, wanted)); /* gzip: the size is known only at the end */
     if (wanted < (uint64_t)count) {
         return dt_fail(in->ctx, DT_ERR_FORMAT, "'%s': the header declares more bytes than can be",
                        a->path);

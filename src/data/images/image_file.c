@@ -1,4 +1,4 @@
-/* An image in a file: PNG or JPEG. */
+/* An image file: PNG or JPEG. */
 #include "data/images/image_file.h"
 
 #include "data/images/resize.h"

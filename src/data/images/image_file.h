@@ -1,4 +1,4 @@
-/* An image in a file, PNG or JPEG by its first bytes. */
+/* An image file, PNG or JPEG by its first bytes. */
 #ifndef DT__DATA_IMAGE_FILE_H
 #define DT__DATA_IMAGE_FILE_H
 
@@ -7,7 +7,7 @@
 
 typedef struct dt__image_file {
     const char *path;
-    int64_t height, width; /* upright */
+    int64_t height, width; /* after rotation by orientation */
     int orientation;       /* of dt__orientation_read */
     bool is_jpeg;
     dt__png png;
@@ -19,11 +19,10 @@ typedef struct dt__image_file {
 dt_status dt__image_open(dt_ctx *ctx, const char *path, dt__image_file *f);
 void dt__image_close(dt__image_file *f);
 
-/* Reads the pixels, once, as [channels][height][width] with 1 or 3 channels. */
+/* Reads the pixels, which is possible once, as [channels][height][width] with 1 or 3 channels. */
 dt_status dt__image_read(dt__image_file *f, int64_t channels, uint8_t *to);
 
-/* The same as [channels][height][width]: resized where the image has another size. Extents are 1 to
- * 65535. Also NOMEM. */
+/* Reads them likewise, resized to this height and width, which are 1 to 65535. Also NOMEM. */
 dt_status dt__image_read_sized(dt_ctx *ctx, dt__image_file *f, int64_t channels, int64_t height,
                                int64_t width, uint8_t *to);
 

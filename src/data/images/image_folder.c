@@ -57,7 +57,7 @@ static bool is_image(const char *name, sought what)
     return false;
 }
 
-/* What a list takes and what it leaves out; NULL: that is not counted. */
+/* Counts of the entries that a list contains and leaves out; NULL: not counted. */
 typedef struct listing {
     const char *folder;
     sought what;
@@ -65,14 +65,14 @@ typedef struct listing {
     dt__unread *unread;
 } listing;
 
-/* Whether an entry is left out without being looked at. */
+/* Whether an entry is skipped by its name. */
 static bool is_passed(const listing *l, const char *name)
 {
     if (l->unread != NULL) return dt__unread_is_silent(name);
     return name[0] == '.' || (l->what != FOLDERS && !is_image(name, l->what));
 }
 
-/* Takes an entry of the wanted kind, links followed. Beside folders only images are counted. */
+/* Adds an entry of the requested kind, following links. Of other files only images are counted. */
 static dt_status list_entry(dt_ctx *ctx, const listing *l, const char *name)
 {
     struct stat about;
@@ -81,7 +81,7 @@ static dt_status list_entry(dt_ctx *ctx, const listing *l, const char *name)
     if (path == NULL) return DT_ERR_NOMEM;
     const bool folders = l->what == FOLDERS, image = is_image(name, folders ? IMAGES : l->what);
     const bool failed = stat(path, &about) != 0;
-    const bool wanted = folders || image; /* a dead link of another name is not read, either */
+    const bool wanted = folders || image; /* links of other names may be broken */
     const dt_status status = failed && wanted ? dt__file_fail(ctx, "read", path, errno) : DT_OK;
     dt__release(ctx, path);
     DT__TRY(status);
@@ -120,7 +120,7 @@ static dt_status list_folder(dt_ctx *ctx, const listing *l)
 typedef struct class_folder {
     char *path;
     names files;
-    int64_t taken; /* number of files already in the dataset */
+    int64_t taken; /* files already in the dataset */
 } class_folder;
 
 typedef struct reading {
@@ -129,11 +129,12 @@ typedef struct reading {
     const dt_png_options *options;
     sought what;
     class_folder classes[DT__MOST_CLASSES];
-    int64_t count;           /* number of files of all classes */
-    int64_t turned, unclear; /* images whose EXIF data say so, or are damaged */
+    int64_t count;           /* files of all classes */
+    int64_t turned, unclear; /* images with a rotation in EXIF data, and with damaged EXIF data */
     int64_t transparent;
-    dt__unread unread, beside; /* in the folders of classes; images beside these */
-    char *first;               /* path of the first image, whose size all others must have */
+    /* skipped entries in class folders; images outside of class folders */
+    dt__unread unread, beside;
+    char *first; /* path of the first image, whose size is required of all */
     dt_dataset d;
 } reading;
 
@@ -163,7 +164,7 @@ static dt_status list_class(reading *r, const names *classes, const char *name)
                    r->what == PNG_FILES ? "PNG files, named *.png" : "images, named " ENDINGS);
 }
 
-/* The names of the folders are those of the classes. Files are UTF-8, so others are left out. */
+/* Classes are named as the folders. Names in files are UTF-8, so others are left out. */
 static dt_status keep_names(reading *r, const names *classes)
 {
     size_t bytes = 0;
@@ -192,7 +193,7 @@ static dt_status list_images(reading *r, names *here, names *all)
     return keep_names(r, classes);
 }
 
-/* The class whose next image has the least key, (2 taken + 1) / (2 n). */
+/* The class whose next image has the smallest key, (2 taken + 1) / (2 n). */
 static int64_t next_class(const reading *r)
 {
     int64_t best = -1;
@@ -209,7 +210,7 @@ static int64_t next_class(const reading *r)
 
 static bool resizes(const reading *r) { return r->options->height > 0; }
 
-/* Allocates memory for the images, of the wanted size or of that of the first. */
+/* Allocates memory for the images, of the requested size or that of the first image. */
 static dt_status begin_dataset(reading *r, const dt__image_file *f)
 {
     dt_dataset *d = &r->d;
@@ -279,7 +280,7 @@ static void say_turned(const reading *r)
     if (r->unclear == 0) return;
     dt__say(r->ctx,
             "'%s': the EXIF data of %lld of %lld images are damaged, or give no orientation from 1 "
-            "to 8; these images are read as their pixels lie",
+            "to 8; these images are not rotated",
             r->folder, (long long)r->unclear, (long long)r->d.count);
 }
 
@@ -362,7 +363,7 @@ static dt_status read_folder(dt_ctx *ctx, const char *folder, sought what,
     r->d = (dt_dataset){ .channels = o.channels, .target = DT_TARGET_CLASS };
     const dt_status status = read_images(r);
     if (status == DT_OK) {
-        dt__storage_retain(r->d.pixels); /* wrapping takes over a reference */
+        dt__storage_retain(r->d.pixels); /* dt__images_wrap takes a reference */
         dt__storage_retain(r->d.targets);
         if (r->d.class_names != NULL) dt__storage_retain(r->d.class_names);
     }

@@ -15,7 +15,7 @@ static void sides(const dt_dataset *d, dt__side *x, dt__side *target)
 
 static int64_t labels(const dt__batch *b, int64_t example)
 {
-    (void)example; /* all have the same size */
+    (void)example; /* all examples have the same number */
     return dt__dataset_target_bytes(b->d);
 }
 

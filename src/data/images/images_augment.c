@@ -1,7 +1,7 @@
-/* Random changes of images: rotation, brightness, contrast, erasing. Block k + 2^63 of an epoch's
- * key turns, lightens and spreads the image at position k by words 0, 1 and 2, and says by word 3
- * whether a rectangle is blackened; block k + 2^62 has its extents and its corner. The angle has a
- * uniform tangent of its half, so that sine and cosine need arithmetic alone:
+/* Random changes of images: rotation, brightness, contrast, erasing. In block k + 2^63 of an
+ * epoch's key, words 0, 1 and 2 give rotation, brightness and contrast of the image at position k,
+ * and word 3 whether a rectangle is erased; block k + 2^62 gives its extents and its corner. The
+ * tangent of half the angle is uniform, so that sine and cosine need only arithmetic:
  *     sin a = 2 t / (1 + t^2)      cos a = (1 - t^2) / (1 + t^2)      t = tan(a / 2) */
 #include "data/dataset.h"
 
@@ -46,7 +46,7 @@ static float both_ways(uint32_t word) { return 2 * dt__unit_f32(word) - 1; }
 dt__change dt__change_of(const dt_dataset *d, const dt_augment_options *a, uint64_t key,
                          int64_t place)
 {
-    /* a half of 180 degrees has no tangent */
+    /* tan of half of 180 degrees is infinite */
     const double half = fmin(a->rotation, 179.9) * (3.14159265358979 / 360);
     uint32_t word[4], corner[4];
     dt__philox(key, (uint64_t)place | SECOND_BLOCK, word);
@@ -68,7 +68,7 @@ static float pixel_at(const dt_dataset *d, const uint8_t *from, int64_t row, int
     return inside ? (float)from[row * d->width + column] : 0;
 }
 
-/* The pixel at a place between pixels, rounded to a byte. */
+/* The pixel at a fractional position, rounded to a byte. */
 static uint8_t between(const dt_dataset *d, const uint8_t *from, float row, float column)
 {
     const int64_t r = (int64_t)floorf(row), c = (int64_t)floorf(column);

@@ -1,6 +1,6 @@
 /* Batches of images. Block e of the seed's stream for augmentation holds two keys of epoch e:
  *   - block k of the first shifts and flips the image at position k, and its target likewise,
- *   - the second gives the noise of that image, one block for two numbers.
+ *   - the second gives the noise of that image, one block per two numbers.
  *     x = ((float)p / 255 - mean) / deviation      in fp32, in this order
  * comes from a table of 256 values per channel. Noise adds (noise / deviation) z; z is the sum of
  * half a block's eight bytes, centred and scaled [Irwin-Hall distribution: nearly normal]. */
@@ -15,7 +15,7 @@ typedef struct tables {
     float *noise;     /* [channels]: factor of z */
     float white[256]; /* p/255, for target images */
     uint8_t *plane;   /* a channel or mask after augmentation */
-    uint8_t *turned;  /* and after a rotation */
+    uint8_t *turned;  /* the same after rotation */
 } tables;
 
 static dt_status check_movement(const dt_dataset *d, const char *key, int64_t most)
@@ -77,7 +77,7 @@ void dt__images_end(dt_ctx *ctx, void *state)
     DT__RELEASE(ctx, s->value, s->noise, s->plane, s->turned, s);
 }
 
-/* Augmentation of an image and its target: a flip, then a shift, then a rotation. */
+/* Geometric augmentation of an image and its target: a flip, then a shift, then a rotation. */
 typedef struct move {
     int64_t down, right;
     bool flip;
@@ -115,7 +115,7 @@ static const uint8_t *shifted(const dt__batch *b, const uint8_t *from, move by)
     return s->plane;
 }
 
-/* The same, turned; `smooth`: its numbers are brightness, not classes. */
+/* Shifts and rotates a plane; `smooth`: pixels are brightness, not classes. */
 static const uint8_t *moved(const dt__batch *b, const uint8_t *from, move by, bool smooth)
 {
     const tables *s = b->state;

@@ -1,6 +1,7 @@
-/* mixup and cutmix: a batch of images is mixed with itself backwards. Blocks of an epoch's key with
- * bit 61 set decide, 64 for each batch: the last one chooses between the two; one for each attempt
- * draws a share and places a rectangle. A share is of Beta(alpha, alpha) [Johnk 1964]:
+/* mixup and cutmix: a batch of images is mixed with itself in reverse order. Each batch uses 64
+ * blocks of an epoch's key, with bit 61 set: the last one chooses mixup or cutmix; each of the
+ * others draws a share and places a rectangle, until one is accepted. A share is drawn from
+ * Beta(alpha, alpha) [Johnk 1964]:
  *     a = u^(1/alpha), b = v^(1/alpha) until a + b <= 1; then a / (a + b)
  * which at the worst (alpha 2) fails in 5 of 6 attempts, and in all of them in one batch of 10^5;
  * the share is then 1/2. */
@@ -24,7 +25,7 @@ dt_status dt__images_check_mixture(const dt_dataset *d, const dt_augment_options
                    "loader: augment.mixup and cutmix are for images whose targets are classes");
 }
 
-/* `word` gets the block of the attempt that succeeded. */
+/* `word` receives the accepted block. */
 static double draw_share(double alpha, uint64_t key, uint64_t block, uint32_t word[4])
 {
     for (int i = 0; i < BLOCKS - 1; i++) {

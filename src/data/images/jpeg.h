@@ -13,7 +13,7 @@
 typedef struct dt__jpeg {
     dt_ctx *ctx;
     const char *path;
-    int64_t height, width; /* upright */
+    int64_t height, width; /* after rotation by orientation */
     int orientation;       /* of dt__orientation_read */
     uint8_t *file;         /* its bytes */
     size_t file_bytes;
@@ -23,7 +23,7 @@ typedef struct dt__jpeg {
     struct jpeg_decompress_struct decoder;
     struct jpeg_error_mgr errors;
     bool started;
-    dt_status status; /* of the step that failed */
+    dt_status status; /* of the failed step */
     jmp_buf jump;
 } dt__jpeg;
 

@@ -1,11 +1,11 @@
 /* Reads JPEG files with libjpeg (libjpeg-turbo) by its slow integer transform and its smooth
  * upsampling, whose results do not depend on the machine. libjpeg reports errors by a function that
- * may not return: it leaves by longjmp, which ends in `guarded`. What libjpeg only warns of is an
- * error too, such as a file that breaks off.
+ * must not return, so it calls longjmp to `guarded`. Warnings, such as of a truncated file, are
+ * errors too.
  *
- * libjpeg allocates by malloc. What a file may ask for is bounded before: by its length, as every
- * block of 8 x 8 values needs at least one bit, by MOST_PIXELS, and by MOST_SCANS of a progressive
- * file, each of which passes over the whole image. */
+ * libjpeg allocates by malloc. Its memory is bounded in advance: by its length, as every block of 8
+ * x 8 values needs at least one bit, by MOST_PIXELS, and by MOST_SCANS of a progressive file, each
+ * of which passes over the whole image. */
 #include "data/images/jpeg.h"
 
 #include "data/images/grey.h"
@@ -16,9 +16,9 @@
 #define MOST_BYTES ((size_t)1 << 28)
 #define MOST_PIXELS ((int64_t)1 << 27)
 #define MOST_SCANS 128
-#define PIXELS_OF_A_BYTE 512 /* 8 bits, a block each */
+#define PIXELS_OF_A_BYTE 512 /* 8 bits, with at least one bit per block of 8 x 8 */
 
-/* Keeps the first error. */
+/* Keeps the first error and calls longjmp. */
 static void leave(j_common_ptr decoder)
 {
     dt__jpeg *p = decoder->client_data;
@@ -33,7 +33,7 @@ static void leave(j_common_ptr decoder)
     longjmp(p->jump, 1);
 }
 
-/* Warnings have a negative level. */
+/* Makes warnings, which have a negative level, errors. */
 static void hear(j_common_ptr decoder, int level)
 {
     if (level < 0) leave(decoder);
@@ -41,8 +41,7 @@ static void hear(j_common_ptr decoder, int level)
 
 static void say_nothing(j_common_ptr decoder) { (void)decoder; }
 
-/* Runs a step that libjpeg may leave by longjmp. The step must not own anything in local
- * variables. */
+/* Runs a step that may call longjmp. It must not own anything in local variables. */
 static dt_status guarded(dt__jpeg *p, void (*step)(dt__jpeg *))
 {
     if (setjmp(p->jump) == 0) step(p);

@@ -1,5 +1,6 @@
-/* EXIF data are a TIFF file [Adobe, "TIFF Revision 6.0"]: "II" (little-endian) or "MM", 42, the
- * offset of a directory; its number of entries, then tag, type, count, value of each. */
+/* Reads the orientation from EXIF data, a TIFF file [Adobe, "TIFF Revision 6.0"]: "II"
+ * (little-endian) or "MM", 42, the offset of a directory; its number of entries, then tag, type,
+ * count, value of each. */
 #include "data/images/orientation.h"
 
 #include <string.h>
@@ -42,8 +43,8 @@ int dt__orientation_read(const uint8_t *exif, size_t n)
     return DT__UPRIGHT;
 }
 
-/* Whether rows of the file are columns of the image, and which of the file's rows and columns are
- * counted from their end. */
+/* Whether rows of the file are columns of the image, and whether the file's rows and columns are
+ * reversed. */
 static const struct {
     bool turned, rows, columns;
 } forms[1 + DT__ORIENTATIONS] = {

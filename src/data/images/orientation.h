@@ -1,5 +1,5 @@
-/* How the pixels of a photo lie in its file: the tag Orientation of EXIF data [CIPA DC-008, "Exif",
- * 4.6.5], which cameras write so that a photo need not be turned when it is taken. */
+/* Orientation of a photo's pixels in its file: the tag Orientation of EXIF data [CIPA DC-008,
+ * "Exif", 4.6.5], which cameras write instead of rotating the pixels. */
 #ifndef DT__DATA_ORIENTATION_H
 #define DT__DATA_ORIENTATION_H
 
@@ -10,8 +10,8 @@
 #define DT__UPRIGHT 1
 #define DT__ORIENTATIONS 8
 
-/* 1 to 8 of the n bytes of EXIF data, without "Exif" in front; 1 if they do not say. 0: they are
- * damaged, or give another number. */
+/* The orientation, 1 to 8, from n bytes of EXIF data, without "Exif" in front; 1 if the tag is
+ * absent. 0: damaged data, or another number. */
 int dt__orientation_read(const uint8_t *exif, size_t n);
 
 /* The extents of an upright image from those in its file. */

@@ -10,13 +10,13 @@
 
 typedef struct dt__png {
     dt_ctx *ctx;
-    int64_t height, width; /* upright */
+    int64_t height, width; /* after rotation by orientation */
     int orientation;       /* of dt__orientation_read */
-    bool transparent;      /* it says how opaque pixels are, or which colour is none */
+    bool transparent;      /* has an alpha channel, or a transparent colour */
     dt__input in;
     png_structp png;
     png_infop info;
-    dt_status status; /* of the step that failed */
+    dt_status status; /* of the failed step */
     jmp_buf jump;
     uint8_t *bytes; /* [height][width][depth] */
 } dt__png;

@@ -30,7 +30,7 @@ static void release(png_structp png, png_voidp block)
     dt__release(p->ctx, block);
 }
 
-/* Keeps the first error. */
+/* Keeps the first error and calls longjmp. */
 static void leave(png_structp png, png_const_charp reason)
 {
     dt__png *p = png_get_error_ptr(png);
@@ -55,15 +55,14 @@ static void read_bytes(png_structp png, png_bytep to, size_t wanted)
     if (p->status != DT_OK || got < wanted) png_error(png, "it breaks off");
 }
 
-/* Runs a step that libpng may leave by longjmp. The step must not own anything in local
- * variables. */
+/* Runs a step in which libpng may call longjmp. It must not own anything in local variables. */
 static dt_status guarded(dt__png *p, void (*step)(dt__png *))
 {
     if (setjmp(p->jump) == 0) step(p);
     return p->status;
 }
 
-/* Of the chunk eXIf, if it comes before the pixels. */
+/* The orientation in the chunk eXIf, if it comes before the pixels. */
 static int read_orientation(const dt__png *p)
 {
     png_unknown_chunkp chunk;
@@ -85,7 +84,7 @@ static void read_header(dt__png *p)
     png_set_user_limits(p->png, MOST_SIDE, MOST_SIDE);
     png_set_chunk_malloc_max(p->png, MOST_CHUNK);
     png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_NEVER, NULL,
-                                -1); /* and all descriptive ones */
+                                -1); /* -1: all ancillary chunks */
     png_set_keep_unknown_chunks(p->png, PNG_HANDLE_CHUNK_ALWAYS, (png_const_bytep) "eXIf", 1);
     png_set_benign_errors(p->png, 0);
     png_set_read_fn(p->png, p, read_bytes);
@@ -99,7 +98,7 @@ static void read_header(dt__png *p)
 
 static dt_status check_length(dt__png *p)
 {
-    const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with its filter byte */
+    const int64_t row = (int64_t)png_get_rowbytes(p->png, p->info) + 1; /* with the filter byte */
     if (p->height * row / MOST_RATIO <= p->in.file_size && p->height * p->width <= MOST_PIXELS) {
         dt__orientation_size(p->orientation, &p->height, &p->width);
         return DT_OK;
@@ -111,7 +110,7 @@ static dt_status check_length(dt__png *p)
                    (long long)p->in.file_size, (long long)MOST_PIXELS);
 }
 
-/* What a file that is no PNG file is. */
+/* What kind of file this is, if it is not PNG. */
 static const char *kind_of(const dt__input *in)
 {
     static const struct {
@@ -151,7 +150,7 @@ void dt__png_close(dt__png *p)
     dt__input_close(&p->in);
 }
 
-/* Requests bytes of grey, or of red, green and blue. */
+/* Makes libpng return 8-bit grey or RGB. */
 static void set_form(dt__png *p)
 {
     const int form = png_get_color_type(p->png, p->info);

@@ -1,4 +1,4 @@
-/* Resizes images of bytes, each axis on its own. Along an axis of n pixels that becomes m:
+/* Resizes images of bytes, one axis at a time. From n to m pixels:
  *     m < n    area: pixel i is the mean over i n/m ... (i + 1) n/m, pixels at the ends in part
  *     m >= n   bilinear: pixel i lies at s = (i + 1/2) n/m - 1/2, clamped to 0 ... n - 1
  * Weights are integers over a common divisor (n; 2 m), so the result is exact, rounded half up, and
@@ -6,7 +6,7 @@
  *     y = floor((sum of weights p + D/2) / D),  D the product of both divisors */
 #include "data/images/resize.h"
 
-/* The pixels that pixel i is made of: `count` from `first` on. */
+/* The input pixels of output pixel i: `count` from `first` on. */
 typedef struct span {
     int64_t first, count;
 } span;
@@ -28,7 +28,7 @@ static span span_of(const axis *a, int64_t i)
     return (span){ first, at > 0 && first + 1 < a->n ? 2 : 1 };
 }
 
-/* The weight of pixel k in pixel i, whose span holds it. */
+/* The weight of input pixel k in output pixel i. */
 static int64_t weight_of(const axis *a, int64_t i, int64_t k)
 {
     if (a->m < a->n) {
@@ -42,7 +42,7 @@ static int64_t weight_of(const axis *a, int64_t i, int64_t k)
     return k == s.first ? a->divisor - above : above;
 }
 
-/* Sums of the columns, [height][m]. */
+/* Weighted sums along the rows, [height][m]. */
 static void sum_columns(const axis *a, int64_t height, const uint8_t *x, uint32_t *sums)
 {
     for (int64_t i = 0; i < a->m; i++) {

@@ -53,7 +53,7 @@ dt_status dt__unzstd_run(dt__unzstd *u, dt__unzstd_step *s)
                        "accepts",
                        u->path, dt__zstd.getErrorName(hint));
     }
-    if (from.pos > 0 || to.pos > 0) u->within = hint != 0; /* else it asks for another frame */
+    if (from.pos > 0 || to.pos > 0) u->within = hint != 0; /* else a new frame is next */
     s->used = from.pos;
     s->made = to.pos;
     return DT_OK;

@@ -14,5 +14,5 @@ static const dt__function functions[] = {
 
 DT__LIBRARY_LOADER(dt__zstd_load, "libzstd.so.1", dt__zstd)
 #else
-typedef int dt__no_zstd_library; /* ISO C wants a declaration */
+typedef int dt__no_zstd_library; /* ISO C requires a declaration */
 #endif

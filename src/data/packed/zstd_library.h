@@ -1,4 +1,4 @@
-/* libzstd, loaded when a packed file first needs it. */
+/* libzstd, loaded when a compressed file first needs it. */
 #ifndef DT__DATA_PACKED_ZSTD_LIBRARY_H
 #define DT__DATA_PACKED_ZSTD_LIBRARY_H
 

@@ -1,6 +1,6 @@
-/* Windows of rows that are in order. A run is as many rows as follow each other in one series, one
- * file and one part without a gap; its window w has the rows w stride ... w stride + length - 1.
- * Where only windows of one label count, those that follow each other are a run of their own. */
+/* Windows of rows that are in order. A run is a maximal sequence of rows of one series, one file
+ * and one part without a gap; its window w has the rows w stride ... w stride + length - 1. If
+ * windows with mixed labels are left out, consecutive windows form runs of their own. */
 #include "data/series/series.h"
 
 #include <stdio.h>
@@ -10,13 +10,13 @@ typedef struct cutting {
     const dt__series *s;
     const dt__series_rows *r;
     const uint8_t *part;         /* NULL: all rows are of part 0 */
-    const dt__array_store *from; /* of rows */
+    const dt__array_store *from; /* the store of rows */
     const dt_dataset *rows;
     dt__array_store *to;
     int64_t runs, short_runs, longest, mixed; /* for messages */
-    uint8_t *target;                          /* of the windows so far */
-    int32_t *kept;                            /* likewise, the codes of keys */
-    int64_t *count, *seen;                    /* [outputs] of labels */
+    uint8_t *target;                          /* targets of the windows so far */
+    int32_t *kept;                            /* their codes of keys */
+    int64_t *count, *seen;                    /* [outputs]: per label */
 } cutting;
 
 /* ---- labels --------------------------------------------------------------------------------- */
@@ -26,7 +26,7 @@ static int32_t label_of(const cutting *c, const dt__series_row *row)
     return ((const int32_t *)c->from->targets->data)[row->at];
 }
 
-/* The most frequent label of a window, of several the one that occurs last. */
+/* The most frequent label of a window; of equally frequent ones the one that occurs last. */
 static int32_t majority(const cutting *c, const dt__series_row *row)
 {
     const int64_t n = c->s->length;
@@ -53,7 +53,7 @@ static bool is_mixed(const cutting *c, const dt__series_row *row)
     return i < c->s->length;
 }
 
-/* What is known of the window that begins at a row, behind those before it. */
+/* Stores target and keys of the window that begins at a row. */
 static void put_window(cutting *c, const dt__series_row *row)
 {
     const dt__series_row *last = &row[c->s->length - 1];
@@ -83,14 +83,14 @@ static int part_of(const cutting *c, const dt__series_row *row)
     return c->part == NULL ? 0 : c->part[row->at];
 }
 
-/* Whether a window may hold two rows that follow each other. */
+/* Whether a step of time is not a gap. */
 static bool is_step(const dt__series *s, double step)
 {
     const double most = s->o->rate > 0 ? 1.5 / s->o->rate : s->gap;
     return !(most > 0 && step > most);
 }
 
-/* How many of n rows, which are in order, follow the first one. */
+/* The length of the run that begins with the first of n sorted rows. */
 static int64_t run_of(const cutting *c, const dt__series_row *row, int64_t n)
 {
     int64_t i = 1;
@@ -101,7 +101,7 @@ static int64_t run_of(const cutting *c, const dt__series_row *row, int64_t n)
     return i;
 }
 
-/* Adds the windows of `rows` rows from place `first` of a file on. */
+/* Adds the windows of `rows` rows from index `first` of a file on. */
 static dt_status add_windows(cutting *c, int64_t file, int64_t first, int64_t rows)
 {
     const dt__recording *in = &c->from->recording[file];
@@ -118,7 +118,7 @@ static dt_status add_run(cutting *c, int64_t file, const dt__series_row *row, in
                          int64_t n)
 {
     const int64_t length = c->s->length, stride = c->s->stride;
-    int64_t begin = -1, end = 0; /* rows of the windows that follow each other */
+    int64_t begin = -1, end = 0; /* rows of consecutive windows */
     c->runs++;
     c->short_runs += n < length;
     c->longest = dt__max_i64(c->longest, n);
@@ -150,7 +150,8 @@ static dt_status add_part(cutting *c, int part)
 
 /* ---- stores --------------------------------------------------------------------------------- */
 
-/* The rows of a file in order, and where runs begin; rows that are in order stay where they are. */
+/* Adds the rows of a file in sorted order, and marks where runs begin; rows that are sorted already
+ * are not copied. */
 static dt_status add_source(cutting *c, int64_t file, const dt__series_row *row, int64_t before)
 {
     const dt__recording *in = &c->from->recording[file];
@@ -209,7 +210,7 @@ static dt_status fill_shape(const dt__series *s, const dt__array_store *from, dt
     return DT_OK;
 }
 
-/* At most as many windows as rows. */
+/* Allocates for as many windows as rows, the largest possible number. */
 static dt_status make_room(cutting *c, dt__storage **codes)
 {
     const int64_t n = c->r->n, cells = dt__array_cells(c->rows);
@@ -279,7 +280,7 @@ static dt_status check_windows(const cutting *c, const int64_t count[3])
     return DT_OK;
 }
 
-/* The texts of the keys go with the windows of the only file. */
+/* Replaces the dataset. The texts of keys are kept if there is one file only. */
 static dt_status replace(const cutting *c, dt__storage **codes, dt_dataset **d)
 {
     dt_dataset *made = NULL;

@@ -1,4 +1,4 @@
-/* `data.series`: its keys, which the files of models have, too. */
+/* Keys of `data.series`, which model files have, too. */
 #include "data/data_options.h"
 
 #define AT(field) .offset = offsetof(dt_series_options, field)

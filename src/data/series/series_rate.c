@@ -1,11 +1,11 @@
-/* Rows of series at a rate (data.series.rate). Row k of a series is the moment k / rate after its
- * first row, as far as rows are at most a gap apart. A column's value there is, of its values v_i
- * at times u_i <= u < u_i+1 that are at most a gap apart, or away from u:
+/* Resamples series to a constant rate (data.series.rate). Row k of a series is the moment k / rate
+ * after its first row, as long as rows are at most a gap apart. A column's value there is, of its
+ * values v_i at times u_i <= u < u_i+1 that are at most a gap apart, or away from u:
  *     linear   v_i + (v_i+1 - v_i) ((u - u_i) / (u_i+1 - u_i)); numbers and times
  *     nearest  the one at the smaller distance, v_i of two
  *     last     v_i
- * in f64. A row at most SAME steps behind u is at u. Targets and keys are the last ones. Moments
- * that lack a value which nothing fills in are no rows, so that they end windows. */
+ * in f64. A row at most SAME steps behind u is at u. Targets and keys are the last ones before u.
+ * Moments that lack a value which is not filled in become no rows, so windows end there. */
 #include "data/series/series.h"
 #include "core/comparisons.h"
 
@@ -16,23 +16,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SAME 1e-3       /* steps: times are rounded */
-#define MOST_EACH 10000 /* moments for a row: a time far away is a mistake */
-#define MOST_STEP 1e15  /* moments of a series, of which f64 has each */
+#define SAME 1e-3       /* in steps: tolerance, as times are rounded */
+#define MOST_EACH 10000 /* moments per row: a time far away is a mistake */
+#define MOST_STEP 1e15  /* moments per series, so that all indices are exact in f64 */
 
 typedef struct sampling {
     const dt__series *s;
-    const dt__series_row *row; /* of the file, in order */
-    int64_t n, before;         /* its rows, and those of the files before it */
+    const dt__series_row *row; /* rows of the file, sorted */
+    int64_t n, before;         /* number of its rows, and of rows in the files before it */
     const char *name;          /* of the file */
     dt__csv_table *from, to;
     const dt_columns *types; /* NULL: numbers */
-    dt__storage *lacks;      /* u8 [moments]: no row is made of it */
-    int64_t lacking, held;   /* such moments; those that got values */
+    dt__storage *lacks;      /* u8 [moments]: 1 if a moment becomes no row */
+    int64_t lacking, held;   /* number of such moments; moments whose values were filled in */
 } sampling;
 
-/* Rows from `first` to `past` of one series, whose moments are `k` and so on, `n` of them, at
- * place `at` of the new rows. */
+/* Rows `first` to `past` - 1 of one series, whose moments are k ... k + n - 1, at index `at` of the
+ * new rows. */
 typedef struct piece {
     int64_t first, past, k, n, at;
     double begin; /* the time of the series' first row */
@@ -40,13 +40,13 @@ typedef struct piece {
 
 /* ---- values --------------------------------------------------------------------------------- */
 
-/* A column of rows: inputs (of raw values or of numbers), targets, and keys, of which an empty text
- * is no value. */
+/* A column of rows: an input (raw value or number), a target, or a key, for which an empty text
+ * means no value. */
 typedef struct column {
     dt__csv_role role;
-    int64_t number, each; /* of so many */
+    int64_t number, each; /* index of the column, of so many */
     int kind;             /* dt_array_dtype */
-    int32_t empty;        /* the code of an empty key; -1: none is */
+    int32_t empty;        /* the code of an empty key; -1: none */
 } column;
 
 static double value_at(const dt__csv_table *t, const column *c, int64_t row)
@@ -81,7 +81,7 @@ static column input_of(const sampling *a, int64_t k)
 
 /* ---- the usual step ------------------------------------------------------------------------- */
 
-/* Adds the steps between the values of a column. */
+/* Adds the steps of time between the values of a column to step[n...]. */
 static int64_t add_steps(const sampling *a, const column *c, double *step, int64_t n)
 {
     for (int64_t i = 0, last = -1; i < a->n; i++) {
@@ -94,7 +94,7 @@ static int64_t add_steps(const sampling *a, const column *c, double *step, int64
     return n;
 }
 
-/* `before`: rows of the files before it. */
+/* `before`: number of rows in the files before it. */
 static sampling file_of(const dt__series *s, const dt__series_rows *r, int64_t file, int64_t before)
 {
     sampling a = { .s = s, .row = r->row + before, .n = r->table[file].rows, .before = before };
@@ -104,7 +104,7 @@ static sampling file_of(const dt__series *s, const dt__series_rows *r, int64_t f
     return a;
 }
 
-/* The median step between the values of a column, of the column with the longest one. */
+/* The median step of time between a column's values, of the column where it is largest. */
 static dt_status find_step(const dt__series *s, const dt__series_rows *r, double *out)
 {
     double *step = dt__alloc_array(s->ctx, dt__max_i64(1, r->n), sizeof *step);
@@ -132,13 +132,13 @@ static double since(const sampling *a, const piece *p, int64_t place)
     return a->row[place].time - p->begin;
 }
 
-/* Whether a step is not a gap, but for rounding. */
+/* Whether a step is not a gap, allowing for rounding. */
 static bool is_within(const sampling *a, double step)
 {
     return step <= a->s->gap + SAME / a->s->o->rate;
 }
 
-/* The next piece from row `first` on; CONFIG: it has too many moments. */
+/* Finds the next piece from row `first` on. CONFIG: it has too many moments. */
 static dt_status next_piece(const sampling *a, int64_t first, piece *p)
 {
     const double rate = a->s->o->rate;
@@ -163,7 +163,7 @@ static dt_status next_piece(const sampling *a, int64_t first, piece *p)
     return DT_OK;
 }
 
-/* Two values at one time are of two series. */
+/* Refuses two values of a series at the same time. */
 static dt_status refuse_twice(const sampling *a, const column *c, int64_t i, int64_t k)
 {
     const dt__words *names = c->role == DT__CSV_INPUT ? &a->s->csv->inputs : &a->s->csv->targets;
@@ -174,7 +174,8 @@ static dt_status refuse_twice(const sampling *a, const column *c, int64_t i, int
                    (long long)(a->row[k].at - a->before) + 1, names->word[c->number]);
 }
 
-/* The value at moment u, of rows `last` (-1: none) and `next` (p->past: none). */
+/* The value at moment u, from rows at[0] (before u, -1: none) and at[1] (after u, p->past:
+ * none). */
 static double between(const sampling *a, const piece *p, const column *c, const int64_t at[2],
                       double u)
 {
@@ -195,13 +196,13 @@ static double between(const sampling *a, const piece *p, const column *c, const 
     return v + (raw(a, c, next) - v) * (before / (before + after));
 }
 
-/* Whether a row is made where an input has no value. */
+/* Whether missing values of an input are filled in. */
 static bool is_filled_in(const sampling *a, int64_t input)
 {
     return a->types != NULL && a->types->column[input].missing != DT_MISSING_REFUSED;
 }
 
-/* Takes the rows up to a moment: at[0] becomes the last one with a value, *row the one behind. */
+/* Advances to moment u: at[0] becomes the last row with a value, *row the row after it. */
 static dt_status advance(const sampling *a, const piece *p, const column *c, double u, int64_t *row,
                          int64_t at[2])
 {
@@ -231,7 +232,8 @@ static dt_status put_input(sampling *a, const piece *p, const column *c)
     return advance(a, p, c, INFINITY, &i, at);
 }
 
-/* A target or key: the last one of the piece. Keys before the first one are that. */
+/* Fills a target or key with the last value before each moment; before the first value, with the
+ * first. */
 static void put_last(sampling *a, const piece *p, const column *c)
 {
     const double same = SAME / a->s->o->rate;
@@ -305,7 +307,7 @@ static dt_status room_for(const sampling *a, const dt__storage *old, int64_t row
     return dt__storage_as(a->s->ctx, old, &a->s->csv->cache, (uint64_t)bytes, out);
 }
 
-/* Bytes of the rows of a storage. */
+/* Bytes per row of a storage. */
 static int64_t x_bytes(const sampling *a)
 {
     return a->s->csv->inputs.n * (int64_t)(a->types == NULL ? sizeof(float) : sizeof(double));
@@ -331,7 +333,7 @@ static void move(dt__storage *s, int64_t to, int64_t from, int64_t each)
     memcpy(data + to * each, data + from * each, (size_t)each);
 }
 
-/* Moments that lack a value are left out. */
+/* Removes moments that lack a value. */
 static void compact(sampling *a, int64_t moments)
 {
     const dt__csv *csv = a->s->csv;

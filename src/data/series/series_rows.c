@@ -1,4 +1,4 @@
-/* Series and times of the rows of tables, and their order. */
+/* Finds series and times of table rows, and sorts the rows. */
 #include "data/series/series.h"
 #include "core/comparisons.h"
 
@@ -55,7 +55,7 @@ static dt_status refuse_time(const dt__series *s, const char *file, int64_t row,
 
 /* ---- series --------------------------------------------------------------------------------- */
 
-/* The number of a row's series among those of the part. */
+/* The index of a row's series among those of the part. */
 static int64_t name_series(const dt__series *s, dt__series_rows *r, const dt__csv_table *t,
                            int64_t row, int64_t file)
 {
@@ -68,7 +68,7 @@ static int64_t name_series(const dt__series *s, dt__series_rows *r, const dt__cs
     return dt__words_add(s->ctx, &r->names, name, (size_t)n);
 }
 
-/* Whether the row has the same values as the one before it, which most rows have. */
+/* Whether the row belongs to the series of the row before it, as most do. */
 static bool is_next(const dt__series *s, const dt__csv_table *t, int64_t row)
 {
     for (int i = 0; i < s->o->by.n && row > 0; i++) {
@@ -86,8 +86,8 @@ static int in_order(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Two rows of a series at one time are of two series, or have no time. Of several sensors they may
- * be; each has one row. */
+/* Refuses two rows of a series at the same time. Files that are joined (sensors) may each have
+ * one. */
 static dt_status check_order(const dt__series *s, const dt__series_row *row, int64_t n,
                              const char *file, int64_t before)
 {
@@ -162,7 +162,7 @@ void dt__series_rows_free(dt_ctx *ctx, dt__series_rows *r)
 
 /* ---- steps ---------------------------------------------------------------------------------- */
 
-/* The median of the steps of time inside of series, the upper one of two; 0: there is none. */
+/* The median time step within series (of an even number, the upper one); 0: there are no steps. */
 static dt_status find_step(const dt__series *s, const dt__series_rows *r, double *out)
 {
     double *step = dt__alloc_array(s->ctx, dt__max_i64(1, r->n), sizeof *step);

@@ -1,6 +1,6 @@
-/* Which rows of series are held back. Windows overlap, so that rows are never drawn one by one:
- * groups, files and series are dealt as wholes, or the newest rows are held back. Windows are made
- * afterwards, of rows of one part alone. */
+/* Chooses the rows of series that are held back. Windows overlap, so rows are never drawn one by
+ * one: whole groups, files or series are assigned, or the newest rows are held back. Windows are
+ * cut afterwards, from rows of one part only. */
 #include "data/series/series.h"
 
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int by_time(const void *a, const void *b)
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* The newest rows, by times where there are some, else by the order of the files. */
+/* Holds back the newest rows: by time if known, else by the order of the files. */
 static dt_status hold_newest(const dt_data_options *o, const dt__series_rows *r, dt_ctx *ctx,
                              dt__held_back *held)
 {
@@ -30,7 +30,7 @@ static dt_status hold_newest(const dt_data_options *o, const dt__series_rows *r,
     return row == NULL || held->part == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* Deals files, or series, as groups. */
+/* Assigns files, or series, as groups. */
 static dt_status deal(const dt_data_options *o, const dt__series_rows *r, const dt_dataset *d,
                       bool files, dt__held_back *held)
 {
@@ -49,7 +49,7 @@ static dt_status deal(const dt_data_options *o, const dt__series_rows *r, const 
     return s;
 }
 
-/* Whether each share would hold at least one of n series. */
+/* Whether every part would get at least one of n series. */
 static bool are_enough(const dt_data_options *o, int64_t n)
 {
     const double test = o->split.folds > 0 ? 1.0 / (double)o->split.folds : o->split.test;

@@ -1,10 +1,10 @@
-/* Recordings that libsndfile decodes: FLAC, Ogg, AIFF, and .wav files of other codes than ours. The
- * array is [time, channels] on the scale of dt__sound_form: i16 where samples have at most 16 bits,
- * else f32.
+/* Recordings that libsndfile decodes: FLAC, Ogg, AIFF, and .wav files with other encodings than
+ * array_wav.c reads. The array is [time, channels] on the scale of dt__sound_form: i16 where
+ * samples have at most 16 bits, else f32.
  *
- * How many samples there are is known only behind the last one: memory grows with them. A file may
- * become MOST_RATIO times as large, what deflate can make of a byte.
- * libsndfile allocates a few buffers by malloc. */
+ * The number of samples is known only at the end, so memory grows while reading. The content may be
+ * MOST_RATIO times as large as the file, as for deflate. libsndfile allocates a few buffers by
+ * malloc. */
 #include "data/signals/sound.h"
 
 #if defined DETENT_SNDFILE
@@ -12,10 +12,10 @@
 
 #include <string.h>
 
-#define AT_ONCE 16384 /* samples of all channels */
+#define AT_ONCE 16384 /* samples of all channels per call */
 #define MOST_CHANNELS 1024
 #define MOST_RATIO 1032
-#define HARMLESS ((size_t)1 << 24) /* bytes, whatever the ratio */
+#define HARMLESS ((size_t)1 << 24) /* bytes that are allowed at any ratio */
 
 typedef struct bytes {
     const uint8_t *v;
@@ -60,7 +60,7 @@ static bool is_short(int code)
 
 static bool is_long(int code) { return code == SF_FORMAT_PCM_24 || code == SF_FORMAT_PCM_32; }
 
-/* Up to `frames` samples of all channels; how many there are. */
+/* Reads up to `frames` samples of all channels; returns their number. */
 static sf_count_t read_block(const sound *s, sf_count_t frames, void *to)
 {
     if (is_short(s->code)) return dt__sndfile.readf_short(s->file, to, frames);
@@ -77,7 +77,7 @@ static sf_count_t read_block(const sound *s, sf_count_t frames, void *to)
     return n;
 }
 
-/* Room for a block more. */
+/* Makes room for another block. */
 static dt_status make_room(sound *s, size_t block)
 {
     const dt__array_file *a = s->a;

@@ -4,26 +4,26 @@
  * [time, channels] in the units of dt__sound_form.
  *
  * The size of "data" is not trusted: programs that record to a pipe, or end before they can correct
- * it, leave 0, 2^32 - 1 or another number in its place. Where the file cannot have that size, the
- * samples go to its end, and `cut` says so. */
+ * it, leave 0, 2^32 - 1 or another number in its place. If the file cannot have that size, the
+ * samples extend to its end, and `cut` is set. */
 #include "data/signals/sound.h"
 
 #include <string.h>
 
 #define PCM 1
 #define FLOAT 3
-#define EXTENSIBLE 0xfffe /* the format stands in the first two bytes of a GUID */
+#define EXTENSIBLE 0xfffe /* the format is in the first two bytes of a GUID */
 #define UNKNOWN32 0xffffffffu
 
-/* What the chunks before the samples say. */
+/* Contents of the chunks before the samples. */
 typedef struct header {
     uint32_t format, bits;
-    int bytes;                /* of a sample; 0: there was no format */
+    int bytes;                /* bytes per sample; 0: no format chunk */
     uint64_t size64;          /* of the samples, in RF64 */
-    bool is_64, given, known; /* given: by a chunk; known: by this reader */
+    bool is_64, given, known; /* given: a format chunk exists; known: this reader supports it */
 } header;
 
-/* The subformats that are formats have this GUID behind their number. */
+/* Bytes 2 to 15 of the GUIDs of those subformats that are formats. */
 static const uint8_t guid[14] = { 0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71 };
 
 static dt_status read_format(dt__array_file *a, const uint8_t *p, size_t size, header *h)
@@ -55,7 +55,7 @@ static dt_status read_format(dt__array_file *a, const uint8_t *p, size_t size, h
     return DT_OK;
 }
 
-/* Whether chunks of names of ASCII fill n bytes to their end. */
+/* Whether n bytes consist of chunks with ASCII names. */
 static bool are_chunks(const uint8_t *p, size_t n)
 {
     while (n >= 8) {
@@ -71,7 +71,7 @@ static bool are_chunks(const uint8_t *p, size_t n)
     return n == 0;
 }
 
-/* Whether further samples are in the n bytes of chunks at p; the last may be cut short. */
+/* Whether the n bytes of chunks at p contain more samples; the last chunk may be truncated. */
 static bool has_samples(const uint8_t *p, size_t n)
 {
     while (n >= 8) {
@@ -85,7 +85,7 @@ static bool has_samples(const uint8_t *p, size_t n)
     return false;
 }
 
-/* The samples, where `declared` bytes of `left` are said to be. */
+/* Sets the samples; the header declares `declared` bytes, `left` bytes exist. */
 static dt_status read_data(dt__array_file *a, const header *h, const uint8_t *p, uint64_t declared,
                            size_t left)
 {
@@ -107,8 +107,8 @@ static dt_status read_data(dt__array_file *a, const header *h, const uint8_t *p,
     return dt__sound_take(a, dt__sound_form_of(h->format == FLOAT, h->bytes), p);
 }
 
-/* Behind a chunk of `size` bytes that ends at `at`: a byte fills up odd sizes. Programs that forget
- * it are recognized by the name that follows. */
+/* The next chunk after one of `size` bytes that ends at `at`: odd sizes are padded by a byte. If a
+ * program forgot it, the next chunk's name shows that. */
 static size_t next_chunk(const dt__array_file *a, size_t at, size_t size)
 {
     static const char *const names[] = { "fmt ", "data", "LIST", "fact", "bext" };
@@ -124,11 +124,11 @@ static dt_status other_format(dt__array_file *a, const header *h)
     if (DT__HAS_SNDFILE) return dt__sound_open(a);
     return dt__array_fail(a, DT_ERR_UNSUPPORTED,
                           "format %u of %u bits; PCM (format 1) of 8, 16, 24 or 32 bits or floats "
-                          "(format 3) of 32 or 64, or a build with libsndfile, which knows others",
+                          "(format 3) of 32 or 64, or a build with libsndfile, which reads others",
                           h->format, h->bits);
 }
 
-/* The chunk at `at` of `size` bytes, in front of the samples. */
+/* Reads the chunk at `at` of `size` bytes, before the samples. */
 static dt_status read_chunk(dt__array_file *a, size_t at, size_t size, header *h)
 {
     const uint8_t *p = a->bytes + at, *chunk = p + 8;

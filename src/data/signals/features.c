@@ -68,7 +68,7 @@ struct dt_features {
     dt_features_options options;
     dt__features_tables t;
     int threads;
-    size_t scratch;   /* of one thread, in floats */
+    size_t scratch;   /* per thread, in floats */
     float *scratches; /* [threads][scratch]: the transform, energies */
 };
 
@@ -91,14 +91,14 @@ static int size_of(int64_t frame)
 static double mel_of(double hz) { return 2595 * log10(1 + hz / 700); }
 static double hz_of(double mel) { return 700 * (pow(10, mel / 2595) - 1); }
 
-/* The frequency f_b. */
+/* The frequency f_b, in Hz. */
 static double edge(const dt_features_options *o, int64_t b)
 {
     const double low = mel_of(o->low_hz), high = mel_of(top_of(o));
     return hz_of(low + (high - low) * (double)b / (double)(o->bins + 1));
 }
 
-/* The weight of frequency i of the transform in filter b. */
+/* The weight of frequency bin i of the transform in filter b. */
 static double weight_of(const dt_features_options *o, int size, int64_t b, int i)
 {
     const double f = (double)i * o->rate / size, from = edge(o, b), peak = edge(o, b + 1);
@@ -285,7 +285,7 @@ int64_t dt_features_width(const dt_features *f)
 
 const dt__features_tables *dt__features_tables_of(const dt_features *f) { return &f->t; }
 
-/* The features of one frame. */
+/* Computes the features of one frame. */
 static void run_frame(const dt_features *f, int thread, const float *s, float *out)
 {
     const dt__features_tables *t = &f->t;
@@ -316,7 +316,7 @@ static void run_frame(const dt_features *f, int thread, const float *s, float *o
 typedef struct frames_args {
     const dt_features *f;
     const float *samples;
-    int64_t n, frames, width; /* samples and frames of a signal, numbers of a frame */
+    int64_t n, frames, width; /* samples and frames of a signal, numbers per frame */
     float *out;
 } frames_args;
 

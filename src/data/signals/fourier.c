@@ -1,4 +1,4 @@
-/* The Fourier transform of real numbers (fourier.h). */
+/* Fourier transform of real numbers (fourier.h). */
 #include "data/signals/fourier.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ void dt__fourier_tables(int n, float *turns, float *joins)
     }
 }
 
-/* The digits of k in base 4, the last in base 2 where need be, in reverse. */
+/* Reverses the digits of k in base 4, of which the last may be in base 2. */
 int dt__fourier_place(int half, int k)
 {
     int place = 0;
@@ -51,7 +51,8 @@ int dt__fourier_place(int half, int k)
     return place;
 }
 
-/* Transforms of m numbers at 0, m, 2m and 3m become one of 4m, at its number k. */
+/* Combines the transforms of m numbers at 0, m, 2m and 3m to one of 4m numbers; computes output
+ * k. */
 static void join_four(float *z, int m, const float *turns, int turn)
 {
     const complex_number a = at(z, 0), b = product(at(z, m), at(turns, turn));
@@ -65,7 +66,7 @@ static void join_four(float *z, int m, const float *turns, int turn)
     set(z, 3 * m, odd.r - rest.i, odd.i + rest.r);
 }
 
-/* z becomes its transform. */
+/* Replaces z by its transform. */
 static void transform(float *z, int half, const float *turns)
 {
     int m = half;

@@ -1,4 +1,4 @@
-/* Samples as they are stored:
+/* Samples in files and as arrays:
  *     8 bits, unsigned        256 (u - 128)        i16
  *     16 bits                 as they are          i16, mapped
  *     24 bits                 v / 2^8              f32, exact
@@ -14,7 +14,7 @@ static void from_u8(const uint8_t *from, int64_t n, void *to)
     for (int64_t i = 0; i < n; i++) y[i] = (int16_t)(256 * (from[i] - 128));
 }
 
-/* The bytes of a number of 24 bits as the upper ones of 32. */
+/* Copies 24-bit numbers to the upper bytes of 32-bit numbers. */
 static void from_s24(const uint8_t *from, int64_t n, void *to)
 {
     float *y = to;

@@ -14,5 +14,5 @@ static const dt__function functions[] = {
 
 DT__LIBRARY_LOADER(dt__sndfile_load, "libsndfile.so.1", dt__sndfile)
 #else
-typedef int dt__no_sound_library; /* ISO C wants a declaration */
+typedef int dt__no_sound_library; /* ISO C requires a declaration */
 #endif

@@ -1,4 +1,5 @@
-/* libsndfile, loaded when a recording first needs it: its start loads libraries of six codecs. */
+/* libsndfile, loaded when a sound file first needs it, since loading it also loads six codec
+ * libraries. */
 #ifndef DT__DATA_SOUND_LIBRARY_H
 #define DT__DATA_SOUND_LIBRARY_H
 

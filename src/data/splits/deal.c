@@ -1,12 +1,12 @@
-/* Deals groups to parts, the largest first and of one size in an order drawn by the seed. A group
- * with g_c units of class c, g in all, goes to the part b of share f_b with the least growth of the
- * distance from what it should have, n_c being the units of class c, n all of them, and k those
- * that b has:
+/* Assigns groups to parts: the largest group first, groups of equal size in random order. A group
+ * with g_c units of class c (g in total) goes to the part b, with share f_b, where the distance
+ * from the intended numbers grows least. n_c is the number of all units of class c, n of all units,
+ * k those of part b so far:
  *
  *     (1 / f_b) (sum over c of g_c (2 (k_c - f_b n_c) + g_c) / n_c + g (2 (k - f_b n) + g) / n)
  *
- * Groups of one unit become a stratified draw: of each class every part has its share, within one
- * unit. The last groups go to the parts that are empty. */
+ * With groups of one unit this is a stratified draw: every part has its share of each class, within
+ * one unit. The last groups go to empty parts. */
 #include "data/splits/deal.h"
 
 #include "core/shuffle.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 typedef struct group {
-    int64_t size, place; /* place in the shuffled order */
+    int64_t size, place; /* place: index in the shuffled order */
     int64_t number;
 } group;
 
@@ -23,13 +23,13 @@ typedef struct table {
     int64_t *memory;
     int64_t *start; /* [groups + 1]: where the units of each group begin in `unit` */
     int64_t *unit;  /* [n], by group */
-    int64_t *all;   /* [classes]: units of each class */
-    int64_t *own;   /* [classes]: of the group that is dealt now; 0 between two of them */
-    int64_t *has;   /* [parts, classes + 1]: what each part has of each class, and in all */
+    int64_t *all;   /* [classes]: units per class */
+    int64_t *own;   /* [classes]: of the group that is being assigned; else 0 */
+    int64_t *has;   /* [parts, classes + 1]: units of each class in each part, and in total */
     group *order;   /* [groups] */
 } table;
 
-/* The largest first. */
+/* Sorts the largest first. */
 static int by_size(const void *a, const void *b)
 {
     const group *x = a, *y = b;
@@ -74,7 +74,7 @@ static double growth(int64_t added, int64_t has, double share, int64_t all)
     return g * (2 * ((double)has - share * (double)all) + g) / (double)all;
 }
 
-/* The growth of part b by the group with these units, of which `own` are counted. */
+/* How much the distance of part b grows by this group, whose units per class are in `own`. */
 static double growth_of(const table *t, int b, const group *g)
 {
     const dt__dealing *w = t->w;
@@ -82,7 +82,7 @@ static double growth_of(const table *t, int b, const group *g)
     double sum = growth(g->size, has[w->classes], w->share[b], w->n);
     for (int64_t i = 0; i < g->size; i++) {
         const int64_t c = w->label[units[i]];
-        if (t->own[c] < 0) continue; /* a class counts once */
+        if (t->own[c] < 0) continue; /* count each class once */
         sum += growth(t->own[c], has[c], w->share[b], t->all[c]);
         t->own[c] = -t->own[c];
     }

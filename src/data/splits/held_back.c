@@ -1,12 +1,12 @@
-/* The validation and test shares of arrays. Units are rows, or whole recordings. The last ones or
- * the newest are held back, groups are dealt (deal.c), which makes test parts and folds of single
- * units, too, or units are drawn: of W units to hold back among N, class c with n_c of them gives
+/* The validation and test shares of arrays. Units are rows, or whole recordings. The last or the
+ * newest units are held back, or groups are assigned (deal.c; also for test parts and folds of
+ * single units), or units are drawn: of W units to hold back among N, class c with n_c units gives
  *
  *     w_c = floor(W A_c / A) - floor(W A_{c-1} / A),   A_c = sum of (n_i - 1) for i <= c, A all
  *
- * so that at least one unit of each class is left to train on. A class with n_c >= 2 and w_c = 0
- * gets one of another class, by turns, so that every class is validated where W allows it. Which
- * units of a class, is drawn by the seed. All parts keep the order of the file. */
+ * so that at least one unit of each class is left to train on. If n_c >= 2 and w_c = 0, another
+ * class gives one unit less and class c one, so that every class is validated if W is large enough.
+ * The units of a class are drawn by the seed. All parts keep the order of the file. */
 #include "data/splits/held_back.h"
 
 #include "core/shuffle.h"
@@ -22,14 +22,14 @@ typedef struct draw {
     dt_ctx *ctx;
     const dt_dataset *d;
     bool whole;    /* units are recordings */
-    uint8_t *part; /* [units]: those of part 0 are drawn from, */
-    int64_t n;     /* so many */
+    uint8_t *part; /* [units]: units of part 0 are drawn from, */
+    int64_t n;     /* their number */
     int64_t units;
     int64_t classes; /* 1: units have no classes */
     int64_t *start;  /* [classes + 1]: where the units of each class begin in `unit` */
     int64_t *unit;   /* [n], by class */
-    int64_t *quota;  /* [classes] */
-    int64_t *giving; /* [classes]: classes that can give */
+    int64_t *quota;  /* [classes]: units to draw */
+    int64_t *giving; /* [classes]: classes that can give up one */
 } draw;
 
 static int64_t class_of(const draw *w, int64_t unit)
@@ -56,7 +56,7 @@ static int64_t units_of(const draw *w, int64_t c) { return w->start[c + 1] - w->
 
 static int64_t spare_of(const draw *w, int64_t c) { return dt__max_i64(0, units_of(w, c) - 1); }
 
-/* Classes that hold back several give to those that hold back none. */
+/* Moves quota from classes with several units held back to those with none. */
 static void spread(draw *w)
 {
     int64_t givers = 0, turn = 0;
@@ -73,7 +73,7 @@ static void spread(draw *w)
     }
 }
 
-/* False where a class must give all of its units. */
+/* False if a class would lose all of its units. */
 static bool set_quotas(draw *w, int64_t wanted)
 {
     int64_t all = 0, sum = 0;
@@ -123,10 +123,10 @@ static dt_status draw_validation(draw *w, const dt_data_options *o)
 
 /* ---- dealing -------------------------------------------------------------------------------- */
 
-/* Deals the units of part 0: those that get share number `chosen` go to part `to`. */
+/* Assigns the units of part 0 to shares; the units of share number `chosen` go to part `to`. */
 typedef struct deal_of {
     int parts, chosen, to;
-    double share; /* of two parts, the second one's; else all are equal */
+    double share; /* of two shares, the second one's; otherwise shares are equal */
 } deal_of;
 
 static void number_groups(const draw *w, const dt__split_keys *keys, int64_t *number,
@@ -239,10 +239,10 @@ void dt__held_back_free(dt_ctx *ctx, dt__held_back *held)
 
 /* ---- moving them to the end ----------------------------------------------------------------- */
 
-/* Rows or recordings of the store in their new order. */
+/* Sorts rows or recordings of the store. */
 typedef struct sorting {
     dt__array_store *s;
-    dt__array_store to; /* of which only `recording` and its counts are used */
+    dt__array_store to; /* only `recording` and its counts are used */
 } sorting;
 
 /* Adds rows first ... past-1 of a recording. */
@@ -284,14 +284,14 @@ typedef struct range {
     int64_t begin, end;
 } range;
 
-/* The targets of unit i: one, or those of all examples of a recording. */
+/* The range of targets of unit i: one, or those of all examples of a recording. */
 static range targets_of(const dt__array_store *s, bool whole, int64_t i)
 {
     if (!whole || s->target_each_recording) return (range){ i, i + 1 };
     return (range){ i == 0 ? 0 : s->recording[i - 1].end, s->recording[i].end };
 }
 
-/* The targets of the units in their new order. */
+/* Sorts the targets like the units. */
 static dt_status sort_targets(dt__array_store *s, bool whole, const dt__held_back *held)
 {
     const dt__storage *from = s->targets;
@@ -313,7 +313,7 @@ static dt_status sort_targets(dt__array_store *s, bool whole, const dt__held_bac
     return DT_OK;
 }
 
-/* Sorts the units of the store by their parts; count[i] becomes the examples of part i. */
+/* Sorts the units of the store by part; count[i]: examples in part i. */
 static dt_status sort_parts(dt__array_store *s, bool whole, const dt__held_back *held,
                             int64_t count[3])
 {
@@ -340,7 +340,7 @@ static dt_status sort_parts(dt__array_store *s, bool whole, const dt__held_back 
 
 /* ---- the shares ----------------------------------------------------------------------------- */
 
-/* How many of the last examples a share holds: whole recordings, if they are kept together. */
+/* The number of last examples in a share; whole recordings, if they are kept together. */
 static int64_t last_share(const dt_dataset *d, const dt_data_options *o, double share)
 {
     const dt__array_store *s = d->arrays;
@@ -388,8 +388,8 @@ static dt_status check_keys(const dt_dataset *d, const dt_data_options *o,
                    "expected data.split.test");
 }
 
-/* Whether units are chosen, in place of the last examples; *whole: recordings. Windows of one
- * recording may overlap, so they are not drawn one by one. */
+/* Whether units are chosen, instead of the last examples; *whole: units are recordings. Windows of
+ * a recording may overlap, so they are not drawn one by one. */
 static dt_status is_chosen(const dt_dataset *d, const dt_data_options *o,
                            const dt__split_keys *keys, bool *whole, bool *chosen)
 {
@@ -448,7 +448,7 @@ dt_status dt__hold_back(const dt_data_options *o, const dt__split_keys *keys, dt
         }
         DT__TRY(choose_held(d, whole, o, keys, held));
     }
-    /* other counts of one part are refused when its inputs and outputs are joined */
+    /* different counts of inputs and outputs are an error when they are joined */
     if (chosen && held->n == (whole ? d->arrays->n_recordings : d->count)) {
         DT__TRY(sort_parts(d->arrays, whole, held, count));
     }

@@ -1,4 +1,4 @@
-/* Which of the training examples are held back, to validate and to test. */
+/* Chooses the training examples that are held back for validation and test. */
 #ifndef DT__DATA_HELD_BACK_H
 #define DT__DATA_HELD_BACK_H
 
@@ -7,24 +7,24 @@
 
 /* A choice among n rows or recordings. */
 typedef struct dt__held_back {
-    uint8_t *part; /* [n]: 0 to train on, 1 to validate, 2 to test; NULL: nothing is chosen yet */
+    uint8_t *part; /* [n]: 0: training, 1: validation, 2: test; NULL: not chosen yet */
     int64_t n;
 } dt__held_back;
 
-/* What data.split divides by: a group or a time of each row or recording, as a word. */
+/* What data.split divides by: for each row or recording the word of its group or time. */
 typedef struct dt__split_keys {
-    int64_t *code;          /* [n]; NULL: nothing is known */
-    int64_t n;              /* rows, or */
-    bool of_recordings;     /* recordings */
+    int64_t *code;          /* [n]; NULL: unknown */
+    int64_t n;              /* number of rows or, */
+    bool of_recordings;     /* if this is set, of recordings */
     const dt__words *words; /* lent */
-    double *time;           /* of each word, where they are times */
+    double *time;           /* if words are times, the time of each */
 } dt__split_keys;
 
-/* Moves examples of *out[0] to out[1], o->validation of them, and to out[2], by o->split. What is
- * chosen stays in `held`; where it is there already, it is used again. Errors: CONFIG, NOMEM. */
+/* Moves examples of *out[0] to out[1] (o->validation) and to out[2] (o->split). The choice is kept
+ * in `held`; an earlier choice in it is used again. Errors: CONFIG, NOMEM. */
 dt_status dt__hold_back(const dt_data_options *o, const dt__split_keys *keys, dt__held_back *held,
                         dt_dataset **const out[3]);
-/* Chooses among the rows of a dataset in the same way, and moves nothing. */
+/* Chooses rows of a dataset in the same way, without moving them. */
 dt_status dt__hold_back_rows(const dt_data_options *o, const dt__split_keys *keys,
                              const dt_dataset *d, dt__held_back *held);
 void dt__held_back_free(dt_ctx *ctx, dt__held_back *held);

@@ -1,6 +1,6 @@
-/* Leaks that can be seen (leaks.h). Examples are the same where the XXH3 of their bytes is. An
- * input x determines a class if each class has one value of x, and no other class has it; it
- * determines a number y of a target if the squared correlation of the two,
+/* Finds data leaks (leaks.h). Examples with equal XXH3 of their bytes are taken as equal. An input
+ * x determines a class if each class has one value of x, and no other class has it; it determines a
+ * number y of a target if the squared correlation of the two,
  *     (n sum xy - sum x sum y)^2 / ((n sum x^2 - (sum x)^2) (n sum y^2 - (sum y)^2)),
  * is above 1 - 1e-9. Sums are of differences to the first row. */
 #include "data/splits/leaks.h"
@@ -14,15 +14,15 @@
 
 #define FEWEST 20
 #define MOST_BYTES ((int64_t)1 << 30)
-#define MOST_PAIRS ((int64_t)1 << 20) /* inputs times classes, or numbers of a target */
+#define MOST_PAIRS ((int64_t)1 << 20) /* inputs times classes, or times numbers per target */
 #define SAME (1 - 1e-9)
 
 static const char *const part_keys[] = { "data.train", "data.validation", "data.test" };
 
 typedef struct hashed {
     uint64_t hash;
-    int64_t example; /* of its part */
-    int64_t trained; /* the first training example like it; -1: none */
+    int64_t example; /* index in its part */
+    int64_t trained; /* the first equal training example; -1: none */
 } hashed;
 
 static int by_hash(const void *a, const void *b)
@@ -65,7 +65,7 @@ static void say_same(const dt_dataset *const d[3], int part, int64_t n, const ha
             part_keys[part], (long long)n, (long long)d[part]->count, own, other);
 }
 
-/* Notes training example i at those of h[n], sorted by hash, that have its hash. */
+/* Marks those of h[n], sorted by hash, that have the hash of training example i. */
 static void note_trained(hashed *h, int64_t n, uint64_t hash, int64_t i)
 {
     int64_t low = 0, high = n;
@@ -77,7 +77,7 @@ static void note_trained(hashed *h, int64_t n, uint64_t hash, int64_t i)
     for (; low < n && h[low].hash == hash && h[low].trained < 0; low++) h[low].trained = i;
 }
 
-/* Examples of a part that are in the training data. */
+/* Finds examples of a part that are also training examples. */
 static dt_status find_same(const dt_dataset *const d[3], int part)
 {
     const dt_dataset *own = d[part];
@@ -134,7 +134,7 @@ static bool all_differ(class_value *of, int64_t classes)
     return seen > 1;
 }
 
-/* `row` has room for a row. */
+/* `row`: memory for a row. */
 static dt_status find_of_classes(const dt_dataset *d, float *row)
 {
     const int64_t columns = d->arrays->dims[0], classes = d->classes;

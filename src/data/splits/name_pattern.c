@@ -1,15 +1,15 @@
-/* Names of files in parts (name_pattern.h). */
+/* Parses names of files by a pattern (name_pattern.h). */
 #include "data/splits/name_pattern.h"
 
 #include <string.h>
 
-/* A field of a pattern and the text behind it. */
+/* A field of a pattern and the text after it. */
 typedef struct piece {
     const char *field, *text;
     size_t field_bytes, text_bytes;
 } piece;
 
-/* Takes the next piece; *pattern is at a brace. False: it is not well formed. */
+/* Parses the next piece; *pattern is at a brace. False: malformed. */
 static bool take(const char **pattern, piece *p)
 {
     p->field = *pattern + 1;
@@ -33,7 +33,7 @@ static const char *find(const char *in, const piece *p)
     return *in == 0 ? NULL : in;
 }
 
-/* The end of a field that begins at `at`; NULL: there is none. */
+/* The end of a field that begins at `at`; NULL: none. */
 static const char *end_of(const char *at, const piece *p, bool last)
 {
     const size_t n = strlen(at);

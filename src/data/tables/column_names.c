@@ -1,4 +1,4 @@
-/* Names of the numbers that a column becomes, and which of them data.standardize measures: numbers
+/* Names the numbers that encode a column, and finds those that data.standardize scales: numbers
  * without a scale of their own, and parts of times that are not sines and cosines. */
 #include "data/tables/column_names.h"
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What number i of a time is; *angle: a sine or cosine. */
+/* Names number i of a time column; *angle: it is a sine or cosine. */
 static void name_part(const dt_column *c, int64_t i, char text[48], bool *angle)
 {
     static const char *const sides[] = { " sine", " cosine" };

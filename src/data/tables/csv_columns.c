@@ -1,5 +1,5 @@
-/* Fields of CSV files, and which columns are read: the names of the first line are matched with
- * those that are wanted. */
+/* Fields of CSV files, and the choice of columns: the names in the first line are matched with the
+ * requested ones. */
 #include "data/tables/csv_types.h"
 
 #include "core/text/glob.h"
@@ -54,7 +54,7 @@ const char *dt__csv_no_number(const dt__csv_reader *r, const dt__csv_field *f)
            "category}";
 }
 
-/* Takes a field that begins with a quote. Doubled quotes inside become one. */
+/* Parses a field that begins with a quote. Doubled quotes inside become one. */
 static dt_status take_quoted(dt__csv_reader *r, dt__csv_field *f)
 {
     char *to = ++r->at;
@@ -125,7 +125,7 @@ static bool are_numbers(char *const *name, int64_t n)
     return i == n && n > 0;
 }
 
-/* The names of the first line, or without a header the numbers 0, 1, ... */
+/* Reads the names in the first line; without a header they are 0, 1, ... */
 static dt_status read_fields(dt__csv_reader *r, bool header)
 {
     bool last = false;
@@ -151,8 +151,8 @@ static void forget_names(dt__csv_reader *r)
     r->n = 0;
 }
 
-/* The same for a file that may have no header: quotes that are read are moved, so a row of numbers
- * is read again only if it has none. */
+/* Does so for a file that may have no header. Unquoting changes the text, so a row of numbers is
+ * read again only if it has no quotes. */
 dt_status dt__csv_read_names(dt__csv_reader *r)
 {
     char *const begin = r->at;
@@ -194,7 +194,7 @@ static const char *list_names(char *const *name, int64_t n, char text[DT__CSV_LI
     return text;
 }
 
-/* What the names of a file suggest that is wrong with it. */
+/* A hint at the mistake, from the names of the file's columns. */
 const char *dt__csv_advice(const dt__csv_reader *r)
 {
     if (!r->c[0]->options->header) return "";
@@ -223,7 +223,7 @@ static bool is_excluded(const dt__csv *c, const char *name)
     return i < patterns->n || (rule != NULL && rule->type == DT_COLUMN_IGNORE);
 }
 
-/* Every pattern must mean a column: a wrong one would do nothing. */
+/* Refuses patterns that match no column. */
 static dt_status check_patterns(const dt__csv_reader *r, const char *key,
                                 const dt_strings *patterns)
 {
@@ -245,7 +245,8 @@ static dt_status check_excluded(const dt__csv_reader *r, const dt__csv *c)
     return DT_OK;
 }
 
-/* Whether a rule is the first of an input, of a key that is a time, or leaves a column out. */
+/* Whether a rule takes effect: it is the first of an input or of a key that is a time, or leaves a
+ * column out. */
 static bool decides(const dt__csv_reader *r, const dt_column_rule *rule)
 {
     for (int64_t i = 0; i < r->n; i++) {
@@ -261,8 +262,8 @@ static bool decides(const dt__csv_reader *r, const dt_column_rule *rule)
     return false;
 }
 
-/* A rule that does nothing is a mistake: of a target, of columns that are left out, or behind one
- * that takes all of its columns. */
+/* Refuses rules without effect: of a target, of columns that are left out, or after a rule that
+ * matches all of its columns. */
 static dt_status check_rules(const dt__csv_reader *r)
 {
     const dt_item_list *types = &r->c[0]->options->types;
@@ -277,7 +278,7 @@ static dt_status check_rules(const dt__csv_reader *r)
     return DT_OK;
 }
 
-/* Adds the columns that match a pattern, targets excepted. */
+/* Adds the columns that match a pattern, except targets. */
 static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const char *pattern,
                         dt__words *list)
 {
@@ -317,7 +318,7 @@ static dt_status choose(dt__csv_reader *r, dt__csv *c, const char *key, const ch
     return found > 0 ? DT_OK : no_column(r, key, pattern);
 }
 
-/* Says that names which are numbers may be data. Names that the recipe gives are names. */
+/* Warns that column names which are numbers may be data, unless the recipe names them. */
 static void say_numbers(const dt__csv_reader *r, const dt__csv *c)
 {
     char list[DT__CSV_LIST];
@@ -356,7 +357,7 @@ dt_status dt__csv_begin_keys(dt__csv *c)
     return DT_OK;
 }
 
-/* Keys must be there; each has words of its own. */
+/* Refuses missing key columns, and makes an empty set of words for each. */
 static dt_status begin_keys(const dt__csv_reader *r, dt__csv *c)
 {
     for (int64_t i = 0; i < c->keys.n; i++) {
@@ -379,7 +380,7 @@ static dt_status check_twice(const dt__csv_reader *r, const char *key, const dt_
     return DT_OK;
 }
 
-/* Of the first file: which columns are read. */
+/* Chooses the columns, by the first file. */
 static dt_status choose_columns(dt__csv_reader *r, dt__csv *c)
 {
     const dt_csv_options *o = c->options;
@@ -416,7 +417,7 @@ static const dt__words *names_of(const dt__csv *c, dt__csv_role role)
 
 static int64_t count_wanted(const dt__csv *c) { return c->inputs.n + c->targets.n + c->keys.n; }
 
-/* Names the columns that a file lacks; seen[i] is 0 for them. */
+/* Refuses a file that lacks columns; seen[i] is 0 for those. */
 static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const int64_t *seen)
 {
     char lacking[DT__CSV_LIST], all[DT__CSV_LIST];
@@ -438,7 +439,7 @@ static dt_status lack_columns(const dt__csv_reader *r, const dt__csv *c, const i
     return DT_ERR_FORMAT;
 }
 
-/* Finds the columns of reading k that have a role, or none; `seen` has a place for each. */
+/* Finds the file's columns with a role in reading k; `seen` counts each. */
 static dt_status find_places(dt__csv_reader *r, int k, dt__csv_role role, int64_t *seen)
 {
     const dt__csv *c = r->c[k];
@@ -477,7 +478,7 @@ static dt_status take_places(dt__csv_reader *r, int k)
     return status;
 }
 
-/* By column, then by reading. */
+/* Sorts by column, then by reading. */
 static int by_column(const void *a, const void *b)
 {
     const dt__csv_place *x = a, *y = b;
@@ -485,13 +486,13 @@ static int by_column(const void *a, const void *b)
     return x->table - y->table;
 }
 
-/* Keys whose names are given, or match a pattern of columns that are no inputs; these must be known
- * then. */
+/* Chooses columns whose texts are kept: by name, or by a pattern for columns that are not inputs,
+ * which must be known by then. */
 static dt_status choose_kept(dt__csv_reader *r, dt__csv *c)
 {
     const dt_strings *keep = &c->options->keep;
     for (int k = 0; k < keep->n; k++) {
-        bool found = strcmp(keep->v[k], "*") == 0; /* of all others there may be none */
+        bool found = strcmp(keep->v[k], "*") == 0; /* * may match none */
         for (int64_t i = 0; i < r->n; i++) {
             const size_t n = strlen(r->name[i]);
             const bool same = strcmp(keep->v[k], r->name[i]) == 0;

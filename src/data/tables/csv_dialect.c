@@ -1,10 +1,10 @@
-/* The form of a table, as options give it or its first rows show it.
+/* Finds the form of a table, from options or from its first rows.
  *
- * Encoding: UTF-8, or UTF-16 by its mark, or what is given; text becomes UTF-8.
- * Separator: one of ; tab | , that gives each of the first rows the same number of fields, at least
- * two; else the one that gives the first row the most.
- * Decimal sign: a comma if a field has one where thousands cannot have it, as in 1,5 or 1.234,5.
- * Where commas may be either, the option decides. */
+ *     Encoding: UTF-8, or UTF-16 by its byte order mark, or as given; text is converted to UTF-8.
+ *     Separator: one of ; tab | , with which the first rows have equally many fields, at least two;
+ *         else the one with which the first row has most.
+ *     Decimal sign: a comma if a field contains one that cannot separate thousands, as 1,5 or
+ *         1.234,5. If all commas may be either, an option is required. */
 #include "core/text/byte_mark.h"
 #include "core/text/ending.h"
 #include "core/text/json.h"
@@ -40,7 +40,7 @@ static const uint16_t windows[32] = {
     0x2013, 0x2014, 0x02DC, 0x2122, 0x0161, 0x203A, 0x0153, 0x009D, 0x017E, 0x0178,
 };
 
-/* The code at `from`, of `bytes` that are left, and how many bytes it has; 0: it is none. */
+/* Decodes the character at `from`; returns its number of bytes, 0: invalid. `bytes` are left. */
 static size_t take_code(int encoding, const uint8_t *from, size_t bytes, uint32_t *code)
 {
     const int low = encoding == DT_CSV_UTF16LE ? 0 : 1;
@@ -62,7 +62,7 @@ static size_t count_beyond_ascii(const uint8_t *text, size_t bytes)
     return n;
 }
 
-/* Replaces the text by one in UTF-8, of up to 3 bytes for one of latin-1, or two of UTF-16. */
+/* Converts the text to UTF-8: at most 3 bytes per byte of latin-1, or per unit of UTF-16. */
 static dt_status recode(dt__csv_reader *r, int encoding)
 {
     while (r->more) DT__TRY(dt__csv_window_widen(r));
@@ -90,8 +90,8 @@ static dt_status recode(dt__csv_reader *r, int encoding)
     return DT_OK;
 }
 
-/* A text that is UTF-8 beyond ASCII is not latin-1, as which each of its letters with an accent
- * would become two: names of columns and words of a category other than those of other files. */
+/* Refuses text that is valid non-ASCII UTF-8 if latin-1 is given: accented letters would become two
+ * characters each, and names would differ from those of other files. */
 static dt_status encoding_of(dt__csv_reader *r, int *encoding)
 {
     const int given = r->c[0]->options->encoding;
@@ -150,7 +150,7 @@ bool dt__csv_has_row(dt__csv_reader *r)
     while (r->at < r->end || (r->more && dt__csv_next_window(r))) {
         if (r->comment != 0 && *r->at == r->comment) {
             while (r->at < r->end && *r->at != '\n') r->at++;
-            if (r->at == r->end) return false; /* its line is the last one */
+            if (r->at == r->end) return false; /* this is the last line */
         }
         if (*r->at == '\r' && r->at + 1 < r->end && r->at[1] == '\n') r->at++;
         else if (*r->at != '\n') return true;
@@ -160,7 +160,7 @@ bool dt__csv_has_row(dt__csv_reader *r)
     return false;
 }
 
-/* Fields of the first row; *even: the next ones have as many. */
+/* Number of fields in the first row; *even: the next rows have equally many. */
 static int64_t look_at(const dt__csv_reader *r, char separator, bool *even)
 {
     dt__csv_reader copy = *r;
@@ -184,7 +184,7 @@ static char find_separator(const dt__csv_reader *r)
     const dt__csv *c = r->c[0];
     const bool comma = c->decimal == ',' || c->options->decimal == DT_CSV_DECIMAL_COMMA;
     int64_t most = 1;
-    char found = comma ? ';' : ',', even_one = 0; /* of a single column: none is there */
+    char found = comma ? ';' : ',', even_one = 0; /* for a single column: unused character */
     for (int i = 0; i < DT__COUNT_OF(all); i++) {
         bool even;
         const int64_t n = look_at(r, all[i], &even);
@@ -199,12 +199,13 @@ static char find_separator(const dt__csv_reader *r)
 
 /* ---- decimal signs -------------------------------------------------------------------------- */
 
-/* What the signs in fields of numbers are. */
+/* Counts of the signs in numeric fields. */
 typedef struct signs {
     int64_t comma, point;               /* decimal signs, */
-    int64_t either_comma, either_point; /* or thousands, as in 1,234 */
+    int64_t either_comma, either_point; /* fields such as 1,234, where the sign may be either */
     bool thousands_point, thousands_comma;
-    bool has_none;       /* thousands: 1,234 has a decimal comma */
+    /* the option says that there are no thousands separators: 1,234 has a decimal comma */
+    bool has_none;
     char example[4][16]; /* the first field of each count */
 } signs;
 
@@ -248,8 +249,7 @@ static void look_at_field(const dt__csv_field *f, signs *s)
     }
 }
 
-/* The field at *at of a row that ends at `end`, as it is written, without its quotes; *at becomes
- * what follows its separator. */
+/* The field at *at of a row that ends at `end`, without quotes; *at moves behind its separator. */
 static dt__csv_field peek_field(const dt__csv_reader *r, const char **at, const char *end)
 {
     const char *c = *at, *past;
@@ -292,12 +292,12 @@ static dt_status refuse_sign(const dt__csv_reader *r, const char *example, char 
                    r->path, example, sign, r->c[0]->shown, other);
 }
 
-/* The sign that a file shows must be that of the files before it. One that has only such numbers as
- * 1.234 is read with a decimal point; 1,234 alone may be either. */
+/* Finds the decimal sign, which must be that of the earlier files. If all numbers are like 1.234,
+ * it is a point; if all are like 1,234, it is ambiguous. */
 static dt_status find_decimal(dt__csv_reader *r, const signs *s)
 {
     dt__csv *c = r->c[0];
-    /* where commas separate fields, 3,7 in quotes may be a list beside numbers with points */
+    /* if commas separate fields, a quoted 3,7 may be a list beside numbers with points */
     const bool has_points = c->decimal == '.' || (c->decimal == 0 && s->either_point > 0);
     const bool commas = s->comma > 0 && !(r->separator == ',' && has_points);
     const bool points = s->point > 0;
@@ -322,7 +322,7 @@ static dt_status find_decimal(dt__csv_reader *r, const signs *s)
 
 static const char decimals[] = { '.', '.', ',' }, thousands[] = { 0, 0, ',', '.', '\'', ' ' };
 
-/* The decimal sign that options give, also by that of thousands; AUTO: neither. */
+/* The decimal sign by the options, which may also give the thousands separator; AUTO: not given. */
 static int decimal_of(const dt_csv_options *o)
 {
     if (o->decimal != DT_CSV_DECIMAL_AUTO) return o->decimal;
@@ -375,7 +375,7 @@ dt_csv_form dt__csv_form(const dt__csv *c)
     return form;
 }
 
-/* One sign that begins no field of a table. */
+/* Whether this is one character that cannot begin a field. */
 static bool is_comment(const char *sign)
 {
     const char c = sign[0];
@@ -443,7 +443,7 @@ bool dt__csv_plain_number(const dt__csv_reader *r, const dt__csv_field *f, char 
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-/* The text of a data base has one form. */
+/* The text from a database has a fixed form. */
 static dt_status open_database(dt__csv_reader *r)
 {
     const dt_csv_options *o = r->c[0]->options;
@@ -463,7 +463,7 @@ static dt_status open_database(dt__csv_reader *r)
     return dt__csv_window_end(r);
 }
 
-/* The files of a table have forms of their own; their decimal sign is the same. */
+/* Joined files have forms of their own, but the same decimal sign. */
 static dt_status open_join(dt__csv_reader *r)
 {
     r->input.descriptor = -1;

@@ -1,4 +1,4 @@
-/* Raw values of typed columns become the numbers of examples. */
+/* Encodes raw values of typed columns as the numbers of examples. */
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "data/tables/column_names.h"
@@ -12,15 +12,16 @@
 typedef struct encoding {
     dt__csv_types *t;
     const char *path;
-    const double *raw;     /* [rows, columns] */
-    const uint8_t *begins; /* [rows]: what is above belongs to another series; NULL: nothing does */
+    const double *raw; /* [rows, columns] */
+    /* [rows]: 1: a series begins, so values above are of another; NULL: no series */
+    const uint8_t *begins;
     int64_t rows, width;
     void *blocks;
-    double **code;     /* [columns]: of a category, codes of its words */
+    double **code;     /* [columns]: for a category, the code of each word */
     dt_field *row;     /* [columns] */
-    double *last;      /* [columns]: the last value above, for missing: last */
-    int64_t *unknown;  /* [columns]: fields with words that are no categories, */
-    const char **word; /* and the first of them */
+    double *last;      /* [columns]: last value above, for missing: last */
+    int64_t *unknown;  /* [columns]: number of fields with unknown words, */
+    const char **word; /* and the first of these words */
 } encoding;
 
 static dt_status begin(encoding *e)
@@ -52,7 +53,7 @@ static dt_status begin(encoding *e)
     return DT_OK;
 }
 
-/* The fields of a row. */
+/* Takes the raw values of a row. */
 static void take_row(encoding *e, const double *raw)
 {
     for (int64_t k = 0; k < e->t->columns.n; k++) {
@@ -71,7 +72,7 @@ static void take_row(encoding *e, const double *raw)
     }
 }
 
-/* A field that the last one fills in was missing all the same. */
+/* Sets indicators: a field that was filled from the last row counts as missing. */
 static void set_indicators(const encoding *e, const double *raw, float *x)
 {
     for (int64_t k = 0; k < e->t->columns.n; k++) {
@@ -115,7 +116,7 @@ static void say_unknown(const encoding *e)
     }
 }
 
-/* Numbers that are given as they are must not merge in f32. */
+/* Refuses unscaled columns with different numbers that are equal as f32. */
 static dt_status check_merged(encoding *e, const dt__storage *from)
 {
     dt__storage *room;

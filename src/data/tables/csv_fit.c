@@ -1,10 +1,10 @@
-/* Fits typed columns to the rows that are trained on, without those held back. Of the sorted values
- * v of a column that are there:
+/* Fits typed columns to the training rows, without those held back. For the sorted values v of a
+ * column, without missing ones:
  *     mean        the sum in the order of rows / n
  *     quantile q  v_i + (v_i+1 - v_i) (p - i),  p = q (n - 1),  i = floor(p); the median is q = 1/2
  *     frequent    the longest run of equal values, the first of several
- * Categories are the `most` most frequent words, the first in byte order of equally frequent ones;
- * they are in the order of their numbers if all are numbers, else of their bytes. */
+ * Categories are the `most` most frequent words; of equally frequent ones the first in byte order.
+ * They are sorted as numbers if all are numbers, else by bytes. */
 #include "core/block_list.h"
 #include "core/comparisons.h"
 #include "data/alike.h"
@@ -24,11 +24,11 @@
 typedef struct fitting {
     dt__csv_types *t;
     const dt_dataset *train;
-    double *v; /* values of a column, in the order of rows, then sorted */
+    double *v; /* values of a column, in the order of rows, later sorted */
     int64_t n;
 } fitting;
 
-/* Rows of recording r of which examples of d consist: *from on, as many as are returned. */
+/* Rows of recording r that belong to examples of d: the returned number of rows from *from on. */
 static int64_t rows_of(const dt_dataset *d, int64_t r, int64_t *from)
 {
     const dt__array_store *s = d->arrays;
@@ -49,7 +49,7 @@ static void gather(fitting *f, int64_t k)
         const int64_t rows = rows_of(f->train, r, &from);
         const double *raw = (const double *)(const void *)s->recording[r].data + from * s->row + k;
         for (int64_t i = 0; i < rows; i++) {
-            const bool between = i % s->stride >= s->length; /* two windows */
+            const bool between = i % s->stride >= s->length; /* the row is between two windows */
             if (!between && !isnan(raw[i * s->row])) f->v[f->n++] = raw[i * s->row];
         }
     }
@@ -129,7 +129,7 @@ static dt_status fit_words(fitting *f, int64_t k)
     return names == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* Of the categories of a column. */
+/* Warns of similar categories of a column. */
 static dt_status say_alike(const fitting *f, const dt_column *c)
 {
     char where[DT__SHOWN + 40], shown[DT__SHOWN];
@@ -155,8 +155,8 @@ static dt_status fit_constant(const fitting *f, int64_t k)
                    fill, dt__column_types[c->type]);
 }
 
-/* Numbers such as seconds since 1970 have one logarithm in f32 where they themselves differ by
- * hours. Writes over the values. */
+/* Refuses numbers whose logarithms are equal as f32, such as seconds since 1970 that differ by
+ * hours. Overwrites the values. */
 static dt_status check_logarithms(const fitting *f, const dt_column *c)
 {
     char shown[DT__SHOWN];
@@ -188,7 +188,7 @@ static dt_status fit_scale(const fitting *f, dt_column *c)
     return DT_OK;
 }
 
-/* Whether sorted values decide something. */
+/* Whether a setting of the column needs sorted values. */
 static bool needs_order(const dt_column *c)
 {
     return c->scale != DT_SCALE_NONE || c->type == DT_COLUMN_TIME ||

@@ -1,4 +1,4 @@
-/* What a model's file keeps of the form of its tables (dt_csv_form). */
+/* Metadata in a model's file about the form of its tables (dt_csv_form). */
 #include "data/data_options.h"
 #include "data/tables/csv.h"
 

@@ -1,7 +1,7 @@
-/* What the first rows of a table say about it (dt_csv_look). There is no header where the first row
- * has a number in every column whose next rows are numbers. It may be one all the same where these
- * are in equal steps, as wavelengths of a spectrum or the numbers 0, 1, ... of columns are, or
- * where most are far outside of the range below them, as years are. */
+/* Examines the first rows of a table (dt_csv_look). There is no header if the first row has a
+ * number in every column whose next rows are numbers. But it may be a header if these numbers have
+ * equal steps, as wavelengths of a spectrum or column numbers 0, 1, ..., or if most are far out of
+ * the range of the numbers below, as years are. */
 #include "data/tables/csv_types.h"
 #include "data/tables/decimal.h"
 #include "data/value_text.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define ROWS 64 /* that are looked at */
+#define ROWS 64 /* that are examined */
 
 static bool is_number(const char *text, size_t n)
 {
@@ -33,7 +33,7 @@ bool dt__csv_is_progression(char *const *name, int64_t n)
     return n > 2 && step > 0;
 }
 
-/* What the rows below the first one have in a column. */
+/* Statistics of a column in the rows below the first. */
 typedef struct below {
     bool numeric;
     double low, high;

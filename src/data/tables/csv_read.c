@@ -1,7 +1,7 @@
 /* Reads tables in CSV files. A separator ends fields; a field in quotes may hold separators, ends
  * of lines and doubled quotes; lines end in LF or CR LF; a byte order mark and blank lines are
- * skipped. Numbers are read where they are, other fields are skipped. Errors of fields do not end
- * the reading: a file shows all of them, up to DT__CSV_FAULTS. */
+ * skipped. Only requested columns are parsed. Reading continues after errors in fields: all are
+ * reported, up to DT__CSV_FAULTS. */
 #include "data/tables/csv_types.h"
 
 #include "core/text/json.h"
@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIRST_ROWS 1024 /* room that is made first */
+#define FIRST_ROWS 1024 /* rows allocated first */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
-/* The number of a whole field. */
+/* Parses a whole field as a number. */
 static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__decimal *out)
 {
     char plain[DT__CSV_NUMBER];
@@ -41,7 +41,7 @@ static dt_status number_of(const dt__csv_reader *r, const dt__csv_field *f, dt__
     return out->too_large ? dt__csv_refuse(r, f, "is beyond the range of f32") : DT_OK;
 }
 
-/* Reads a number; most end where their field does. */
+/* Parses a number; most end where their field does. */
 static dt_status read_number(dt__csv_reader *r, dt__decimal *out)
 {
     const char *after = r->is_plain ? dt__decimal_read(r->at, r->end, out) : NULL;
@@ -80,7 +80,7 @@ static bool is_class(const dt__csv_reader *r, const dt__csv_place *p)
     return p->role == DT__CSV_TARGET && r->c[p->table]->target == DT_TARGET_CLASS;
 }
 
-/* Compares a number with those before it in its column, `column` [rows, each] in f32. */
+/* Compares a number with earlier ones of its column, `column` [rows, each] in f32. */
 static dt_status compare(const dt__csv_reader *r, dt__merging *m, const dt__decimal *v,
                          const float *column, int64_t each)
 {
@@ -94,7 +94,7 @@ static dt_status compare(const dt__csv_reader *r, dt__merging *m, const dt__deci
     return DT_OK;
 }
 
-/* Puts a number where it goes. */
+/* Stores a number. */
 static dt_status put_number(const dt__csv_reader *r, const dt__csv_place *p, const dt__decimal *v)
 {
     const dt__csv *c = r->c[p->table];
@@ -129,7 +129,7 @@ static bool is_typed(const dt__csv_reader *r, const dt__csv_place *p)
     return p->role == DT__CSV_INPUT && r->c[p->table]->types != NULL;
 }
 
-/* A column that is a class, a key or typed somewhere, read as text. */
+/* Reads the text of a column that is a class, a key or typed in some reading. */
 static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__csv_field f;
@@ -155,7 +155,7 @@ static dt_status read_words(dt__csv_reader *r, const dt__csv_place *p, int64_t n
     return DT_OK;
 }
 
-/* A field with nothing in it is what a moment without a value has; *at becomes its end. */
+/* Whether the field is empty, a missing value; *at moves to its end. */
 static bool is_nothing(const dt__csv_reader *r, const char **at)
 {
     *at = r->at;
@@ -180,7 +180,7 @@ static dt_status put_nothing(dt__csv_reader *r, const dt__csv_place *p)
     return DT_OK;
 }
 
-/* Reads a column that goes to n > 0 places. */
+/* Reads a field that n > 0 places need. */
 static dt_status read_value(dt__csv_reader *r, const dt__csv_place *p, int64_t n)
 {
     dt__decimal value;
@@ -205,7 +205,8 @@ static dt_status skip_field(dt__csv_reader *r)
 
 /* ---- rows --------------------------------------------------------------------------------- */
 
-/* `cached`: inputs of reading k, which may be in a file; -1: others. */
+/* Allocates for more rows. `cached`: the reading whose inputs these are, which may be in a file;
+ * -1: other data. */
 static dt_status grow(dt__csv_reader *r, int cached, dt__storage **s, int64_t each, size_t size)
 {
     const int64_t dims[] = { r->rows_room, each, (int64_t)size };
@@ -223,7 +224,7 @@ static dt_status grow(dt__csv_reader *r, int cached, dt__storage **s, int64_t ea
     return DT_OK;
 }
 
-/* About as many as the file has, if the rows below are like those above; at least twice as many. */
+/* Estimates the file's rows from those read so far; at least twice as many. */
 static int64_t expected_rows(const dt__csv_reader *r)
 {
     const double unread = (double)(r->filled - (size_t)(r->at - (char *)r->text));
@@ -254,8 +255,8 @@ dt_status dt__csv_wrong_count(const dt__csv_reader *r, int64_t n, const char *th
                    dt__csv_advice(r));
 }
 
-/* Keeps the message of an error of a field or row, so that reading goes on; FORMAT: there are too
- * many. */
+/* Records the message of an error in a field or row, so that reading continues; FORMAT: too many
+ * errors. */
 static dt_status note(dt__csv_reader *r, dt_status s)
 {
     if (s != DT_ERR_FORMAT) return s;
@@ -325,7 +326,7 @@ void dt__csv_say_left_out(const dt__csv_reader *r)
             (long long)r->n, r->left_out == 1 ? "is" : "are", (long long)r->first_left_out);
 }
 
-/* All errors of the file: the last ones in lines of their own, the first as the error. */
+/* Reports all errors of the file: the first as the error, the others as lines. */
 static dt_status refuse_all(const dt__csv_reader *r)
 {
     char count[64] = "";
@@ -338,7 +339,7 @@ static dt_status refuse_all(const dt__csv_reader *r)
     return dt_fail(r->ctx, DT_ERR_FORMAT, "%s%s", r->fault[0], count);
 }
 
-/* Files of a part follow each other. */
+/* Begins a file: files of one part are compared together. */
 static dt_status begin_merging(const dt__csv_reader *r, dt__csv *c)
 {
     c->merged = r->path;
@@ -375,7 +376,7 @@ static dt_status read_text(dt__csv_reader *r)
     return dt_fail(r->ctx, DT_ERR_FORMAT, "'%s': no rows below the header", r->path);
 }
 
-/* The place of a reading among those of the file. */
+/* The index of a reading among those of the file. */
 static int place_of(const dt__csv_reader *r, const dt__csv *c)
 {
     int k = 0;
@@ -383,7 +384,7 @@ static int place_of(const dt__csv_reader *r, const dt__csv *c)
     return k;
 }
 
-/* Numbers that a reading shares with another one. */
+/* Takes the numbers that a reading shares with another one. */
 static void share(const dt__csv_reader *r, dt__csv_table *t, const dt__csv *c)
 {
     t->rows = r->rows;
@@ -409,7 +410,7 @@ static dt_status read_cached(dt__csv_reader *r)
     bool found = false;
     dt_status status = dt__table_cache_begin(&cache, &first->cache, r->path);
     if (status == DT_OK) status = dt__table_cache_load(&cache, r->out, &found);
-    if (status == DT_OK && !found) { /* another process may have kept it by now */
+    if (status == DT_OK && !found) { /* another process may have cached it by now */
         dt__table_cache_lock(&cache);
         status = dt__table_cache_load(&cache, r->out, &found);
     }

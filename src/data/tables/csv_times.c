@@ -1,4 +1,4 @@
-/* Times of the texts of a column of tables, by which rows are ordered (dt__csv_times). */
+/* Converts the texts of a key column to times, by which rows are sorted (dt__csv_times). */
 #include "data/columns/columns.h"
 #include "data/tables/csv_types.h"
 

@@ -1,4 +1,4 @@
-/* Rules of columns, and the raw values of their fields (csv_types.h). */
+/* Rules for typed columns, and raw values of their fields (csv_types.h). */
 #include "data/tables/csv_types.h"
 
 #include "core/block_list.h"
@@ -22,7 +22,7 @@ const dt_column_rule *dt__csv_rule_of(const dt__csv *c, const char *name)
     return NULL;
 }
 
-/* What a rule says that does not fit its type; NULL: nothing. */
+/* Which setting of a rule does not fit its type; NULL: none. */
 static const char *fault_of(const dt_column_rule *rule)
 {
     const int type = rule->type, missing = rule->missing;
@@ -84,7 +84,7 @@ static dt_status take_rule(dt_ctx *ctx, const dt_column_rule *rule, dt_column *c
     return c->type == DT_COLUMN_TIME ? bits_of(ctx, &rule->parts, &c->parts) : DT_OK;
 }
 
-/* The model's column for input i. */
+/* Takes the model's column for input i. */
 static dt_status take_fitted(const dt__csv *c, const dt_columns *fitted, int64_t i, dt_column *out)
 {
     int64_t k = 0, at = 0;
@@ -183,7 +183,7 @@ static dt_status put_word(const dt__csv_reader *r, dt__words *words, const dt__c
     return word < 0 ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* What is wrong with a text, without the text itself. */
+/* Refuses a field's text, with the reason. */
 static dt_status refuse_text(const dt__csv_reader *r, const dt__csv_field *f)
 {
     char why[DT__MESSAGE_SIZE];

@@ -1,13 +1,13 @@
-/* The text of a CSV file passes through a window: whole rows at a time, the first one at its
- * beginning. What follows the last whole row moves to the front when more is read, so that memory
- * is bounded by the longest row. A text that must be decoded is held whole. */
+/* A window over the text of a CSV file, which contains whole rows and begins with one. The rest
+ * after the last whole row moves to the front when more is read, so memory is bounded by the
+ * longest row. Text that must be decoded is read as a whole. */
 #include "data/tables/csv_reader.h"
 
 #include <string.h>
 
 #define WINDOW ((size_t)1 << 20) /* bytes that are read at first */
 
-/* Reads on until the window is full or the file ends. */
+/* Reads until the window is full or the file ends. */
 static dt_status fill(dt__csv_reader *r)
 {
     size_t got;
@@ -39,8 +39,8 @@ dt_status dt__csv_window_widen(dt__csv_reader *r)
     return fill(r);
 }
 
-/* Whether a quote begins a field of the rows at `begin`. Before the separator is known, all of them
- * are. */
+/* Whether a quote in the rows at `begin` begins a field. Before the separator is known, all are
+ * assumed to. */
 static bool begins_field(const dt__csv_reader *r, const char *begin, const char *quote)
 {
     while (quote > begin && dt__csv_is_blank(r, quote[-1])) quote--;
@@ -48,12 +48,12 @@ static bool begins_field(const dt__csv_reader *r, const char *begin, const char 
     return r->separator != 0 ? quote[-1] == r->separator : strchr(",;\t|", quote[-1]) != NULL;
 }
 
-/* Behind the end of the quoted field at `quote`; NULL: it is not in the window. */
+/* The end of the quoted field at `quote`; NULL: not in the window. */
 static const char *skip_quoted(const char *quote, const char *end)
 {
     const char *c = quote + 1;
     while ((c = memchr(c, '"', (size_t)(end - c))) != NULL) {
-        if (c + 1 == end) return NULL; /* it may be doubled */
+        if (c + 1 == end) return NULL; /* the quote may be doubled */
         if (c[1] != '"') return c + 1;
         c += 2;
     }
@@ -66,7 +66,7 @@ static const char *last_line_end(const char *begin, const char *end)
     return end > begin ? end : NULL;
 }
 
-/* Behind the last row that ends in the window; NULL: none does. */
+/* The end of the last row that ends in the window; NULL: none does. */
 static const char *last_row_end(const dt__csv_reader *r, const char *begin, const char *end)
 {
     const char *last = NULL, *c = begin;
@@ -81,7 +81,7 @@ static const char *last_row_end(const dt__csv_reader *r, const char *begin, cons
     return last;
 }
 
-/* The same row by row: comments may have quotes. */
+/* Does so row by row, as comments may contain quotes. */
 static const char *last_commented_end(const dt__csv_reader *r, const char *end)
 {
     dt__csv_reader copy = *r;

@@ -1,4 +1,4 @@
-/* Words with numbers: a hash table with linear probing, at most half full. */
+/* Indices of words, by a hash table with linear probing, at most half full. */
 #include "data/labels.h"
 #include "core/comparisons.h"
 

@@ -1,6 +1,6 @@
-/* Rows of SQLite files [sqlite.org/c3ref]. A file is opened to read only, with its locks, so that
- * what others write at the same time is seen whole or not at all; functions and views that the file
- * defines cannot do more than compute. */
+/* Rows of SQLite files [sqlite.org/c3ref]. A file is opened read-only, with its locks, so that
+ * concurrent transactions are seen completely or not at all; functions and views in the file have
+ * no side effects. */
 #include "data/tables/database.h"
 
 #include "core/text/ending.h"
@@ -33,18 +33,18 @@ size_t dt__database_length(const char *name)
 
 struct dt__database {
     dt_ctx *ctx;
-    const char *name; /* as it was given; lent */
+    const char *name; /* as given; lent */
     char *file;
     sqlite3 *db;
     sqlite3_stmt *query;
     int columns;
-    int64_t row; /* from 1; 0: the names come next */
+    int64_t row; /* from 1; 0: the names are next */
     bool ended;
-    dt__chars text; /* of a row, */
-    size_t at;      /* of which so much was read */
+    dt__chars text; /* text of a row, */
+    size_t at;      /* and how much of it was read */
 };
 
-/* What SQLite says of its last call. */
+/* The error of SQLite's last call. */
 static dt_status fail(const dt__database *d, dt_status status, const char *what)
 {
     const int code = dt__sqlite.extended_errcode(d->db);
@@ -63,7 +63,7 @@ static bool begins_with(const char *text, const char *word)
     return strncasecmp(text, word, n) == 0 && strchr(" \t\r\n(*", text[n]) != NULL;
 }
 
-/* "a, b, c" of the tables and views; *n: how many. */
+/* Lists the tables and views as "a, b, c"; *n: their number. */
 static dt_status list_tables(const dt__database *d, char list[LIST], int *n)
 {
     sqlite3_stmt *query;
@@ -95,7 +95,7 @@ static dt_status list_tables(const dt__database *d, char list[LIST], int *n)
     return s;
 }
 
-/* The query for a table, "": the only one. */
+/* The query for a table; "": the only one. */
 static dt_status query_of_table(const dt__database *d, const char *table, dt__chars *query)
 {
     char list[LIST];
@@ -115,7 +115,7 @@ static dt_status query_of_table(const dt__database *d, const char *table, dt__ch
     return dt__chars_text(query) == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* A table of that name is not there. */
+/* The error for a missing table. */
 static dt_status fail_table(const dt__database *d, const char *table)
 {
     char list[LIST], shown[DT__SHOWN];
@@ -223,7 +223,7 @@ static dt_status put_value(dt__database *d, int column)
 {
     char digits[32];
     switch (dt__sqlite.column_type(d->query, column)) {
-    case SQLITE_NULL: /* a line without a character would be no row */
+    case SQLITE_NULL: /* an empty line would not be a row */
         if (d->columns == 1) dt__put_text(&d->text, "\"\"");
         return DT_OK;
     case SQLITE_INTEGER:

@@ -2,10 +2,11 @@
  *     d = w 10^e      in double
  * with four roundings at most, so the true value is within 4 units of d's last place. If both ends
  * of that interval round to the same f32, so does the true value [the idea of Clinger, "How to read
- * floating point numbers accurately", 1990]. Otherwise the C library reads "digits e exponent",
- * a form without a decimal point, which no locale changes. For f64, digits of at most 2^53 with a
- * power of ten up to 22 are one exact operation; all others are read by the C library. Digits are
- * read eight at a time [the idea of Lemire, "Number parsing at a gigabyte per second", 2021]. */
+ * floating point numbers accurately", 1990]. Otherwise the C library parses "digits e exponent",
+ * which has no decimal point and so does not depend on the locale. For f64, digits of at most 2^53
+ * with a power of ten up to 22 are one exact operation; all others are read by the C library.
+ * Digits are read eight at a time [the idea of Lemire, "Number parsing at a gigabyte per second",
+ * 2021]. */
 #include "data/tables/decimal.h"
 #include "core/text/ending.h"
 
@@ -15,11 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOST_DIGITS 19  /* that fit 64 bits */
-#define MOST_POWER 60   /* of ten, in the table */
-#define SIGNIFICANT 800 /* digits that can matter: halves between two f64 have at most 768 */
-#define FAR 100000      /* an exponent beyond every f64 */
-#define EXACT_POWER 22  /* of ten, that a double holds */
+#define MOST_DIGITS 19 /* digits that fit 64 bits */
+#define MOST_POWER 60  /* of ten, in the table */
+/* largest number of digits that matter: a value halfway between two f64 has at most 768 */
+#define SIGNIFICANT 800
+#define FAR 100000     /* an exponent beyond every f64 */
+#define EXACT_POWER 22 /* largest exact power of ten in a double */
 
 static const double powers[MOST_POWER + 1] = {
     1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
@@ -31,12 +33,12 @@ static const double powers[MOST_POWER + 1] = {
 /* A number as it is written; its first digits are w 10^exponent. */
 typedef struct decimal {
     bool negative;
-    const char *digits, *digits_end; /* with the point */
+    const char *digits, *digits_end; /* including the point */
     uint64_t w;                      /* the first 19 significant digits */
     int64_t exponent;                /* of the last digit of w */
 } decimal;
 
-/* Digits from `at` on; in a fraction each one that w takes lowers the exponent. */
+/* Reads digits from `at` on; each fraction digit that is added to w lowers the exponent. */
 static const char *take_digits(const char *at, const char *end, bool fraction, decimal *d)
 {
     const uint64_t room = UINT64_C(1000000000000000000); /* 10^18 */
@@ -51,7 +53,7 @@ static const char *take_digits(const char *at, const char *end, bool fraction, d
     return at;
 }
 
-/* [e[-+]digits], or nothing. */
+/* Reads [e[-+]digits], which may be absent. */
 static const char *take_exponent(const char *at, const char *end, decimal *d)
 {
     const char *c = at;
@@ -94,7 +96,7 @@ static double moved(double x, int64_t steps)
     return x;
 }
 
-/* All digits that matter, for the C library; a further 1 stands for others that are not 0. */
+/* All digits that matter, for the C library; a further digit 1 replaces ignored nonzero ones. */
 static const char *text_of(const decimal *d, char text[SIGNIFICANT + 32])
 {
     char *to = text;
@@ -114,7 +116,7 @@ static const char *text_of(const decimal *d, char text[SIGNIFICANT + 32])
     return text;
 }
 
-/* The number as an integer of 64 bits, if it is one. */
+/* The number as a 64-bit integer; false: it is not one. */
 static bool as_integer(const decimal *d, int64_t *out)
 {
     uint64_t w = d->w;
@@ -134,20 +136,20 @@ static void set_exact(const decimal *d, double magnitude, dt__exact *out)
 }
 
 #define MOST_BRIEF 15                /* digits, so that they are below 2^53 */
-#define BELOW UINT64_C(0x1FFFFFFF)   /* bits of a double that f32 has not, */
-#define HALFWAY UINT64_C(0x10000000) /* and those of a number between two of f32 */
+#define BELOW UINT64_C(0x1FFFFFFF)   /* bits of a double that f32 lacks, */
+#define HALFWAY UINT64_C(0x10000000) /* and their value halfway between two f32 */
 #define NEAR 4                       /* units of the last place */
 #define EACH_BYTE UINT64_C(0x0101010101010101)
 
-/* Most numbers of tables: at most 15 digits with a point or none, no exponent. Then w and 10^places
- * are exact in double, and w / 10^places is rounded once. */
+/* A number as in most tables: at most 15 digits, with or without a point, no exponent. Then w and
+ * 10^places are exact in double, and w / 10^places is rounded once. */
 typedef struct brief {
     uint64_t w;
-    int64_t places; /* behind the point */
+    int64_t places; /* digits behind the point */
     bool negative, has_point;
 } brief;
 
-/* Eight characters, the first in the lowest byte. */
+/* Eight characters as a number, the first in the lowest byte. */
 static uint64_t load_eight(const char *text)
 {
     const unsigned char *c = (const unsigned char *)text;
@@ -156,15 +158,15 @@ static uint64_t load_eight(const char *text)
            (uint64_t)c[7] << 56;
 }
 
-/* How many of them are digits, up to the first that is none. Additions and subtractions carry
- * upwards alone, so that the lowest marked byte is right. */
+/* The number of digits before the first non-digit. Additions and subtractions carry only upwards,
+ * so the lowest marked byte is correct. */
 static unsigned count_digits(uint64_t v)
 {
     const uint64_t none = ((v + 0x46 * EACH_BYTE) | (v - 0x30 * EACH_BYTE)) & (0x80 * EACH_BYTE);
     return (unsigned)((((none - 1) & ~none) >> 7 & EACH_BYTE) * EACH_BYTE >> 56);
 }
 
-/* The number of eight digits: pairs, then fours, then all. */
+/* The value of eight digits: by pairs, fours, and all. */
 static uint64_t value_of_eight(uint64_t v)
 {
     v = (v & 0x0F * EACH_BYTE) * 2561 >> 8;
@@ -174,14 +176,14 @@ static uint64_t value_of_eight(uint64_t v)
 
 static const uint64_t tens[] = { 1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000 };
 
-/* Appends all digits at `at` to w, which overflows where they are many. */
+/* Appends all digits at `at` to w, which overflows if there are many. */
 static const char *take_long_run(const char *at, const char *end, uint64_t *w)
 {
     for (; at < end && dt__is_digit(*at); at++) *w = 10 * *w + (uint64_t)(*at - '0');
     return at;
 }
 
-/* The same; most runs have less than eight. */
+/* Likewise; faster, as most runs have fewer than eight digits. */
 static inline const char *take_run(const char *at, const char *end, uint64_t *w)
 {
     if (end - at <= 8) return take_long_run(at, end, w);
@@ -193,7 +195,7 @@ static inline const char *take_run(const char *at, const char *end, uint64_t *w)
     return n == 8 && dt__is_digit(*at) ? take_long_run(at, end, w) : at;
 }
 
-/* NULL: another form. */
+/* Parses this form; NULL: another form. */
 static inline const char *scan_brief(const char *at, const char *end, brief *out)
 {
     *out = (brief){ .negative = at < end && *at == '-' };
@@ -211,8 +213,8 @@ static inline const char *scan_brief(const char *at, const char *end, brief *out
     return c < end && (*c == 'e' || *c == 'E') ? NULL : c;
 }
 
-/* The product with 10^-places, which is rounded, too, is within two units of its last place. Where
- * that is near the middle of two numbers of f32 more must be known: NULL. */
+/* Rounds w * 10^-places, whose error is at most two units in the last place; NULL if that is too
+ * near to the middle between two f32. */
 static const char *read_brief(const char *at, const char *end, dt__decimal *out)
 {
     static const double parts[] = { 1,    1e-1, 1e-2,  1e-3,  1e-4,  1e-5,  1e-6,  1e-7,
@@ -222,7 +224,7 @@ static const char *read_brief(const char *at, const char *end, dt__decimal *out)
     double value;
     const char *c = scan_brief(at, end, &b);
     if (c == NULL) return NULL;
-    const bool whole = b.has_point && c[-1] == '0'; /* it may be */
+    const bool whole = b.has_point && c[-1] == '0'; /* may be an integer */
     const double d = whole ? (double)b.w / powers[b.places] : (double)b.w * parts[b.places];
     memcpy(&bits, &d, sizeof bits);
     if (((bits - HALFWAY + NEAR) & BELOW) <= 2 * NEAR) return NULL;

@@ -6,7 +6,7 @@
 
 typedef struct dt__decimal {
     float value;
-    dt__exact exact; /* before it was rounded; fractions within 2^-50 of themselves */
+    dt__exact exact; /* before rounding; fractions have a relative error below 2^-50 */
     bool too_large;  /* beyond the range of f32 */
 } dt__decimal;
 
@@ -14,7 +14,7 @@ typedef struct dt__decimal {
  * least one side of the point, and rounds it to the nearest f32, ties to even, in every locale.
  * Returns where it ends; NULL if none begins there. */
 const char *dt__decimal_read(const char *at, const char *end, dt__decimal *out);
-/* The same, rounded to the nearest f64; infinite beyond its range. */
+/* Reads a number likewise, rounded to the nearest f64; infinite beyond its range. */
 const char *dt__decimal_double(const char *at, const char *end, double *out);
 
 #endif

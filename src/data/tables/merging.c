@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LEVELS 4096  /* numbers of f32 in the range of a column */
+#define LEVELS 4096  /* least number of f32 values in a column's range */
 #define SAME 0x1p-48 /* relative */
-#define SMALL 0x1p24 /* integers below are f32, and no other integer is rounded to them */
-#define MOST_VALUES ((int64_t)1 << 22) /* in a table: further ones are not compared */
-#define ALL_INTEGERS 0x1p52            /* doubles from here on have no fractions */
+#define SMALL 0x1p24 /* integers below this are exact in f32, and no other integer rounds to them */
+#define MOST_VALUES ((int64_t)1 << 22) /* per table; further values are not compared */
+#define ALL_INTEGERS 0x1p52            /* doubles from here on are integers */
 
 /* ---- values ------------------------------------------------------------------------------- */
 
@@ -35,7 +35,7 @@ static bool is_exact(const dt__exact *v, float rounded)
     return are_same(v, &r);
 }
 
-/* The distance of two numbers of f32 at x. */
+/* The distance between f32 numbers at x. */
 static double step_at(double x)
 {
     int exponent;
@@ -48,7 +48,7 @@ static double levels_of(const dt__value_range *r)
     return (r->high - r->low) / step_at(fmax(fabs(r->low), fabs(r->high)));
 }
 
-/* Whether two values that f32 merges would be an error. */
+/* Whether it is an error if two values of the column are equal as f32. */
 static bool range_is_strict(const dt__value_range *r)
 {
     return r->inexact && (!r->real || levels_of(r) < LEVELS);
@@ -70,7 +70,7 @@ void dt__merging_free(dt_ctx *ctx, dt__merging *m)
     *m = (dt__merging){ .slot = NULL };
 }
 
-/* The slot of a number, or the free one for it. */
+/* The slot that contains a number, or where it would be inserted. */
 static dt__merge_slot *slot_of(const dt__merging *m, float rounded)
 {
     uint32_t bits;
@@ -115,8 +115,8 @@ dt_status dt__merging_put(dt_ctx *ctx, dt__merging *m, const dt__exact *v, float
     return DT_OK;
 }
 
-/* Small integers are left out as long as a column has nothing else: they merge with fractions
- * alone. A column with fractions that is clearly wide is left alone from then on. */
+/* Small integers are not stored while a column has nothing else, as they can only equal rounded
+ * fractions. If the range of a column with fractions is clearly wide, nothing more is stored. */
 dt_status dt__merging_add(dt_ctx *ctx, dt__merging *m, const dt__exact *v, float rounded,
                           bool *missing)
 {
@@ -142,8 +142,8 @@ static void print_exact(const dt__exact *v, char text[32])
     else dt__print_real(v->value, text);
 }
 
-/* Whether the numbers would be different in f32 if the least one were 0: integers below 2^24, or
- * fractions where the offset is most of them. */
+/* Whether subtracting the least value would make the numbers distinct in f32: integers below 2^24,
+ * or fractions with a large offset. */
 static bool offset_helps(const dt__value_range *r)
 {
     const double most = fmax(fabs(r->low), fabs(r->high)), range = r->high - r->low;
@@ -189,7 +189,7 @@ static dt__exact exact_at(int dtype, const uint8_t *data, int64_t i)
     return dt__exact_integer(integer);
 }
 
-/* Ranges of n numbers of a column in a row, one for each of `columns` if inner is 1. */
+/* Ranges of n consecutive numbers, for each of `columns` if inner is 1. */
 #define RANGES(name, type)                                                                         \
     static void name##_ranges(const uint8_t *data, int64_t n, int64_t step,                        \
                               dt__value_range *range)                                              \
@@ -225,7 +225,7 @@ static void find_ranges(const dt__number_run *run, int64_t columns, int64_t inne
     }
 }
 
-/* Compares the values of column shape[0] until two merge. */
+/* Compares the values of column shape[0] until two are equal as f32. */
 static dt_status compare_column(dt_ctx *ctx, const dt__number_run *run, int64_t runs,
                                 const int64_t shape[3], dt__merging *m)
 {

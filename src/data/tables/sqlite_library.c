@@ -14,5 +14,5 @@ static const dt__function functions[] = {
 
 DT__LIBRARY_LOADER(dt__sqlite_load, "libsqlite3.so.0", dt__sqlite)
 #else
-typedef int dt__no_sqlite_library; /* ISO C wants a declaration */
+typedef int dt__no_sqlite_library; /* ISO C requires a declaration */
 #endif

@@ -1,5 +1,6 @@
-/* A .table file is a head, then the state of the readings (table_state.h), then for each reading
- * its targets and keys. Numbers are as the machine has them; another one refuses the hash. */
+/* A .table file is a head, the state of the readings (table_state.h), and for each reading its
+ * targets and keys. Numbers are in native byte order; on another machine the hash does not
+ * match. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "data/tables/table_cache.h"
 
@@ -19,22 +20,22 @@
 #include <sys/stat.h>
 #include <xxhash.h>
 
-#define LARGE ((int64_t)512 << 20) /* bytes of a file whose numbers are kept unless options say */
+#define LARGE ((int64_t)512 << 20) /* bytes of a file from which on it is cached by default */
 #define BLOCK ((size_t)1 << 20)
 #define MOST_TABLE DT__AT_MOST(UINT64_C(1) << 40)
 
 typedef struct head {
     char magic[16];
-    uint64_t hash; /* of all behind it */
+    uint64_t hash; /* of everything behind it */
     int64_t counts[4];
 } head;
 
-enum { ROWS, READINGS, STATE, LEFT_OUT }; /* of counts; bytes of the state */
+enum { ROWS, READINGS, STATE, LEFT_OUT }; /* indices of counts; STATE: bytes of the state */
 
-/* What the head is followed by, for each reading. */
+/* Sizes of the parts that follow the head, for each reading. */
 typedef struct part {
     uint64_t x_hash;
-    int64_t x, y, key; /* bytes; of x in a file of its own */
+    int64_t x, y, key; /* in bytes; x is in a file of its own */
 } part;
 
 static const char magic[16] = "detent table 2\n";
@@ -86,7 +87,7 @@ static void put_columns(dt__chars *text, const dt_csv_options *o)
     if (o->fitted != NULL) dt__columns_put(text, o->fitted);
 }
 
-/* All that decides the numbers, besides the file; `state` NULL: what options say of it, into
+/* Hashes all that determines the numbers, besides the file; `state` NULL: only options, into
  * *place. */
 static dt_status hash_readings(const dt__table_cache *t, XXH3_state_t *state, uint64_t *place)
 {
@@ -138,14 +139,14 @@ static dt_status name_files(dt__table_cache *t, const char *folder)
     return t->stem == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* The name of x of reading k; -1: of the table. NULL: NOMEM. */
+/* The name of the file of reading k's x; -1: of the table. NULL: NOMEM. */
 static char *name_of(const dt__table_cache *t, int k)
 {
     if (k < 0) return dt__format_string(t->ctx, "%s.table", t->stem);
     return dt__format_string(t->ctx, "%s.x%d", t->stem, k);
 }
 
-/* Makes a folder and those that it is in. */
+/* Creates a folder and its parents. */
 static dt_status make_folder(dt_ctx *ctx, const char *path)
 {
     struct stat about;
@@ -279,7 +280,7 @@ dt_status dt__table_cache_load(dt__table_cache *t, dt__csv_table *out, bool *fou
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Makes a file so large, with room on the disk, and maps it. */
+/* Creates a file of this size, with disk space reserved, and maps it. */
 static dt_status map_new(const dt__new_file *file, uint64_t bytes, dt__storage **out)
 {
     size_t size;
@@ -316,7 +317,7 @@ dt_status dt__table_cache_grow(dt__table_cache *t, int k, uint64_t bytes, dt__st
     return DT_OK;
 }
 
-/* Ends the file of x, which stays mapped. */
+/* Finishes the file of x, which stays mapped. */
 static dt_status end_x(dt__table_cache *t, int k, dt__storage *x)
 {
     if (dt__sys_truncate(t->file[k].descriptor, (off_t)x->bytes) != 0) {
@@ -361,7 +362,7 @@ static dt_status write_table(const dt__table_cache *t, head *h, const part *part
     return s;
 }
 
-/* The bytes of the rows; storages have room for more. */
+/* Sizes in bytes of the rows, as storages have spare capacity. */
 static part part_of(const dt__csv *c, dt__csv_table *t, int64_t rows)
 {
     part p = { 0 };

@@ -1,5 +1,5 @@
-/* Caches of tables that several processes use: one reads a table, the others wait and find what it
- * kept. Files of a table whose content is another one now are removed. */
+/* Caches of tables that several processes use: one reads a table, the others wait and load its
+ * cache. Outdated cache files of a table are removed. */
 #define _DEFAULT_SOURCE /* flock */
 #include "data/tables/table_cache.h"
 
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Where a file system has no locks, there is none. */
+/* Does nothing if the file system has no locks. */
 void dt__table_cache_lock(dt__table_cache *t)
 {
     dt__pace pace = dt__pace_begin();

@@ -1,4 +1,4 @@
-/* The files of a table that has several (table_join.h), one row at a time. */
+/* Rows of a table that consists of several files (table_join.h), one at a time. */
 #include "data/tables/table_join.h"
 
 #include "core/text/ending.h"
@@ -13,20 +13,20 @@
 typedef struct sensor {
     char *path;
     dt__csv_reader reader;
-    int64_t *to;  /* [reader.n]: the column of the table that a column is */
-    int64_t rows; /* that were read */
+    int64_t *to;  /* [reader.n]: index in `names` of each column */
+    int64_t rows; /* rows read so far */
 } sensor;
 
 struct dt__table_join {
     dt_ctx *ctx;
     dt__csv *c; /* lent */
     sensor file[DT__MOST_SENSORS];
-    int n, at; /* files, and the one that is read */
+    int n, at; /* number of files, and the current one */
     dt__words names;
-    dt__csv_field *field; /* [names.n], of a row */
+    dt__csv_field *field; /* [names.n], the fields of a row */
     bool named;           /* the line of names was written */
-    dt__chars text;       /* of a row, */
-    size_t taken;         /* of which so much was read */
+    dt__chars text;       /* text of a row, */
+    size_t taken;         /* and how much of it was read */
 };
 
 size_t dt__join_length(const char *name)
@@ -44,7 +44,7 @@ size_t dt__join_length(const char *name)
 
 /* ---- columns -------------------------------------------------------------------------------- */
 
-/* Whether columns of this name are one, in whatever files they are. */
+/* Whether columns of this name in several files are the same column. */
 static bool is_shared(const dt__table_join *j, const char *name)
 {
     const dt_strings *target = &j->c->options->target;
@@ -54,7 +54,7 @@ static bool is_shared(const dt__table_join *j, const char *name)
     return dt__words_find(&j->c->keys, name, strlen(name)) >= 0;
 }
 
-/* The column of the table that a column of file k is. */
+/* The index in the table of a column of file k. */
 static dt_status place_of(dt__table_join *j, int k, const char *name, int64_t *out)
 {
     const bool known = dt__words_find(&j->names, name, strlen(name)) >= 0;
@@ -87,7 +87,7 @@ static dt_status name_columns(dt__table_join *j, int k)
     return DT_OK;
 }
 
-/* Rows of all files are told apart and ordered by the same columns. */
+/* Checks that all files have the columns that identify series and times. */
 static dt_status check_series(const dt__table_join *j, const sensor *s)
 {
     const dt_series_options *o = j->c->series;

@@ -1,5 +1,5 @@
-/* What the columns of a table hold (dt_table_look_at): every text is tried as a number, a word of a
- * boolean, and a time in each form that all texts above it had. */
+/* Examines the columns of a table (dt_table_look_at): every text is tried as a number, as a
+ * boolean, and as a time in each format that all earlier texts had. */
 #include "core/block_list.h"
 #include "core/comparisons.h"
 #include "data/tables/csv_types.h"
@@ -24,17 +24,17 @@ enum { FORMS = sizeof forms / sizeof forms[0], STEPS = 63 };
 typedef struct looking {
     dt_column_look *out;
     dt__words words;
-    uint8_t *rows; /* [words.n]: of each word, up to DT_LOOK_FREQUENT */
+    uint8_t *rows; /* [words.n]: rows with each word, up to DT_LOOK_FREQUENT */
     int64_t room;
     bool numbers, booleans;
-    unsigned times;       /* bits of `forms` */
-    double before[FORMS]; /* the last time in each form, */
+    unsigned times;       /* bit set of possible `forms` */
+    double before[FORMS]; /* the latest time in each form, */
     double least[FORMS], most[FORMS];
-    double number; /* and the last number */
+    double number; /* and the latest number */
     int64_t fell[FORMS], number_fell;
-    double step[STEPS]; /* upwards, of numbers or of times in the first form */
+    double step[STEPS]; /* ascending steps of numbers, or of times in the first form */
     int steps;
-    int64_t word;             /* the last text; -1: none */
+    int64_t word;             /* the latest text; -1: none */
     int64_t odd[DT_LOOK_ODD]; /* the first words that are not numbers */
     int n_odd;
 } looking;
@@ -120,7 +120,7 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
     while (dt__csv_has_row(r)) {
         const char *at = r->at;
         const bool fits = dt__csv_count_fields(r, r->separator, &at) == r->n;
-        if (!fits) { /* the reader refuses or skips them */
+        if (!fits) { /* such rows are skipped or refused by the reader */
             r->at += at - r->at;
             r->line++;
             continue;
@@ -142,7 +142,7 @@ static dt_status read_rows(dt__csv_reader *r, looking *column, int64_t *rows)
     return r->status;
 }
 
-/* Of a category among whose texts are numbers: the others. */
+/* For a category that has numbers among its texts: lists the other texts. */
 static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
 {
     const bool mixed = k->out->type == DT_COLUMN_CATEGORY && k->out->numbers > 0;
@@ -154,7 +154,7 @@ static dt_status keep_odd(dt_ctx *ctx, const looking *k, dt_table_look *out)
     return DT_OK;
 }
 
-/* Which type all texts have. */
+/* Decides the type that fits all texts. */
 static void decide(looking *k)
 {
     dt_column_look *out = k->out;

@@ -1,4 +1,4 @@
-/* Bytes are numbers as the machine has them, and texts with their lengths before them. */
+/* Serializes numbers in native byte order, and texts preceded by their lengths. */
 #include "data/tables/table_state.h"
 
 #include "data/tables/csv_types.h"
@@ -97,14 +97,14 @@ static dt_status take_number(dt__state_bytes *from, int64_t *n)
     return DT_OK;
 }
 
-/* A number that must be 0 or `wanted`. */
+/* Reads a number that must be 0 or `wanted`. */
 static dt_status take_count(dt__state_bytes *from, int64_t wanted, int64_t *n)
 {
     DT__TRY(take_number(from, n));
     return *n == 0 || *n == wanted ? DT_OK : fail(from);
 }
 
-/* Words are numbered as they were found. */
+/* Words are indexed in the order in which they were found. */
 static dt_status take_words(dt__state_bytes *from, dt__words *w)
 {
     int64_t n, bytes;

@@ -28,7 +28,7 @@ static dt_status take_names(dt__tables *t, int part, const dt__tensor_names *fil
     return DT_OK;
 }
 
-/* Readings that share targets have the classes of one of them. */
+/* Readings that share targets also share classes. */
 static dt_status close_classes(dt__tables *t, int part)
 {
     for (int k = 0; k < t->n; k++) {

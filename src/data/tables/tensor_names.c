@@ -1,5 +1,5 @@
-/* Names of files with arrays: wildcards are expanded by glob(3), and sorted by bytes, as its own
- * order depends on the locale. */
+/* Names of array files: wildcards are expanded by glob(3), and sorted by bytes, as glob's order
+ * depends on the locale. */
 #include "data/tables/tensor_names.h"
 #include "core/comparisons.h"
 
@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The bytes of a name without the array, table or query in the file. */
+/* The length of a file's name without the array, table or query. */
 static size_t file_length(const char *name)
 {
     const size_t n = dt__database_length(name);
@@ -33,7 +33,7 @@ static dt_status add(dt_ctx *ctx, dt__tensor_names *names, const char *path, con
     return DT_OK;
 }
 
-/* Where the ending of a name begins, .csv.gz as a whole; n: it has none. */
+/* Where the suffix of a name begins, .csv.gz as a whole; n: no suffix. */
 static size_t ending_of(const char *name, size_t n)
 {
     size_t end = dt__ends_in_of(name, n, ".gz") ? n - 3 : n;
@@ -41,8 +41,8 @@ static size_t ending_of(const char *name, size_t n)
     return end > 0 && name[end - 1] == '.' ? end : n;
 }
 
-/* A pattern for glob(3): in the folder every character is itself, in the name all but * and ?; of
- * its ending capitals match, too. */
+/* A pattern for glob(3): all characters are literal except * and ? in the name; the suffix matches
+ * in upper and lower case. */
 static char *pattern_of(dt_ctx *ctx, const char *dir, const char *name, size_t n)
 {
     char *path = dt__data_path(ctx, dir, name);
@@ -66,7 +66,7 @@ static char *pattern_of(dt_ctx *ctx, const char *dir, const char *name, size_t n
     return pattern;
 }
 
-/* Folders that are not there match nothing; others must be readable. */
+/* Missing folders match nothing; others must be readable. */
 static int stops_at(const char *path, int error)
 {
     (void)path;
@@ -75,20 +75,20 @@ static int stops_at(const char *path, int error)
 
 static size_t digits_of(const char *text) { return strspn(text, "0123456789"); }
 
-/* Whether the first number in which a and b differ is larger in a; false where a letter differs
- * before. */
+/* Whether the first number in which a and b differ is larger in a; false if another character
+ * differs before. */
 static bool is_larger(const char *a, const char *b)
 {
     size_t n = 0;
     while (a[n] != 0 && a[n] == b[n]) n++;
-    while (n > 0 && digits_of(a + n - 1) > 0) n--; /* where the number begins */
+    while (n > 0 && digits_of(a + n - 1) > 0) n--; /* to the beginning of the number */
     const char *p = a + n + strspn(a + n, "0"), *q = b + n + strspn(b + n, "0");
     const size_t i = digits_of(p), k = digits_of(q);
     if (digits_of(a + n) == 0 || digits_of(b + n) == 0) return false;
     return i != k ? i > k : strncmp(p, q, i) > 0;
 }
 
-/* Notes files that are not in the order of their numbers. */
+/* Finds files that are not in the order of their numbers. */
 static void find_larger(dt__tensor_names *names, int64_t first)
 {
     for (int64_t i = first + 1; i < names->n && names->larger == NULL; i++) {
@@ -122,7 +122,7 @@ static dt_status expand(dt_ctx *ctx, const char *pattern, const char *part, dt__
 static dt_status add_each(dt_ctx *ctx, const char *key, const char *dir, const char *name,
                           dt__tensor_names *names);
 
-/* The name of a file, or of a pattern, without its folder; of files that are joined the first. */
+/* The name of a file, or of a pattern, without its folder; of joined files the first. */
 static size_t name_in(const char *path, const char **name)
 {
     const size_t n = dt__join_length(path);
@@ -132,8 +132,8 @@ static size_t name_in(const char *path, const char **name)
     return (size_t)(end - *name);
 }
 
-/* What distinguishes a file of a pattern: all that its first * to its last stand for. False: the
- * pattern has none. */
+/* The part of a file's name that its pattern matches from the first * to the last. False: the
+ * pattern has no *. */
 static bool stem_of(const char *pattern, const char *path, const char **stem, size_t *n)
 {
     const char *form;
@@ -147,7 +147,7 @@ static bool stem_of(const char *pattern, const char *path, const char **stem, si
     return true;
 }
 
-/* Moves *p to the next number before `end`; returns its length, 0: there is none. */
+/* Moves *p to the next number before `end`; returns its length, 0: none. */
 static size_t next_number(const char **p, const char *end)
 {
     while (*p < end && digits_of(*p) == 0) ++*p;
@@ -155,7 +155,7 @@ static size_t next_number(const char **p, const char *end)
     return n < most ? n : most;
 }
 
-/* Whether two files that are joined are of one name, or have the same numbers in it. */
+/* Whether two joined files have the same name, or the same numbers in it. */
 static bool is_pair(const char *const pattern[2], const char *const path[2])
 {
     const char *a, *b;
@@ -173,7 +173,7 @@ static bool is_pair(const char *const pattern[2], const char *const path[2])
     return any && i == j;
 }
 
-/* The files of FILE+FILE: names of the same place belong to one table. */
+/* Adds the files of FILE+FILE: names at the same position form one table. */
 static dt_status add_joined(dt_ctx *ctx, const char *key, const char *dir, const char *name,
                             size_t n, dt__tensor_names *names)
 {
@@ -249,7 +249,7 @@ void dt__tensor_names_free(dt_ctx *ctx, dt__tensor_names *names)
     *names = (dt__tensor_names){ .v = NULL };
 }
 
-/* The name of the folder that holds a file; of length 0 if it is not named. */
+/* The name of the folder that contains a file; length 0 if the path has none. */
 static const char *folder_of(const char *path, size_t *n)
 {
     const char *end = path + file_length(path);
@@ -284,7 +284,7 @@ static dt_status find_label(dt_ctx *ctx, dt__tensor_name *name, const char *patt
     }
     if (n == 0 || closed) {
         return dt_fail(ctx, DT_ERR_FORMAT,
-                       "'%s': %s '%.*s' is not a class%s; files lie in folders of their "
+                       "'%s': %s '%.*s' is not a class%s; files must be in folders of their "
                        "classes, data.file_names has a {label}, or 'y' labels them",
                        name->path, what, (int)(n < 64 ? n : 64), label,
                        closed ? " of the training data" : "");

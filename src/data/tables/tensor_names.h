@@ -5,30 +5,29 @@
 #include "data/tables/csv.h"
 
 typedef struct dt__tensor_name {
-    char *path;       /* with a ":part", if one was named */
-    int64_t label;    /* by its folder or name */
+    char *path;       /* with ":part", if given */
+    int64_t label;    /* from its folder or name */
     int64_t position; /* 2 j + 1 for file j of its class, */
-    int64_t others;   /* of so many */
+    int64_t others;   /* the number of files of its class */
 } dt__tensor_name;
 
 typedef struct dt__tensor_names {
     dt__tensor_name *v;
     int64_t n, room;
-    /* The first two files of a pattern of which the one with the larger number is read first, as
-     * x10 before x2; NULL: there are none. Lent by v. */
+    /* The first two files of a pattern of which the one with the larger number comes first, such as
+     * x10 before x2; NULL: none. Lent by v. */
     const char *larger, *smaller;
 } dt__tensor_names;
 
-/* Adds the files that `names` of `key` ("data.train") say. Files of a pattern are in byte order.
+/* Adds the files named in `names` of `key` ("data.train"). Files of a pattern are in byte order.
  * Errors: CONFIG (no file matches), IO, NOMEM. */
 dt_status dt__tensor_names_add(dt_ctx *ctx, const char *key, const char *dir,
                                const dt_strings *names, dt__tensor_names *out);
 
-/* Labels each file by {label} of `pattern` in its name, without a pattern (NULL) by the folder that
- * holds it, and sorts files so that the first and the last of
- * them hold every class in proportion, as folders of PNG files are. Folders become `classes` in
- * byte order of their names; if there are classes already, another folder is an error. Errors:
- * FORMAT, NOMEM. */
+/* Labels each file by {label} of `pattern` in its name or, if that is NULL, by its folder, and
+ * sorts files so that any part at either end has every class in proportion, as for folders of PNG
+ * files. Folders become `classes` in byte order of their names; if `classes` is not empty, a new
+ * folder is an error. Errors: FORMAT, NOMEM. */
 dt_status dt__tensor_names_label(dt_ctx *ctx, dt__tensor_names *names, const char *pattern,
                                  dt__words *classes);
 

@@ -9,7 +9,7 @@
 #include <detent/experimental/text.h>
 #include <string.h>
 
-/* As a string of Jinja, in quotes. */
+/* Writes a Jinja string, in quotes. */
 static void put_string(dt__chars *t, const char *text)
 {
     dt__put_text(t, "'");
@@ -31,7 +31,7 @@ static void add_head(dt__chars *t, const dt__chat_form *f, int role)
     add(t, f->separator);
 }
 
-/* `end`: behind an answer of a form whose messages have no stop. */
+/* `end`: follows an answer in a form whose messages have no stop token. */
 static void add_stop(dt__chars *t, const dt__chat_form *f, int role, const char *end)
 {
     add(t, f->stop);

@@ -41,11 +41,11 @@ static const list_form conversations = {
     "system, human or gpt",
 };
 
-/* A line that is being read. */
+/* A line of the file. */
 typedef struct reading {
     dt__documents *c;
     dt__json *j;
-    int64_t first, number; /* its first message in c; the one that is read, from 1 */
+    int64_t first, number; /* index in c of its first message; index of the current one, from 1 */
 } reading;
 
 static dt_status add_turn(reading *r, int role, const dt__run_of_text *text, bool learned)
@@ -67,7 +67,7 @@ static dt_status add_turn(reading *r, int role, const dt__run_of_text *text, boo
     return DT_OK;
 }
 
-/* The string at `at`. */
+/* Reads the string at `at`. */
 static dt_status read_text(const reading *r, const unsigned char *at, const char *name,
                            dt__run_of_text *out)
 {
@@ -78,7 +78,7 @@ static dt_status read_text(const reading *r, const unsigned char *at, const char
     return dt__json_fail(j, "\"%s\" of message %lld must be a string", name, (long long)r->number);
 }
 
-/* Whether the value at `at` says nothing: null, "", [] or {}. */
+/* Whether the value at `at` is empty: null, "", [] or {}. */
 static bool is_nothing(dt__json *j, const unsigned char *at)
 {
     if (at == NULL) return true;
@@ -95,7 +95,7 @@ static const char tools[] = "calls of tools cannot be learned; expected texts al
                   thoughts[] = "thoughts are in no form of chats; expected texts alone",
                   turns[] = "earlier turns are read as messages alone";
 
-/* What would be left out of the chat in silence. */
+/* Refuses a field that would otherwise be ignored silently. */
 static dt_status refuse(const reading *r, const unsigned char *at, const char *name,
                         const char *why)
 {
@@ -191,7 +191,7 @@ static dt_status read_role(const reading *r, const list_form *f, const unsigned 
                          (long long)r->number, dt__shown(name.bytes, shown), f->expected);
 }
 
-/* OpenAI's "weight" of an answer: 0 is not learned. */
+/* Reads OpenAI's "weight" of an answer: 0 excludes it from training. */
 static dt_status read_weight(const reading *r, const unsigned char *at, bool *learned)
 {
     int64_t weight = 1;
@@ -247,7 +247,7 @@ static dt_status read_list(reading *r, const list_form *f, const unsigned char *
     return j->status;
 }
 
-/* An instruction, and what it is about. */
+/* Reads an instruction and its input. */
 static dt_status read_instruction(reading *r, const unsigned char *const *at)
 {
     dt__run_of_text asked, about = { "", 0 }, answer;
@@ -265,7 +265,8 @@ static dt_status read_instruction(reading *r, const unsigned char *const *at)
     return add_turn(r, DT_ROLE_ASSISTANT, &answer, true);
 }
 
-/* Of the messages of a line: something before the first answer, and one that is learned. */
+/* Checks the messages of a line: one must precede the first answer, and one answer must be
+ * trained. */
 static dt_status check(const reading *r)
 {
     const dt__turn *turn = r->c->turn + r->first;

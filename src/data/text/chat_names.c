@@ -1,4 +1,4 @@
-/* Names of the forms of chats, as recipes and model files write them. */
+/* Names of chat formats in recipes and model files. */
 #include "data/data_options.h"
 
 const char *const dt__chat_names[] = { "auto", "chatml", "llama3", "plain", NULL };

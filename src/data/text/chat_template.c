@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_TEMPLATE ((size_t)16 << 20) /* bytes of a file */
+#define MOST_TEMPLATE ((size_t)16 << 20) /* of a file, in bytes */
 
 static const char im_start[] = "<|im_start|>", im_end[] = "<|im_end|>";
 
@@ -52,7 +52,7 @@ static dt_status read_jinja(dt_ctx *ctx, const char *jinja, const char *name, dt
 
 /* ---- tokenizer_config.json ------------------------------------------------------------------ */
 
-/* Of several templates, [{"name": ..., "template": ...}], the default. */
+/* Of several templates, [{"name": ..., "template": ...}], reads the default one. */
 static dt_status read_named(dt__json *j, const char **jinja)
 {
     static const char *const names[] = { "name", "template", NULL };
@@ -81,7 +81,7 @@ static dt_status read_config(dt__json *j, const char **jinja)
         char *const strings = j->strings;
         DT__TRY(dt__json_key(j, &key));
         const bool wanted = strcmp(key, "chat_template") == 0 && !dt__json_null(j);
-        if (!wanted) j->strings = strings; /* what was read stays */
+        if (!wanted) j->strings = strings; /* keep the text that was read */
         if (!wanted) DT__TRY(strcmp(key, "chat_template") == 0 ? DT_OK : dt__json_skip(j));
         else if (dt__json_peek(j) == '[') DT__TRY(read_named(j, jinja));
         else DT__TRY(dt__json_string(j, jinja));
@@ -137,7 +137,7 @@ dt_status dt__chat_recognize(dt_ctx *ctx, const char *text, const char *name, dt
 
 /* ---- files beside a tokenizer --------------------------------------------------------------- */
 
-/* The text of a file in the folder of `path`, which the caller frees; NULL: there is none. */
+/* Reads a file in the folder of `path`; the caller frees the text. NULL: no such file. */
 static dt_status beside(dt_ctx *ctx, const char *path, const char *name, char **full, char **text)
 {
     const char *slash = strrchr(path, '/');

@@ -10,7 +10,7 @@
 static const char trims[] = "leaves out white space around texts",
                   dates[] = "writes dates into the system's message";
 
-/* form AUTO: of each. */
+/* form AUTO: applies to each form */
 static const struct {
     int form;
     const char *word, *what;
@@ -43,7 +43,7 @@ static bool has_other_tokens(const dt__chat_form *f, const char *jinja)
     return false;
 }
 
-/* A variable with the system's message: {% set system_message = ... %}. */
+/* Whether the template stores the system message in a variable: {% set system_message = ... %}. */
 static bool keeps_system(const char *jinja)
 {
     for (const char *at = strstr(jinja, "set "); at != NULL; at = strstr(at + 4, "set ")) {
@@ -53,15 +53,15 @@ static bool keeps_system(const char *jinja)
     return false;
 }
 
-/* Whether `n` ends of lines begin here, as the source of a template has them. */
+/* Whether there are `n` escaped line breaks at `at`. */
 static bool has_lines(const char *at, int n)
 {
     for (; n > 0 && (*at == '\n' || strncmp(at, "\\n", 2) == 0); n--) at += *at == '\n' ? 1 : 2;
     return n == 0;
 }
 
-/* The string behind the role that an expression writes: "' + message['role'] + '" and what is
- * behind it. A role that is written out, and its end, may be in one string. */
+/* The string after the role in an expression: "' + message['role'] + '" and the rest. A literal
+ * role and its end may be in one string. */
 static const char *after_role(const char *at)
 {
     at += strspn(at, "abcdefghijklmnopqrstuvwxyz");
@@ -77,8 +77,8 @@ static const char *after_role(const char *at)
     return *at == 0 ? at : at + 1;
 }
 
-/* Whether each `token` has ends of lines behind it: behind the role, or behind the quotes, sums and
- * braces of an expression. */
+/* Whether line breaks follow each `token`: after the role, or after quotes, sums and braces of an
+ * expression. */
 static bool ends_lines(const char *jinja, const char *token, bool role, int lines)
 {
     for (const char *at = strstr(jinja, token); at != NULL; at = strstr(at, token)) {

@@ -1,10 +1,11 @@
-/* The forms of chats. A message of a role becomes, as tokens and text,
+/* Chat formats. A message of a role is written, as tokens and text,
  *
  *     open  role  middle  separator text  stop  after
  *
  * where open, middle and stop are added tokens, and the rest is text, encoded between two tokens as
- * one piece. An assistant's text is encoded by itself, as it is generated; it and its stop are
- * learned. The forms are those of the templates of Qwen2 and SmolLM2 (chatml) and of Llama 3. */
+ * one piece. An assistant's text is encoded separately, as it is generated; it and its stop token
+ * are targets of training. The formats are those of the templates of Qwen2 and SmolLM2 (chatml) and
+ * of Llama 3. */
 #include "data/text/chats.h"
 
 #include "core/text/utf8.h"
@@ -62,7 +63,7 @@ dt_status dt__chat_check(const dt_tokenizer *k, int f, int32_t *stop)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Says of the ids that were appended whether they are learned. */
+/* Marks the appended ids as targets of training, or not. */
 static dt_status mark(const dt__chat_writer *w, int64_t before, bool learn)
 {
     if (w->learned == NULL) return DT_OK;
@@ -91,7 +92,7 @@ static dt_status put_text(const dt__chat_writer *w, const dt__chars *text, bool 
 
 #define SPACES (8 | 16) /* of dt__split_class */
 
-/* As Python's str.strip, by which templates trim. */
+/* Python's str.strip, with which templates trim. */
 static bool is_space(const unsigned char *p, const unsigned char *end, int *n)
 {
     *n = dt__utf8_length(p, end);
@@ -112,7 +113,7 @@ void dt__chat_trim(const dt__chat_form *f, const char *text, size_t bytes, dt__c
     dt__put(out, (const char *)p, (size_t)(end - p));
 }
 
-/* What is before the text of a message: *text is what of it belongs to the same piece. */
+/* Writes what precedes the text of a message; *text: the beginning of the piece with the text. */
 static dt_status put_head(const dt__chat_writer *w, int role, dt__chars *text)
 {
     const dt__chat_form *f = &dt__chat_forms[w->chat->form];
@@ -137,7 +138,7 @@ static dt_status put_beginning(const dt__chat_writer *w)
     return put_token(w, f->begin, false);
 }
 
-/* Without a token that ends a text, an answer of PLAIN ends with its line. */
+/* If no token ends texts, an answer of form PLAIN ends with a line break. */
 static dt_status put_stop(const dt__chat_writer *w, bool learn, dt__chars *text)
 {
     const dt__chat_form *f = &dt__chat_forms[w->chat->form];

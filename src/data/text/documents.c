@@ -24,7 +24,7 @@ static dt_status add(dt__documents *c, size_t begin)
     return DT_OK;
 }
 
-/* A byte order mark at the beginning says how the text is stored, and is not a character of it. */
+/* Skips a byte order mark, which is not part of the text. */
 static dt_status copy(dt__input *in, uint8_t *chunk, dt__chars *to)
 {
     size_t got, mark;
@@ -91,7 +91,7 @@ dt_status dt__documents_format(dt__documents *c, const char *prompt, const char 
     return format_fields(c, "data.completion", c->completion);
 }
 
-/* The string at `at` becomes a document. */
+/* Makes the string at `at` a document. */
 static dt_status add_piece(dt__documents *c, dt__json *j, const unsigned char *at)
 {
     const size_t begin = c->text.used;
@@ -102,7 +102,7 @@ static dt_status add_piece(dt__documents *c, dt__json *j, const unsigned char *a
     return add(c, begin);
 }
 
-/* A line's fields by name. */
+/* Finds a line's fields by name. */
 static dt_status find_fields(dt__json *j, const unsigned char **where)
 {
     for (int i = 0; i < DT__LINE_FIELDS; i++) where[i] = NULL;
@@ -128,7 +128,7 @@ static const char *kind_of(bool pairs, bool chats)
     return chats ? "messages" : pairs ? "prompt" : "text";
 }
 
-/* All lines are of one kind. */
+/* All lines of a file must be of the same kind. */
 static dt_status set_kind(dt__documents *c, const dt__json *j, bool pairs, bool chats)
 {
     if (c->n > 0 && (pairs != c->pairs || chats != c->chats)) {
@@ -169,7 +169,7 @@ static dt_status add_plain(dt__documents *c, dt__json *j)
     return add_piece(c, j, at[DT__LINE_COMPLETION]);
 }
 
-/* One of the two documents of a line. */
+/* Adds one of the two documents of a line. */
 static dt_status add_formatted(dt__documents *c, const char *format, const dt__run_of_text *value)
 {
     const size_t begin = c->text.used;
@@ -209,7 +209,7 @@ static bool is_blank(const unsigned char *p, const unsigned char *end)
 
 static dt_status add_lines(dt__documents *c, const char *path, const dt__chars *file, char *strings)
 {
-    if (file->used == 0) return DT_OK; /* then its bytes are NULL */
+    if (file->used == 0) return DT_OK; /* its bytes are NULL */
     const unsigned char *at = (const unsigned char *)file->bytes, *const end = at + file->used;
     char what[32];
     for (int64_t number = 1; at < end; number++) {

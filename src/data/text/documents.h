@@ -6,13 +6,13 @@
 
 typedef struct dt__document {
     size_t begin, end;     /* offsets in `text` */
-    int64_t turn, n_turns; /* a chat: its messages, in `turn` */
+    int64_t turn, n_turns; /* of a chat: first message in `turn`, and number of messages */
 } dt__document;
 
 /* A message of a chat. */
 typedef struct dt__turn {
     int role;     /* dt_chat_role */
-    bool learned; /* of an assistant: not told to have weight 0 */
+    bool learned; /* of an assistant: its weight is not 0 */
     size_t begin, end;
 } dt__turn;
 
@@ -26,13 +26,13 @@ typedef struct dt__documents {
     bool pairs, chats;
     dt__turn *turn;
     int64_t n_turns, room_of_turns;
-    /* Lines of JSON: how fields become prompts and completions; NULL: the fields "prompt" and
-     * "completion" are these, and running text is "text" */
+    /* For JSON lines: formats of prompts and completions; NULL: fields "prompt" and "completion"
+     * are used, and "text" for running text */
     const char *prompt, *completion;
-    dt__fields fields; /* of both */
+    dt__fields fields; /* fields of both formats */
 } dt__documents;
 
-/* Sets the formats; either may be NULL, both: none. Errors: CONFIG, which begins with the key. */
+/* Sets the formats; either or both may be NULL. Errors: CONFIG; the message begins with the key. */
 dt_status dt__documents_format(dt__documents *c, const char *prompt, const char *completion);
 
 void dt__documents_free(dt__documents *c);
@@ -42,13 +42,12 @@ void dt__documents_free(dt__documents *c);
 dt_status dt__documents_add_text(dt__documents *c, const char *path);
 
 /* Appends the lines of such a file: JSON objects, all with "text", or all with "prompt" and
- * "completion", or all with the fields of the formats, or all chats (chat_lines.c); other fields
+ * "completion", or all with the fields of the formats, or all chats (chat_lines.c). Other fields
  * and empty lines are ignored. Errors: those above; FORMAT, with the line number, for any other
- * line, and for one whose completion has empty fields alone. */
+ * line, and for one whose completion has only empty fields. */
 dt_status dt__documents_add_lines(dt__documents *c, const char *path);
 
-/* The fields of a line by which its kind is known; where[i] is the position of the value, NULL: the
- * line has none. */
+/* Fields that determine the kind of a line; where[i] is the position of the value, NULL: absent. */
 enum {
     DT__LINE_TEXT,
     DT__LINE_PROMPT,

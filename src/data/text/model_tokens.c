@@ -1,6 +1,6 @@
-/* The tokens that a model says begin, end and pad its texts, as JSON:
+/* Metadata of a model: the tokens that begin, end and pad its texts, as JSON:
  *     {"begin": 1, "end": [2, 7], "pad": 0}
- * A field that is missing says nothing; of several ends data learn the first. */
+ * Fields may be missing; of several end tokens, the first one ends training data. */
 #include "data/text/tokenizer.h"
 
 #include <string.h>

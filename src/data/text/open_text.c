@@ -16,8 +16,8 @@ typedef struct opening {
     dt_ctx *ctx;
     const dt_data_options *o;
     dt_tokenizer *tokenizer;
-    dt_chat chat;         /* form AUTO: there are no chats */
-    dt__chat_found found; /* owns chat.system, where it is the template's */
+    dt_chat chat;         /* form AUTO: no chats */
+    dt__chat_found found; /* owns chat.system, if it is from the template */
     dt_dataset **part[PARTS];
 } opening;
 
@@ -30,7 +30,8 @@ static dt_status make(opening *s, int part, dt_dataset *d)
 
 /* ---- running text --------------------------------------------------------------------------- */
 
-/* A dataset of `length` tokens of a store from `begin` on; takes over the reference. */
+/* Makes a dataset of `length` tokens of a store from `begin` on; takes over the reference to the
+ * store. */
 static dt_status make_running(opening *s, int part, dt__token_store *store, int64_t begin,
                               int64_t length)
 {
@@ -54,7 +55,7 @@ static dt_status make_running(opening *s, int part, dt__token_store *store, int6
 
 /* ---- text to tokens ------------------------------------------------------------------------- */
 
-/* Documents of one part. */
+/* A range of documents, of one part of the data. */
 typedef struct range {
     const dt__documents *c;
     int64_t begin, end;
@@ -89,11 +90,11 @@ static dt_status join(opening *s, const range *r, dt_ids *ids)
 typedef struct pairs {
     dt__token_store *store;
     dt__sequence *piece;
-    int64_t n, longest; /* pieces; tokens of the longest piece that fits */
+    int64_t n, longest; /* number of pieces; tokens of the longest one that fits */
     int64_t left_out, too_long;
 } pairs;
 
-/* The tokens of a pair; *empty: its completion has none. */
+/* Adds the tokens of a pair; *empty: its completion has none. */
 static dt_status put_pair(opening *s, const range *r, int64_t i, pairs *p, bool *empty)
 {
     static const dt_encoding begins = { .wrap = true };
@@ -108,7 +109,7 @@ static dt_status put_pair(opening *s, const range *r, int64_t i, pairs *p, bool 
     return end >= 0 ? dt_ids_put(ids, end) : DT_OK;
 }
 
-/* The tokens of a chat, and which of them are learned. */
+/* Adds the tokens of a chat, and which of them are targets of training. */
 static dt_status put_chat(opening *s, const range *r, int64_t i, pairs *p)
 {
     const dt__documents *c = r->c;
@@ -173,7 +174,7 @@ static dt_status collect(opening *s, const range *r, pairs *p)
     return DT_OK;
 }
 
-/* How lines became examples; false: NOMEM. */
+/* Stores in the dataset how lines were formatted; false: NOMEM. */
 static bool keep_forms(const opening *s, dt_dataset *d)
 {
     const char *const from[] = { s->o->prompt, s->o->completion, s->chat.system };
@@ -226,7 +227,7 @@ static dt_status make_part(opening *s, const range *r)
 
 /* ---- tokenizers -------------------------------------------------------------------------- */
 
-/* Tokens of the model in a tokenizer of the recipe's. */
+/* Looks up the model's special tokens in the recipe's tokenizer. */
 static dt_status take_tokens(opening *s)
 {
     dt_text_tokens tokens;
@@ -259,7 +260,7 @@ static dt_status find_form(opening *s)
     return DT_OK;
 }
 
-/* Chooses the form, and makes what ends an answer an end of texts. */
+/* Chooses the chat format, and makes the token that ends an answer an end token. */
 static dt_status take_form(opening *s)
 {
     int32_t stop = -1;
@@ -278,7 +279,7 @@ static bool is_chars(const opening *s)
     return s->o->given == NULL && strcmp(s->o->tokenizer, "chars") == 0;
 }
 
-/* Input text may be invalid UTF-8 for tokenizers of bytes, but not of characters. */
+/* Checks that text is valid UTF-8, unless the tokenizer is of bytes. */
 static dt_status check_text(const opening *s, const dt__documents *c, const char *path,
                             int64_t first)
 {
@@ -321,7 +322,7 @@ static dt_status read_files(const opening *s, const char *part, const dt_strings
     return DT_OK;
 }
 
-/* The documents for training; the last one may be split for it. */
+/* Finds the documents for training; the last one may be split. */
 static dt_status cut(const opening *s, dt__documents *c, int64_t *kept)
 {
     const double share = 1 - s->o->validation;

@@ -1,11 +1,10 @@
-/* Prompt formats. A format is scanned piece by piece: a run of text, a brace that is written twice,
- * or a field. */
+/* Prompt formats. A format is scanned piece by piece: text, a doubled brace, or a field. */
 #include "data/text/prompt_format.h"
 
 #include <detent/experimental/text.h>
 #include <string.h>
 
-/* The piece at `at`, and what follows it; NULL if the braces are wrong. */
+/* Scans the piece at `at`, and returns its end; NULL: wrong braces. */
 static const char *scan(const char *at, dt__run_of_text *piece, bool *is_field)
 {
     *is_field = false;
@@ -22,7 +21,7 @@ static const char *scan(const char *at, dt__run_of_text *piece, bool *is_field)
     return piece->n > 0 && *end == '}' ? end + 1 : NULL;
 }
 
-/* The place of a name; -1: it is none of the fields. */
+/* The index of a field; -1: none. */
 static int field_find(const dt__fields *fields, const char *name, size_t n)
 {
     for (int i = 0; i < fields->n; i++) {
@@ -106,7 +105,7 @@ dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text
     return dt__json_end(j);
 }
 
-/* The values of several fields, from the JSON object `text`. */
+/* Reads the values of several fields from the JSON object `text`. */
 static dt_status read_values(dt_ctx *ctx, const dt__fields *fields, const dt__run_of_text *text,
                              char *strings, dt__run_of_text *value)
 {

@@ -7,7 +7,7 @@
 
 #define DT__MOST_FIELDS 16
 
-/* A name, or the value of a field. */
+/* A field's name or value. */
 typedef struct dt__run_of_text {
     const char *bytes; /* NULL: a field without a value */
     size_t n;
@@ -19,19 +19,19 @@ typedef struct dt__fields {
     dt__run_of_text name[DT__MOST_FIELDS];
 } dt__fields;
 
-/* Adds the fields of a format. Errors, saying what is wrong and at which byte: CONFIG (a brace
- * without its other, a field without a name, no field, too many). */
+/* Adds the fields of a format. Errors, with the reason and the byte: CONFIG (an unmatched brace, a
+ * field without a name, no field, too many). */
 dt_status dt__format_fields(dt_ctx *ctx, const char *format, dt__fields *fields);
 
-/* Appends a format, which dt__format_fields took, with the values of its fields. */
+/* Appends a format, checked by dt__format_fields, with the values of its fields. */
 void dt__format_put(const char *format, const dt__fields *fields, const dt__run_of_text *value,
                     dt__chars *to);
 /* Whether all fields of the format have empty values. */
 bool dt__format_is_empty(const char *format, const dt__fields *fields,
                          const dt__run_of_text *value);
 
-/* Reads an object whose members are the fields: strings, each once; others are skipped. *given: how
- * many there are. Values lie in j->strings. Errors: FORMAT. */
+/* Reads an object: fields must be strings, each once; others are skipped. *given: number of fields
+ * found. Values are in j->strings. Errors: FORMAT. */
 dt_status dt__fields_read(dt__json *j, const dt__fields *fields, dt__run_of_text *value,
                           int *given);
 

@@ -1,8 +1,8 @@
 /* Functions that all tokenizers share: tokens' bytes to ids and back, added tokens, the template.
  *
- * Text is split at the added tokens in it: the leftmost first, and the longest of those that begin
- * at one place. The text between them is normalized, split at the added tokens of the second class,
- * and what is between those is encoded by the tokenizer's kind. */
+ * Text is split at added tokens: the leftmost first, and of several at one position the longest.
+ * The text between them is normalized and split at the added tokens of the second class; the
+ * remaining text is encoded by the tokenizer's kind. */
 #include "core/system/atomic_file.h"
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
@@ -86,7 +86,7 @@ int32_t *dt__slots(dt_ctx *ctx, int64_t n, uint32_t *mask)
     return slot;
 }
 
-/* The slot of these bytes, or the empty one where they would be inserted. */
+/* The slot with these bytes, or the empty one for inserting them. */
 static uint32_t slot_of(const dt_tokenizer *k, const char *bytes, size_t n)
 {
     uint32_t s = (uint32_t)XXH3_64bits(bytes, n) & k->mask;
@@ -120,7 +120,7 @@ int32_t dt__tokenizer_find(const dt_tokenizer *k, const char *bytes, size_t n)
 /* ---- added tokens --------------------------------------------------------------------------- */
 
 /* Narrows [low, high), the sorted patterns that match the first d bytes of the text, to those that
- * match one byte more. All are longer than d. */
+ * match one byte more. All of them are longer than d. */
 static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *low, int64_t *high)
 {
     for (int side = 0; side < 2; side++) {
@@ -136,7 +136,7 @@ static void narrow(const dt_tokenizer *k, unsigned char c, size_t d, int64_t *lo
     }
 }
 
-/* The longest pattern of a class with which the text begins; NULL: none. */
+/* The longest pattern of a class at the beginning of the text; NULL: none. */
 static const dt__pattern *added_at(const dt_tokenizer *k, int klass, dt__passage t)
 {
     int64_t low = k->added.first[klass], high = k->added.first[klass + 1];
@@ -152,7 +152,7 @@ static const dt__pattern *added_at(const dt_tokenizer *k, int klass, dt__passage
 
 typedef struct coding {
     const dt_tokenizer *k;
-    bool special; /* added tokens are searched */
+    bool special; /* special added tokens are recognized */
     dt_ids *ids;
 } coding;
 
@@ -170,7 +170,7 @@ static const unsigned char *after_space(const unsigned char *p, const unsigned c
     return p;
 }
 
-/* The beginning of the white space, not before `begin`, that ends at p. */
+/* The beginning of the white space that ends at p, not before `begin`. */
 static const unsigned char *before_space(const unsigned char *begin, const unsigned char *p)
 {
     int n;
@@ -212,7 +212,8 @@ static dt_status encode_between(const coding *c, int klass, dt__passage t)
 static dt_status encode_class(const coding *c, int klass, dt__passage t)
 {
     const dt_tokenizer *k = c->k;
-    const unsigned char *const start = t.at, *begin = t.at; /* begin: what is not encoded yet */
+    /* begin: the first byte that is not encoded yet */
+    const unsigned char *const start = t.at, *begin = t.at;
     if (k->added.first[klass] == k->added.first[klass + 1]) return encode_between(c, klass, t);
     while (t.at < t.end) {
         const dt__pattern *found = added_at(k, klass, t);

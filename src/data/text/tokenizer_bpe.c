@@ -66,7 +66,7 @@ typedef struct node {
 typedef struct work {
     const dt_tokenizer *k;
     node *node;
-    uint64_t *heap; /* merge << 32 | position of its left token; a min-heap */
+    uint64_t *heap; /* merge << 32 | position of the left token; a min-heap */
     size_t room, used;
 } work;
 
@@ -122,7 +122,8 @@ static void merge_all(work *w)
     }
 }
 
-/* One pair per two neighbours, and two pairs per merge: the heap has less than 3 n entries. */
+/* There is one pair per two neighbours, and merging adds two pairs: the heap has less than 3 n
+ * entries. */
 static dt_status make_room(work *w, size_t n)
 {
     dt_ctx *ctx = w->k->ctx;
@@ -138,7 +139,7 @@ static dt_status make_room(work *w, size_t n)
     return w->node == NULL || w->heap == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* The tokens of a piece before any merge; returns how many, at most n. */
+/* Makes the initial tokens of a piece; returns their number, at most n. */
 static uint32_t begin_piece(work *w, const unsigned char *p, size_t n)
 {
     const dt__bpe *b = &w->k->bpe;
@@ -177,7 +178,7 @@ static dt_status encode_piece(work *w, const unsigned char *p, size_t n, dt_ids 
     return DT_OK;
 }
 
-/* Cuts text by the steps from `step` on. */
+/* Splits text by the steps from `step` on. */
 static dt_status encode_steps(work *w, int step, const unsigned char *p, const unsigned char *end,
                               dt_ids *ids)
 {
@@ -249,7 +250,7 @@ bool dt__bpe_spaces(const dt_tokenizer *k, dt__spaces *out)
         }
         return true;
     }
-    /* no spaces are left */
+    /* removes all spaces */
     return k->normalizer.n > 0 && s->kind->next == dt__cut_split && s->split == NULL &&
            strcmp(s->to, " ") == 0;
 }

@@ -1,4 +1,4 @@
-/* Reads the added tokens of a tokenizer.json. Those of the second class are found by their
+/* Reads the added tokens of a tokenizer.json. Those of the second class are searched by their
  * normalized texts, in normalized text. */
 #include "data/text/tokenizer_bpe_read.h"
 
@@ -96,7 +96,7 @@ static dt_status equal_patterns(const reading *r, const dt__pattern *p)
                          dt__shown(e->text, a), dt__shown(f->text, b));
 }
 
-/* The order of entries is that of their texts, but for what normalization changes. */
+/* Sorts added tokens: entries are sorted by text, but normalization may change that order. */
 static dt_status sort_added(reading *r)
 {
     dt__added *added = &r->k->added;
@@ -107,7 +107,7 @@ static dt_status sort_added(reading *r)
             if (r->added.at[i].late == (late == 1)) DT__TRY(put_pattern(r, &r->added.at[i]));
         }
     }
-    for (int64_t i = 0; i < added->first[2]; i++) { /* the bytes do not move any more */
+    for (int64_t i = 0; i < added->first[2]; i++) { /* the bytes are final now */
         added->at[i].text = added->bytes.bytes + used;
         used += added->at[i].n;
     }

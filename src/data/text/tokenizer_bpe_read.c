@@ -51,8 +51,8 @@ dt_status dt__bpe_keep(reading *r, entries *list, const entry *e)
 
 /* ---- the vocabulary ------------------------------------------------------------------------- */
 
-/* Appends the bytes that the characters represent to r->bytes, of a sentencepiece vocabulary the
- * text itself; false, with nothing appended, if a character represents none. */
+/* Appends the bytes that the characters represent to r->bytes; for a sentencepiece vocabulary, the
+ * text. False, with nothing appended, if a character represents no byte. */
 static bool put_bytes(reading *r, const char *text, size_t n)
 {
     const size_t before = r->bytes.used;
@@ -87,7 +87,7 @@ static dt_status read_vocab(reading *r, const unsigned char *at)
     return j->status;
 }
 
-/* A tokenizer with room for every entry. */
+/* Makes a tokenizer with memory for every entry. */
 static dt_status make_tokenizer(reading *r)
 {
     int64_t vocab = 0;
@@ -165,7 +165,7 @@ static dt_status set_bytes(reading *r)
     return DT_OK;
 }
 
-/* The tokens <0x00> ... <0xFF>. */
+/* Finds the tokens <0x00> ... <0xFF>. */
 static dt_status set_byte_pieces(reading *r)
 {
     dt_tokenizer *k = r->k;
@@ -186,7 +186,7 @@ static dt_status set_byte_pieces(reading *r)
     return DT_OK;
 }
 
-/* Plain text is encoded with the tokens whose bytes come from the vocabulary. */
+/* Adds the vocabulary and indexes tokens by their bytes, for encoding plain text. */
 static dt_status set_vocab(reading *r, size_t *used)
 {
     int32_t twice;
@@ -205,7 +205,7 @@ static dt_status set_vocab(reading *r, size_t *used)
 
 /* ---- merges --------------------------------------------------------------------------------- */
 
-/* The token of the bytes from `from` on followed by those of `text`; -1: none. */
+/* The token whose bytes are those from `from` on, followed by `text`; -1: none. */
 static int32_t find_text(reading *r, const char *text, size_t n)
 {
     const size_t from = r->bytes.used;

@@ -4,7 +4,7 @@
 
 #include "data/text/tokenizer.h"
 
-typedef struct entry { /* of the vocabulary, or an added token */
+typedef struct entry { /* of the vocabulary, or of the added tokens */
     const char *text;
     size_t n;
     int32_t id;
@@ -26,18 +26,18 @@ typedef struct reading {
 } reading;
 
 dt_status dt__bpe_keep(reading *r, entries *list, const entry *e);
-/* Gives token e->id these bytes; *used counts them all. */
+/* Sets the bytes of token e->id; *used: bytes of all tokens so far. */
 void dt__bpe_set_token(reading *r, const entry *e, const char *bytes, size_t n, size_t *used);
 /* FORMAT: a token of the vocabulary has the id of e. */
 dt_status dt__bpe_same_id(reading *r, const entry *e);
 
 /* ---- added tokens (tokenizer_bpe_added.c) --------------------------------------------------- */
 
-/* r->added. */
+/* Fills r->added. */
 dt_status dt__bpe_read_added(reading *r);
 /* The added token with the text of e; NULL: none. */
 const entry *dt__bpe_find_added(const reading *r, const entry *e);
-/* k->added, and the tokens, of which r->k has those of the vocabulary and the normalizer. */
+/* Fills k->added and the added tokens; r->k already has vocabulary and normalizer. */
 dt_status dt__bpe_set_added(reading *r, size_t *used);
 
 #endif

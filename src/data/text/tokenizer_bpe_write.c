@@ -1,5 +1,5 @@
-/* Writes BPE as a tokenizer.json for other programs: what was read, without parts that
- * have no effect. */
+/* Writes BPE as a tokenizer.json for other programs: what was read, without parts that have no
+ * effect. */
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
 
@@ -55,7 +55,7 @@ static void put_special(const dt_tokenizer *k, const dt_ids *ids, bool *first, d
     }
 }
 
-/* `sequences` has a letter for each text. */
+/* `sequences`: one letter per text. */
 static void put_template(const dt_tokenizer *k, const char *name, const char *sequences,
                          dt__chars *out)
 {
@@ -77,7 +77,7 @@ static int32_t of_template(const dt_tokenizer *k, int64_t i)
     return i < k->before.n ? k->before.id[i] : k->after.id[i - k->before.n];
 }
 
-/* Each token of the template, once. */
+/* Writes each token of the template once. */
 static void put_special_tokens(const dt_tokenizer *k, dt__chars *out)
 {
     bool first = true;

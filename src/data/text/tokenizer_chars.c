@@ -76,7 +76,7 @@ static void put_chars(const dt_tokenizer *k, dt__chars *out)
 
 const dt__tokenizer_kind dt__tokenizer_is_chars = { "chars", encode_chars, put_chars };
 
-/* The set of characters, one bit each. */
+/* Collects the set of characters, one bit each. */
 static dt_status collect(dt_ctx *ctx, const unsigned char *text, size_t bytes, uint64_t *seen)
 {
     for (const unsigned char *p = text, *end = text + bytes; p < end;) {

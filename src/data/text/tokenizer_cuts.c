@@ -1,4 +1,4 @@
-/* How pre_tokenizers cut text into the pieces within which BPE merges.
+/* How pre_tokenizers split text into the pieces within which BPE merges.
  *
  *   ByteLevel   GPT-2's expression (use_regex), or nothing
  *   Split       an expression of dt__splits, or a string
@@ -20,8 +20,8 @@ static const unsigned char *find(const unsigned char *p, const unsigned char *en
     return p;
 }
 
-/* Cuts at a string. A piece that begins with it either is it alone or, with DT__WITH_NEXT, goes on
- * up to the next one. */
+/* Splits at a string. A piece that begins with it is the string alone or, with DT__WITH_NEXT,
+ * extends to the next occurrence. */
 static size_t next_string(const char *text, int behavior, const unsigned char *p,
                           const unsigned char *end)
 {

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The bytes of a token to `sink`, without the first *strip spaces of a text. */
+/* Writes the bytes of a token to `sink`, without the first *strip spaces of a text. */
 static dt_status put_bytes(const char *bytes, size_t n, int *strip, dt_sink sink, void *user)
 {
     for (; *strip > 0 && n > 0 && *bytes == ' '; bytes++, n--) --*strip;
@@ -14,7 +14,7 @@ static dt_status put_bytes(const char *bytes, size_t n, int *strip, dt_sink sink
     return sink(user, bytes, n);
 }
 
-/* A token of a sentencepiece vocabulary: a byte, or text with signs for spaces. */
+/* Writes a token of a sentencepiece vocabulary: a byte, or text with signs for spaces. */
 static dt_status put_piece(const dt_tokenizer *k, const dt__token *t, int *strip, dt_sink sink,
                            void *user)
 {

@@ -1,6 +1,6 @@
 /* Edits of text before it is tokenized: normalizers, and what Metaspace does to spaces.
  *
- *   NFC, NFD, NFKC, NFKD   Unicode's normalization forms, by utf8proc; bytes that are no UTF-8 stay
+ *   NFC, NFD, NFKC, NFKD   Unicode's normalization forms, by utf8proc; invalid UTF-8 is kept
  *   Prepend, Replace       a string before a text; a string for each occurrence of another
  *   Metaspace              a sign for each space, and before the text */
 #include "core/text/utf8.h"
@@ -26,7 +26,7 @@ dt_status dt__edit_prepend(const dt__step *s, const dt__passage *in, dt__chars *
 
 static void put_replaced(const dt__passage *in, const char *from, const char *to, dt__chars *out)
 {
-    const unsigned char *kept = in->at; /* from here on nothing is copied yet */
+    const unsigned char *kept = in->at; /* not copied yet from here on */
     for (const unsigned char *p = in->at; p < in->end;) {
         if (!dt__text_begins(p, in->end, from)) {
             p++;
@@ -74,18 +74,19 @@ static dt_status put_normal(utf8proc_option_t form, const unsigned char *p, size
     return DT_OK;
 }
 
-#define RUN ((ptrdiff_t)1 << 16) /* bytes that are normalized at once, up to the next line */
+/* bytes that are normalized at a time, extended to the end of the line */
+#define RUN ((ptrdiff_t)1 << 16)
 
 static dt_status normalize(utf8proc_option_t form, const dt__passage *in, dt__chars *out,
                            bool *changed)
 {
     const unsigned char *p = in->at, *const end = in->end;
     while (p < end && *p < 0x80) p++;
-    *changed = p < end; /* ASCII is every form of itself */
+    *changed = p < end; /* ASCII text is normalized in every form */
     for (p = in->at; *changed && p < end;) {
         const unsigned char *q = p;
         for (int n; q < end && (n = dt__utf8_length(q, end)) > 0; q += n) {
-            if (q - p >= RUN && q[-1] == '\n') break; /* which nothing is composed with */
+            if (q - p >= RUN && q[-1] == '\n') break; /* nothing is composed with a line break */
         }
         if (q > p) DT__TRY(put_normal(form, p, (size_t)(q - p), out));
         if (q == p) dt__put(out, (const char *)q++, 1);

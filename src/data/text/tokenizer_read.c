@@ -39,7 +39,7 @@ dt_status dt__json_fields(dt__json *j, const char *what, const char *const *name
 
 dt_status dt__json_type(const dt__json *j, const char *what, const char **type)
 {
-    dt__json at = *j; /* a copy, so that the next string may overwrite the text */
+    dt__json at = *j; /* a copy, so that the next string does not overwrite the text */
     for (bool more = dt__json_open(&at, '{'); more; more = dt__json_more(&at, '}')) {
         const char *name;
         DT__TRY(dt__json_key(&at, &name));

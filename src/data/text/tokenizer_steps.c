@@ -1,6 +1,6 @@
-/* The steps of tokenizer.json that are known: normalizers, which edit text (tokenizer_edits.c), and
- * pre_tokenizers, which cut it into pieces (tokenizer_cuts.c). A row of the tables at the end is
- * all that is known of one; any other step is refused by its path. */
+/* Supported steps of tokenizer.json: normalizers, which edit text (tokenizer_edits.c), and
+ * pre_tokenizers, which split it into pieces (tokenizer_cuts.c). The tables at the end have a row
+ * for each; other steps are errors. */
 #include "data/text/tokenizer.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static dt_status read_text(dt__json *j, const unsigned char *at, const char *whe
     return DT_OK;
 }
 
-/* One of the words of a list that ends with NULL. */
+/* Reads a word of a list that ends with NULL. */
 static dt_status read_word(dt__json *j, const unsigned char *at, const char *where,
                            const char *const *words, int *choice)
 {
@@ -152,8 +152,8 @@ static dt_status read_regex(dt__json *j, const char *where, dt__step *s)
 
 static const char *const behaviors[] = { "Isolated", "MergedWithPrevious", "MergedWithNext", NULL };
 
-/* The expressions match every character. So with "invert" what they do not match is nothing, and
- * may be "Removed": the pieces are those of "Isolated". */
+/* The regular expressions match every character. So with "invert" nothing is left unmatched, and
+ * "Removed" gives the same pieces as "Isolated". */
 static dt_status read_split(dt__json *j, const char *where, dt__step *s)
 {
     enum { TYPE, PATTERN, BEHAVIOR, INVERT, KEYS };

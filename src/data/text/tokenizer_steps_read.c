@@ -25,7 +25,7 @@ dt_status dt__json_list(dt__json *j, const unsigned char *at, const char *what, 
 }
 
 typedef struct part {
-    const char *name, *list; /* of the part, and of the list of a Sequence */
+    const char *name, *list; /* name of the part, and of the list in a Sequence */
     const dt__step_kind *kinds;
 } part;
 
@@ -112,7 +112,7 @@ void dt__steps_put(const dt__steps *steps, int i, dt__chars *out)
     "decoder: of a model with byte_fallback a Sequence is known here: Replace U+2581 by a space, " \
     "ByteFallback, Fuse and, or not, Strip of spaces at the beginning"
 
-/* Strip: `start` spaces. */
+/* Reads Strip: `start` spaces. */
 static dt_status read_strip(dt__json *j, int *strip)
 {
     enum { TYPE, CONTENT, START, STOP, KEYS };

@@ -1,4 +1,4 @@
-/* Reads which tokens a tokenizer.json puts before and behind a text: its post_processor. */
+/* Reads the tokens that a tokenizer.json adds before and after a text: its post_processor. */
 #include "data/text/tokenizer.h"
 
 #include <string.h>
@@ -9,13 +9,13 @@ typedef struct template
 {
     dt__json *j;
     dt_tokenizer *k;
-    const unsigned char *map; /* special_tokens: what each name means; NULL: missing */
+    const unsigned char *map; /* special_tokens: the ids of each name; NULL: missing */
     int pieces;
-    bool text; /* the place of the text has been read */
+    bool text; /* the position of the text has been read */
 }
 template;
 
-/* Moves to the value of a name in the map. */
+/* Moves to the value of a name in special_tokens. */
 static dt_status find_special(template *t, const char *wanted)
 {
     dt__json *j = t->j;
@@ -117,7 +117,7 @@ static dt_status read_template(dt__json *j, const unsigned char *at, dt_tokenize
     return t.text ? DT_OK : dt__json_fail(j, "post_processor.single has no text");
 }
 
-/* Only a template changes ids; ByteLevel changes offsets. */
+/* Only a template affects ids; ByteLevel affects offsets only. */
 dt_status dt__bpe_read_template(dt__json *j, const unsigned char *at, dt_tokenizer *k)
 {
     const unsigned char *step[DT__MOST_STEPS] = { at };

@@ -1,5 +1,5 @@
-/* Format c: quantization of activations. A static grid is a constant; a dynamic one is found by a
- * function that is written once for each scheme and type of scale. */
+/* Format c: quantization of activations. The grid (scale and zero point) of a static range is a
+ * constant; that of a dynamic range is computed by a function, one per scheme and type of scale. */
 #include "export/c/c_program.h"
 
 #include "core/tensor.h"
@@ -17,7 +17,7 @@ static int32_t zero_of(const dt_trace_operand *o)
     return o->quant->is_unsigned ? dt__qmin(o->quant) : 0;
 }
 
-/* The constant of a static range; steps of a recurrent layer share one. */
+/* The constant grid of a static range; all steps of a recurrent layer share it. */
 static dt__c_name static_grid(dt__c_program *p, const dt_trace_operand *o)
 {
     dt__c_name name;
@@ -68,7 +68,7 @@ static dt__c_name small_format(dt__c_program *p, const dt_trace_operand *o)
     return name;
 }
 
-/* Blocks of rows; their scales have room. */
+/* Quantization in blocks of a row; allocates memory for their scales. */
 static dt__c_coding coding_of_blocks(dt__c_program *p, const dt_trace_call *c,
                                      const dt_trace_operand *o)
 {
@@ -78,7 +78,8 @@ static dt__c_coding coding_of_blocks(dt__c_program *p, const dt_trace_call *c,
         dt__c_want(p, "codes_small_format");
         k.format = small_format(p, o);
     }
-    if (dt__real_of(o->quant) != NULL) return k; /* values in place of codes */
+    /* dequantized values are computed instead of codes */
+    if (dt__real_of(o->quant) != NULL) return k;
     k.scales = dt__c_scratch(p, c, "float", dt__ceil_div(n, o->quant->group_size), sizeof(float));
     return k;
 }
@@ -136,7 +137,7 @@ void dt__c_quantize(dt__c_program *p, const dt__c_coding *k, const dt_trace_oper
                k->scales.text);
 }
 
-/* The statement that makes values of codes. */
+/* Writes the statement that dequantizes codes. */
 static void put_values(dt__c_program *p, const dt__c_coding *k, const dt_trace_operand *o,
                        const char *u, int64_t n, const char *y)
 {
@@ -149,7 +150,7 @@ static void put_values(dt__c_program *p, const dt__c_coding *k, const dt_trace_o
     }
 }
 
-/* The function that finds a dynamic grid. */
+/* Writes the function that computes a dynamic grid. */
 static void put_finder(dt__c_program *p, const dt_quant_spec *q)
 {
     char text[64];
@@ -201,7 +202,7 @@ void dt__c_find_grid(dt__c_program *p, const dt__c_coding *k, const dt_trace_ope
                dtypes[q->scale_dtype], x, (long long)n, dt__qmin(q), dt__qmax(q));
 }
 
-/* An operand of which the op reads dequantized values: codes of it, and back. */
+/* For an op that reads dequantized values: quantizes and dequantizes its operand. */
 static dt__c_name dequantized(dt__c_program *p, const dt_trace_call *c, int i)
 {
     const dt_trace_operand *o = &c->in[i];

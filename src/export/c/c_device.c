@@ -1,5 +1,4 @@
-/* Format c: what models of integers alone have besides statements: which values are codes of what,
- * and the tables of their weights. */
+/* Format c: integer-only models: which values are codes, and the tables of their weights. */
 #include "export/c/c_device.h"
 #include "export/c/c_views.h"
 #include "io/model/code_rows.h"
@@ -19,7 +18,7 @@ bool dt__c_is_device(const dt_trace *t)
     return false;
 }
 
-/* The call that reads a value; NULL: none, or several. */
+/* The only call that reads a value; NULL: none, or several. */
 static const dt_trace_call *reader_of(const dt_trace *t, int64_t value)
 {
     const dt_trace_call *found = NULL;
@@ -52,7 +51,7 @@ static bool is_output(const dt_trace *t, int64_t value)
 const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value)
 {
     const dt_trace_value *v = dt_trace_value_at(t, value);
-    if (v->coded) return v; /* an output in codes, as a module of the caller's may give it */
+    if (v->coded) return v; /* an output as codes, as a user's module may return it */
     const dt_trace_call *c = v->kind == DT_VALUE_INPUT ? reader_of(t, value) : NULL;
     if (c != NULL) return dt_trace_value_at(t, c->out[0]);
     if (v->call >= 0) c = dt_trace_call_at(t, v->call);
@@ -61,7 +60,7 @@ const dt_trace_value *dt__c_device_codes(const dt_trace *t, int64_t value)
 
 /* ---- what can be expressed ------------------------------------------------------------------- */
 
-/* Whether a call exchanges the two dimensions of lines. */
+/* Whether a call swaps the two dimensions of a signal. */
 static bool exchanges(const dt_trace_call *c)
 {
     const dt_ints *dims = c->options;
@@ -69,8 +68,8 @@ static bool exchanges(const dt_trace_call *c)
            (dims->v[1] == 2 || dims->v[1] == -1);
 }
 
-/* An input [moments, channels], whose dimensions the only call that reads it exchanges: it has its
- * channels last as it is. */
+/* Whether this is an input [time, channels] whose only reader swaps the dimensions: it has channels
+ * last already. */
 static bool is_plain_input(const dt_trace *t, int64_t value)
 {
     const dt_trace_value *v = dt_trace_value_at(t, value);
@@ -95,7 +94,7 @@ static int64_t pixels_of(const dt_trace_value *v)
     return v->extent[2].size * (v->rank == 4 ? v->extent[3].size : 1);
 }
 
-/* Whether a reshape leaves the order of elements, though images have channels last. */
+/* Whether a reshape keeps the order of elements in memory, though images have channels last. */
 static bool keeps_order(const dt_trace *t, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt_trace_value_at(t, c->in[X].value);
@@ -107,7 +106,7 @@ static bool keeps_order(const dt_trace *t, const dt_trace_call *c)
     return image->extent[1].size == 1 || pixels_of(image) == 1;
 }
 
-/* The dimensions of a value that have more than one element, in the order in which they lie. */
+/* The dimensions of a value with more than one element, in memory order. */
 static int lying(const dt_trace *t, int64_t value, int dims[DT_MAX_RANK])
 {
     const dt_trace_value *v = dt_trace_value_at(t, value);
@@ -120,7 +119,7 @@ static int lying(const dt_trace *t, int64_t value, int dims[DT_MAX_RANK])
     return n;
 }
 
-/* Whether a permutation leaves every element where it lies. */
+/* Whether a permutation keeps the order of elements in memory. */
 static bool leaves(const dt_trace *t, const dt_trace_call *c)
 {
     const dt_ints *order = c->options;
@@ -204,8 +203,8 @@ void dt__c_end_cmsis(dt__c_program *p) { dt__c_line(p, "#endif"); }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* Codes of rows [channels][taps] in the order of the kernel: [taps][channels] of each row; of a
- * depthwise convolution [taps][rows]. */
+/* Reorders codes of rows [channels][taps] to [taps][channels], as the kernel reads them; for a
+ * depthwise convolution to [taps][rows]. */
 static void order_codes(const dt__device_layer *l, int64_t taps, bool depthwise, int8_t *to)
 {
     const int64_t channels = l->columns / dt__max_i64(1, taps);

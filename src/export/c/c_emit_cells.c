@@ -1,5 +1,5 @@
-/* Format c: cells of recurrent layers. Their products are linear layers of their own; c_fold.c
- * makes loops of steps. */
+/* Format c: cells of recurrent layers. Their matrix products are separate linear layers; c_fold.c
+ * turns repeated steps into loops. */
 #include "export/c/c_emit.h"
 
 enum { GI, GH, STATE };

@@ -1,5 +1,6 @@
-/* Format c: convolutions. Each output position gathers what its kernel reads, a row of codes or
- * floats, and multiplies the rows of the weight by it: no more than one such row is in memory. */
+/* Format c: convolutions. For each output position, the elements that the kernel reads are gathered
+ * as a row of codes or floats, which is multiplied by the rows of the weight: only one such row is
+ * in memory. */
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
 
@@ -30,7 +31,7 @@ static void extents(const dt__c_program *p, int64_t value, int64_t out[3])
     out[2] = dt__c_dim(p, value, -1);
 }
 
-/* The constant with the geometry. A signal is an image of one row. */
+/* Writes the constant with the geometry. A signal is an image with one row. */
 static void put_shape(dt__c_program *p, const dt_trace_call *c, const conv *v)
 {
     const bool lines = dt__c_rank(p, c->in[X].value) == 3;
@@ -57,7 +58,7 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, const conv *v)
                    (long long)value[1][1], (long long)value[2][0], (long long)value[2][1]);
 }
 
-/* " + i * width + j", without what is 0. */
+/* Formats " + i * width + j", without terms that are 0. */
 static void position(const conv *v, char *to, size_t size)
 {
     char row[48] = "";
@@ -82,7 +83,7 @@ static void put_position(dt__c_program *p, const conv *v)
     dt__c_want(p, patch);
     char zero[80] = "";
     if (v->w.integer) {
-        const char *grid = v->k.grid.text + 1; /* behind the & */
+        const char *grid = v->k.grid.text + 1; /* without the & */
         snprintf(zero, sizeof zero, ", (uint8_t)%s.zero", grid);
     }
     dt__c_line(p, "%s(&s%lld, %s, %s, %s, %s%s, %s);", patch, (long long)p->at, v->x.text,

@@ -1,4 +1,4 @@
-/* Format c: ops of integers alone (detent/device.h). */
+/* Format c: ops of integer-only models (detent/device.h). */
 #include "export/c/c_device.h"
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
@@ -11,7 +11,7 @@
 
 enum { X, WEIGHT };
 
-/* Channels, rows and columns; of what is not an image, elements and 1. */
+/* Channels, rows and columns; for other values than images [elements, 1, 1]. */
 static void extents(const dt__c_program *p, int64_t v, int64_t out[3])
 {
     const bool image = dt__c_is_image(p->trace, v), line = image && dt__c_rank(p, v) == 3;
@@ -46,7 +46,7 @@ static void emit_linear(dt__c_program *p, const dt_trace_call *c)
     p->integer_products++;
     const dt__c_name x = dt__c_value(p, c->in[X].value);
     const int zero = dt__c_value_at(p, c->in[X].value)->zero_point;
-    if (bits == 8) { /* CMSIS-NN has none of 4 bits with a scale for each output */
+    if (bits == 8) { /* CMSIS-NN has no 4-bit kernel with a scale per output */
         dt__c_begin_cmsis(p, "cmsis_linear_i8", (size_t)n * sizeof(int32_t));
         dt__c_line(p, "bad |= cmsis_linear_i8(&w%lld, %s, %d, %lld, room, %s);", (long long)p->at,
                    x.text, zero, (long long)n, dt__c_out(p, c, 0).text);
@@ -58,7 +58,7 @@ static void emit_linear(dt__c_program *p, const dt_trace_call *c)
     if (bits == 8) dt__c_end_cmsis(p);
 }
 
-/* An option of rows (0) and columns (1); lines are images of one row. */
+/* An option's value for rows (i 0) and columns (i 1); signals are images with one row. */
 static long long option_of(const dt__c_program *p, const dt_trace_call *c, const char *key, int i)
 {
     const bool line = dt__c_rank(p, c->in[WEIGHT].value) == 3;
@@ -66,7 +66,7 @@ static long long option_of(const dt__c_program *p, const dt_trace_call *c, const
     return (long long)dt__c_int(c, key, line ? 0 : i);
 }
 
-/* The constant with the geometry: s<call>. */
+/* Writes the constant s<call> with the geometry. */
 static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in[3],
                       const int64_t out[3], const int64_t kernel[2])
 {
@@ -86,7 +86,8 @@ static void put_shape(dt__c_program *p, const dt_trace_call *c, const int64_t in
                    dt__c_value_at(p, c->in[X].value)->zero_point);
 }
 
-/* A product at each output position of each group, of what the kernel reads there. */
+/* Writes loops over output positions and groups, with a product of the elements that the kernel
+ * reads. */
 static void put_positions(dt__c_program *p, const dt_trace_call *c, int bits, const int64_t out[3])
 {
     const bool transposed = strcmp(c->op->name, "device_conv_transpose2d") == 0;
@@ -114,16 +115,17 @@ static void put_positions(dt__c_program *p, const dt_trace_call *c, int bits, co
     for (int k = groups > 1 ? 3 : 2; k > 0; k--) dt__c_line(p, "}");
 }
 
-/* Bytes that CMSIS-NN needs: four lines of what the kernel reads, of 16 bits without MVE, in whole
- * registers with it; of a depthwise convolution lines of 124 channels, or of all. */
+/* Scratch bytes for CMSIS-NN: four rows of the elements that a kernel reads, of 16 bits without
+ * MVE, padded to whole registers with it; for a depthwise convolution rows of 124 channels, or of
+ * all. */
 static size_t room_of(const int64_t in[3], const int64_t kernel[2], bool depthwise)
 {
     const int64_t taps = kernel[0] * kernel[1], each = dt__max_i64(in[0], depthwise ? 2 * 124 : 1);
     return (size_t)(4 * ((taps * each + 15) / 16 * 16));
 }
 
-/* Whether CMSIS-NN computes the convolution on every processor. Its depthwise one of 4 bits does
- * not: odd channels are wrong, and gcc 12 compiles it wrongly for MVE. */
+/* Whether CMSIS-NN computes the convolution correctly on every processor. Its 4-bit depthwise
+ * convolution is wrong for odd channels, and gcc 12 miscompiles it for MVE. */
 static bool has_cmsis(const dt_trace_call *c, int bits, bool depthwise)
 {
     return strcmp(c->op->name, "device_conv2d") == 0 &&
@@ -179,8 +181,8 @@ static dt__coding_range range_of(const dt_trace_value *v)
     return (dt__coding_range){ v->scale, v->zero_point };
 }
 
-/* Codes of a constant as a table in the order of the arena, and its channels, rows and columns;
- * beside a result that is not an image it is repeated to all of the result's elements. */
+/* A constant's codes as a table in memory order, with its channels, rows and columns. For a result
+ * that is not an image, the constant is repeated to all of the result's elements. */
 static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, int64_t in[3])
 {
     const dt_trace_value *v = dt__c_value_at(p, c->in[i].value), *y = dt__c_value_at(p, c->out[0]);
@@ -196,7 +198,7 @@ static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, i
     int8_t *codes = dt__alloc(p->ctx, (size_t)n);
     for (int64_t k = 0; k < n && codes != NULL; k++) {
         int64_t rest = k, from = 0, step = 1, to = 0, apart = 1;
-        for (int d = y->rank - 1; d > 0; d--) { /* an image's channels are last */
+        for (int d = y->rank - 1; d > 0; d--) { /* images have channels last */
             const int64_t index = rest % dims[d];
             rest /= dims[d];
             from += own[d] > 1 ? index * step : 0;
@@ -216,7 +218,7 @@ static dt__c_name constant_of(dt__c_program *p, const dt_trace_call *c, int i, i
     return name;
 }
 
-/* Operand i of a pair, repeated to the extents of the result where it has others. */
+/* Operand i of a binary op, broadcast to the extents of the result. */
 static dt__c_name operand_of(dt__c_program *p, const dt_trace_call *c, int i)
 {
     int64_t in[3], out[3];
@@ -275,7 +277,8 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
     const dt__c_name a = operand_of(p, c, 0), b = operand_of(p, c, 1), to = dt__c_out(p, c, 0);
     const long long n = (long long)dt__c_count(p, c->out[0]);
     const char *kind = c->op->name + strlen("device_");
-    const bool cmsis = strcmp(kind, "add") == 0 || strcmp(kind, "mul") == 0; /* has no others */
+    /* CMSIS-NN has no others */
+    const bool cmsis = strcmp(kind, "add") == 0 || strcmp(kind, "mul") == 0;
     if (cmsis) {
         dt__c_begin_cmsis(p, "cmsis_pair", 0);
         dt__c_line(p, "bad |= cmsis_%s(&s%lld, %s, %s, %lld, %s);", kind, (long long)p->at, a.text,
@@ -304,8 +307,8 @@ static void emit_table(dt__c_program *p, const dt_trace_call *c)
 
 /* ---- means ----------------------------------------------------------------------------------- */
 
-/* A mean over codes of which the arena, channels last, has `outer` times n, `inner` apart. False:
- * they do not lie so, or the result would lie otherwise. */
+/* Describes a mean in memory order (channels last): `outer` times n codes, `inner` apart. False:
+ * the reduced codes are not so, or the result would have another order. */
 static bool means_of(const dt_trace_value *x, const dt_trace_call *c, int64_t of[3])
 {
     static const int orders[][4] = { { 0 }, { 0, 1 }, { 0, 2, 1 }, { 0, 2, 3, 1 } };
@@ -322,7 +325,7 @@ static bool means_of(const dt_trace_value *x, const dt_trace_call *c, int64_t of
         ended = ended || (began && !over[d] && n > 1);
         of[over[d] ? 1 : began ? 2 : 0] *= n;
     }
-    /* a result of several dimensions has its channels last */
+    /* the result has channels last if it has several dimensions */
     return !over[1] || dt__c_flag(c, "keepdim") || x->rank - dims->n <= 2;
 }
 
@@ -351,7 +354,7 @@ static void emit_mean(dt__c_program *p, const dt_trace_call *c)
                dt__c_value(p, c->in[X].value).text, dt__c_out(p, c, 0).text);
 }
 
-/* Pools that CMSIS-NN has not: maxima with gaps, and means that count padding. */
+/* Pools that CMSIS-NN lacks: dilated maxima, and means that count padding. */
 static bool emit_plain_pool(dt__c_program *p, const dt_trace_call *c)
 {
     const bool max = strcmp(c->op->name, "device_max_pool2d") == 0;
@@ -449,7 +452,7 @@ static void emit_reshape(dt__c_program *p, const dt_trace_call *c)
                (long long)(flat ? in[0] : out[1] * out[2]), dt__c_out(p, c, 0).text);
 }
 
-/* Lines with their two dimensions exchanged. */
+/* Swaps the two dimensions of a signal. */
 static void emit_permute(dt__c_program *p, const dt_trace_call *c)
 {
     if (dt__c_is_device_view(p, c)) return;
@@ -459,7 +462,8 @@ static void emit_permute(dt__c_program *p, const dt_trace_call *c)
                (long long)dt__c_dim(p, c->in[X].value, 1), dt__c_out(p, c, 0).text);
 }
 
-/* Parts side by side: of each of `rows` rows of the result `n` codes from `first` on. */
+/* Joins operands side by side: each writes n codes, from `first` on, in each of `rows` rows of the
+ * result. */
 static void emit_concat(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t y = c->out[0], dim = dt__trace_axis(dt__c_int(c, "dim", 0), dt__c_rank(p, y));
@@ -519,7 +523,7 @@ static void emit_pad(dt__c_program *p, const dt_trace_call *c)
                (long long)(out[2] * out[0]), y.text, (long long)((top * out[2] + left) * out[0]));
 }
 
-/* The one dimension that a slice cuts, with its range; false: none, several, or with steps. */
+/* The only dimension that a slice shortens, and its range; false: none, several, or with a step. */
 static bool cut_of(const dt_trace_value *x, const dt_trace_call *c, int64_t range[3])
 {
     const dt_ints *dims = dt__c_field(c, "dims"), *steps = dt__c_field(c, "steps");

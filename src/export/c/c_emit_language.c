@@ -1,11 +1,11 @@
-/* Format c: ops of language models, one token at a time. Extents are those of one token; what a
- * token leaves for the next ones are keys and values of each attention, which stay in the state:
+/* Format c: ops of language models, one token at a time. Extents are those of one token. The state
+ * keeps the keys and values of each attention for later tokens:
  *
  *     keys[..][position] = k      values[..][position] = v
  *     y = attention(q, keys[..][0 ... position], values[..][0 ... position])
  *
- * with the bits of dt_decoder_feed. Positions 0 ... length-1 of the trace are the
- * variable `position`. */
+ * with the same bits as dt_decoder_feed. Positions 0 ... length-1 of the trace are the variable
+ * `position`. */
 #include "core/text/row_named.h"
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
@@ -31,7 +31,7 @@ static bool refuse(char *why, size_t size, const char *text)
     return false;
 }
 
-/* Text of C that names make. */
+/* Text of a C expression that consists of names. */
 typedef struct expression {
     char text[160];
 } expression;
@@ -47,8 +47,8 @@ static bool has_length(const dt_trace *t, int64_t value)
     return has;
 }
 
-/* Ops whose result for a token depends on that token alone. Those with a `dim` must not run along
- * the length. */
+/* Ops that compute each token independently. Those with option `dim` must not run along the token
+ * dimension. */
 static const char *const by_token[] = {
     "linear",     "embedding",   "rotary",      "attention",  "grouped_linear",
     "moe_router", "moe_combine", "rms_norm",    "layer_norm", "reshape",
@@ -62,7 +62,7 @@ static const char *const by_token[] = {
 
 static bool is_by_token(const char *op) { return DT__IS_ONE_OF(op, by_token); }
 
-/* Whether the dimension that an op runs along is the length. */
+/* Whether an op runs along the token dimension. */
 static bool runs_along_length(const dt_trace *t, const dt_trace_call *c)
 {
     const dt_trace_value *x = value_at(t, c->in[0].value);
@@ -89,7 +89,7 @@ bool dt__c_takes_token(const dt_trace *t, const dt_trace_call *c, char *why, siz
 
 enum { TABLE, INDEX };
 
-/* The linear layer that multiplies the same table, a tied head; NULL: none. */
+/* The linear layer with the same table as its weight, a tied head; NULL: none. */
 static const dt_trace_call *head_of(const dt_trace *t, int64_t table)
 {
     for (int64_t i = dt_trace_calls(t) - 1; i >= 0; i--) {
@@ -160,7 +160,7 @@ static bool takes_embedding(const dt_trace *t, const dt_trace_call *c, char *why
 
 /* ---- rotary positions ------------------------------------------------------------------------ */
 
-/* The first call with the same turns, and the last one. */
+/* The first and the last call with the same rotation. */
 static void same_turns(const dt__c_program *p, const dt_trace_call *c, int64_t calls[2])
 {
     calls[0] = calls[1] = -1;
@@ -190,7 +190,8 @@ static void put_frequencies(dt__c_program *p, const dt_rotary_options *o, int64_
     p->flash += (size_t)pairs * sizeof(double);
 }
 
-/* longrope has other divisors in longer texts, whose keys would have to be made again. */
+/* longrope uses other divisors for longer texts, so earlier keys would have to be recomputed:
+ * refuses contexts that long. */
 static void check_divisors(dt__c_program *p, const dt_rotary_options *o)
 {
     const int64_t context = dt__c_context(p);
@@ -217,7 +218,7 @@ static void put_turn(dt__c_program *p, const dt_rotary_options *o, int64_t pairs
     }
 }
 
-/* The turns of this token, which layers share. */
+/* Sines and cosines of the token's rotation, which layers share. */
 static dt__c_name turns_of(dt__c_program *p, const dt_trace_call *c, int64_t pairs)
 {
     int64_t calls[2];
@@ -274,7 +275,7 @@ static bool takes_attention(const dt_trace *t, const dt_trace_call *c, char *why
     return true;
 }
 
-/* Memory of the state that outlives a token. */
+/* Memory of the state that is kept between tokens. */
 static dt__c_name kept(dt__c_program *p, const char *name, int64_t n)
 {
     dt__c_name mark = { "" };
@@ -342,7 +343,7 @@ static bool takes_router(const dt_trace *t, const dt_trace_call *c, char *why, s
     return refuse(why, size, "a capacity drops tokens by what other tokens choose");
 }
 
-/* `name`, or row i of it where there are several rows of n elements. */
+/* `name`, or row i of it if there are several rows of n elements. */
 static expression row_of(dt__c_name name, int64_t rows, const char *i, int64_t n)
 {
     expression row;
@@ -397,7 +398,7 @@ static void emit_combine(dt__c_program *p, const dt_trace_call *c)
 
 enum { X, WEIGHT, BIAS, OFFSETS, EXPERT };
 
-/* Row r of x is read by experts k = 0 ... each - 1. */
+/* Row r of x is multiplied by experts k = 0 ... each - 1. */
 typedef struct grouped {
     dt__c_weight w;
     dt__c_coding k;
@@ -418,7 +419,7 @@ static bool takes_grouped(const dt_trace *t, const dt_trace_call *c, char *why, 
     return dt__c_takes_weight(t, c, WEIGHT, why, size);
 }
 
-/* The product of row r with its expert k: rows of the weight from the expert's first one on. */
+/* The product of row r with its k-th expert: the rows of the weight that belong to it. */
 static void put_expert(dt__c_program *p, const grouped *g)
 {
     char at[64], expert[128], first[160], order[160];

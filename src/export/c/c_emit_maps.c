@@ -1,4 +1,4 @@
-/* Format c: functions of elements, and of two operands that broadcast. */
+/* Format c: elementwise functions, and of two operands that broadcast. */
 #include "export/c/c_emit.h"
 #include "export/c/c_views.h"
 #include "export/trace/trace.h"
@@ -28,7 +28,7 @@ static void emit_with(dt__c_program *p, const dt_trace_call *c, const char *key)
 static void emit_leaky(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "slope"); }
 static void emit_elu(dt__c_program *p, const dt_trace_call *c) { emit_with(p, c, "alpha"); }
 
-/* A bound that is not given is infinite. */
+/* A missing bound is infinite. */
 static dt__c_name bound(double v)
 {
     const float most = 3.402823466e+38f;
@@ -56,7 +56,7 @@ static void emit_dropout(dt__c_program *p, const dt_trace_call *c)
                (long long)dt__c_count(p, c->out[0]) * (long long)sizeof(float));
 }
 
-/* The slope of each channel, or one for all. */
+/* One slope per channel, or one for all. */
 static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
 {
     const int64_t x = c->in[0].value, all = dt__c_count(p, x);
@@ -70,7 +70,7 @@ static void emit_prelu(dt__c_program *p, const dt_trace_call *c)
                dt__c_out(p, c, 0).text);
 }
 
-/* Strides of operand i over the result's dimensions; 0 where it is repeated. */
+/* Strides of operand i along the result's dimensions; 0 where it is broadcast. */
 static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64_t *out)
 {
     const int64_t x = c->in[i].value;
@@ -84,7 +84,7 @@ static void strides(const dt__c_program *p, const dt_trace_call *c, int i, int64
     }
 }
 
-/* " + i0 * 64 + i1 * 4" for the dimensions in front of the last. */
+/* Formats " + i0 * 64 + i1 * 4" for all dimensions but the last. */
 static void offsets(const dt__c_view *v, const int64_t *step, char *to, size_t size)
 {
     size_t used = 0;
@@ -95,7 +95,7 @@ static void offsets(const dt__c_view *v, const int64_t *step, char *to, size_t s
     }
 }
 
-/* Dimensions over which both operands go on evenly become one. */
+/* Merges adjacent dimensions along which both operands have regular strides. */
 static void merge(dt__c_view *v, int64_t *other)
 {
     dt__c_merge(v, other);
@@ -105,14 +105,14 @@ static void merge(dt__c_view *v, int64_t *other)
     v->strides[0] = other[0] = 1;
 }
 
-/* The function `name` of operands i and k, over all elements of the result. */
-static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int i, int k)
+/* Applies function `name` to operands 0 and k, for all elements of the result. */
+static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name, int k)
 {
     dt__c_view v = { .rank = dt__c_rank(p, c->out[0]) };
     int64_t other[DT_MAX_RANK], y[DT_MAX_RANK], n = 1;
     char a[160], b[160], to[160];
     for (int d = 0; d < v.rank; d++) v.dims[d] = dt__c_dim(p, c->out[0], d);
-    strides(p, c, i, v.strides);
+    strides(p, c, 0, v.strides);
     strides(p, c, k, other);
     merge(&v, other);
     for (int d = v.rank - 1; d >= 0; d--) {
@@ -122,7 +122,7 @@ static void emit_zip(dt__c_program *p, const dt_trace_call *c, const char *name,
     offsets(&v, v.strides, a, sizeof a);
     offsets(&v, other, b, sizeof b);
     offsets(&v, y, to, sizeof to);
-    const dt__c_name x0 = dt__c_in(p, c, i), x1 = dt__c_in(p, c, k), out = dt__c_out(p, c, 0);
+    const dt__c_name x0 = dt__c_in(p, c, 0), x1 = dt__c_in(p, c, k), out = dt__c_out(p, c, 0);
     dt__c_want(p, name);
     for (int d = 0; d + 1 < v.rank; d++) {
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
@@ -138,18 +138,18 @@ static void emit_pair(dt__c_program *p, const dt_trace_call *c)
 {
     char name[16];
     snprintf(name, sizeof name, "map_%s", c->op->name);
-    emit_zip(p, c, name, 0, 1);
+    emit_zip(p, c, name, 1);
 }
 
 static void emit_greater(dt__c_program *p, const dt_trace_call *c)
 {
-    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 0, 1);
+    emit_zip(p, c, dt__c_flag(c, "equal") ? "map_not_less" : "map_greater", 1);
 }
 
 static void emit_where(dt__c_program *p, const dt_trace_call *c)
 {
-    emit_zip(p, c, "map_where", 0, 1);
-    emit_zip(p, c, "map_where_not", 0, 2);
+    emit_zip(p, c, "map_where", 1);
+    emit_zip(p, c, "map_where_not", 2);
 }
 
 const dt__c_emitter dt__c_emit_maps[] = {

@@ -1,5 +1,5 @@
-/* Format c: norms and softmax. A batch norm in evaluation is a line for each channel, whose
- * coefficients are constants; they are computed here as the kernel computes them. */
+/* Format c: norms and softmax. A batch norm in evaluation is a linear function per channel, whose
+ * coefficients are computed here, as the kernel computes them. */
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
 
@@ -26,7 +26,7 @@ static bool takes_batch_norm(const dt_trace *t, const dt_trace_call *c, char *wh
     return false;
 }
 
-/* Value k of an operand that may be absent. */
+/* Element k of an operand that may be absent. */
 static double value_at(const dt__c_program *p, const dt_trace_call *c, int i, int64_t k,
                        double absent)
 {
@@ -35,7 +35,7 @@ static double value_at(const dt__c_program *p, const dt_trace_call *c, int i, in
     return (double)((const float *)dt__values(x))[k];
 }
 
-/* y = (x - middle) slope + offset, by the doubles of kernels/plain/plain_batch_norm.inc. */
+/* y = (x - middle) slope + offset, computed in double as in kernels/plain/plain_batch_norm.inc. */
 static void line_of(const dt__c_program *p, const dt_trace_call *c, int64_t k, float line[3])
 {
     const double variance = value_at(p, c, VARIANCE, k, 1);

@@ -57,7 +57,7 @@ static void emit_max_pool(dt__c_program *p, const dt_trace_call *c)
     dt__c_line(p, "}");
 }
 
-/* 2 x 2 windows side by side: detent adds their pixels without a zero in front, which shows where
+/* 2 x 2 windows with stride 2: detent adds their pixels without an initial zero, which matters if
  * all are -0. */
 static bool is_quarter(const windows *w)
 {
@@ -88,7 +88,7 @@ static void emit_adaptive(dt__c_program *p, const dt_trace_call *c)
     dt__c_resize(p, c, "adaptive_pool");
 }
 
-/* Dimensions, the innermost first; in front of them that of `line` elements, unless it is 1. */
+/* The dimensions, innermost first, after one of `line` elements unless that is 1. */
 static dt__axes inwards(const dt__axes *of, int64_t line)
 {
     dt__axes a = { .dims = { line }, .strides = { 1 }, .rank = line != 1 };
@@ -99,7 +99,7 @@ static dt__axes inwards(const dt__axes *of, int64_t line)
     return a;
 }
 
-/* Loops over dimensions, the outermost first; they were found from the innermost on. */
+/* Opens nested loops, outermost first; the list of dimensions begins with the innermost. */
 static void open_loops(dt__c_program *p, char index, int n, const int64_t *dims)
 {
     for (int d = n - 1; d >= 0; d--) {

@@ -1,7 +1,7 @@
 /* Format c: linear layers, and products of matrices.
  *
- *     codes times codes                     by integers (numerics.md section 2)
- *     floats times codes without zero points      a scale once a group
+ *     codes times codes                     in integers (numerics.md section 2)
+ *     floats times codes without zero points      one scale per group
  *     else                                  acc = fma(x[k], w[k], acc), k ascending */
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
@@ -17,7 +17,7 @@ static bool takes(const dt_trace *t, const dt_trace_call *c, char *why, size_t s
     return dt__c_takes_weight(t, c, WEIGHT, why, size);
 }
 
-/* The functions behind a product, by the number of dt_activation. */
+/* Functions of activations that follow a product, indexed by dt_activation. */
 static const char *const activations[] = {
     NULL,       "map_relu",  "map_gelu_erf",  "map_gelu_tanh",   "map_tanh", "map_sigmoid",
     "map_silu", "map_relu6", "map_hardswish", "map_hardsigmoid", "map_elu"
@@ -39,7 +39,7 @@ void dt__c_put_after(dt__c_program *p, const dt_trace_call *c, int residual, int
                strcmp(map, "map_elu") == 0 ? ", 1.0f" : "", y.text);
 }
 
-/* What a product of rows works on. */
+/* Operands of a product of rows. */
 typedef struct linear {
     dt__c_weight w;
     dt__c_coding k;
@@ -48,7 +48,7 @@ typedef struct linear {
     int64_t rows;
 } linear;
 
-/* Row i of `name`, of `n` elements. */
+/* Expression for row i of `name`, which has rows of n elements. */
 static void at_row(char *to, size_t size, const char *name, int64_t rows, int64_t n)
 {
     if (rows > 1) snprintf(to, size, "%s + i * %lld", name, (long long)n);
@@ -74,7 +74,7 @@ static void put_rows(dt__c_program *p, const dt_trace_call *c, const linear *l)
     if (l->rows > 1) dt__c_line(p, "}");
 }
 
-/* Rows of floats, times codes. */
+/* Rows of floats times a weight of codes. */
 static void put_floats(dt__c_program *p, const dt_trace_call *c, linear *l)
 {
     char x[96], y[96];
@@ -122,7 +122,7 @@ static void emit(dt__c_program *p, const dt_trace_call *c)
     dt__c_put_after(p, c, RESIDUAL, *(const int *)dt__c_field(c, "activation"));
 }
 
-/* " + i0 * 12 + ...": where the matrix of an operand begins, i0 ... counting the batch of y. */
+/* Formats " + i0 * 12 + ...": where the operand's matrix begins; i0 ... are batch indices of y. */
 static void put_offset(const dt__c_program *p, int64_t value, int64_t y, char *to, size_t size)
 {
     const int rank = dt__c_rank(p, value), lead = dt__c_rank(p, y) - rank;

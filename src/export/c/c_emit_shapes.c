@@ -1,4 +1,4 @@
-/* Format c: ops that move elements. Views that lie where their operand lies need no statement. */
+/* Format c: ops that move elements. Views in the memory of their operand need no statement. */
 #include "export/c/c_program.h"
 #include "export/c/c_views.h"
 #include "export/trace/trace.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Copies the elements of a view to `to` (an expression) with strides `y` of the destination. */
+/* Copies the elements of a view to `to` (an expression); y: strides of the destination. */
 static void put_copy(dt__c_program *p, const char *x, dt__c_view v, const char *to, int64_t *y)
 {
     dt__c_merge(&v, y);
@@ -16,7 +16,8 @@ static void put_copy(dt__c_program *p, const char *x, dt__c_view v, const char *
     if (v.offset != 0) {
         used += (size_t)snprintf(from + used, sizeof from - used, " + %lld", (long long)v.offset);
     }
-    const bool line = v.rank > 0 && y[v.rank - 1] == 1; /* the last dimension is one statement */
+    /* the last dimension is copied by one statement */
+    const bool line = v.rank > 0 && y[v.rank - 1] == 1;
     const int loops = line ? v.rank - 1 : v.rank;
     for (int d = 0; d < loops; d++) {
         dt__c_line(p, "for (int32_t i%d = 0; i%d < %lld; i%d++) {", d, d, (long long)v.dims[d], d);
@@ -93,7 +94,8 @@ static int64_t before_of(const dt_ints *pads, int rank, int d)
     return i < pads->n ? pads->v[i] : 0;
 }
 
-/* Opens the loop over dimension d of the result: element i<d> is element k<d> of x, or none. */
+/* Opens the loop over dimension d of the result: element i<d> is element k<d> of x, or of
+ * padding. */
 static void open_dimension(dt__c_program *p, const dt_trace_call *c, int d, int64_t before)
 {
     const int64_t n = dt__c_dim(p, c->in[0].value, d), out = dt__c_dim(p, c->out[0], d);

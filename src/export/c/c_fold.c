@@ -1,23 +1,23 @@
-/* Format c: lines as text, with places named. Recurrent layers come out of a trace step by step:
- * where lines repeat, and only places differ, by the same distance from one repetition to the next,
- * a loop is written in place of them. Lines do not know that they are repeated, so this holds for
- * any layer, of the user's own as well. */
+/* Format c: writes the lines of a program, with addresses as names. A trace contains recurrent
+ * layers step by step: where lines repeat and only their addresses differ, by a constant distance,
+ * a loop is written instead. This needs no information about layers, so it also works for the
+ * user's own. */
 #include "export/c/c_program.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define LONGEST 128 /* lines of a loop */
-#define WORTH 8     /* lines that a loop must save */
+#define WORTH 8     /* lines that a loop must save at least */
 
 typedef struct mark {
     int64_t block, offset;
     int space;       /* 0: the arena; 1 ...: outputs; -1 ...: inputs */
-    int64_t address; /* elements from the space's start */
+    int64_t address; /* in elements */
     const char *type;
 } mark;
 
-/* Reads the mark at *at and skips it. */
+/* Reads the address mark at *at and skips it. */
 static mark read_mark(const dt__c_program *p, const char **at)
 {
     char *end;
@@ -36,7 +36,7 @@ static mark read_mark(const dt__c_program *p, const char **at)
     return m;
 }
 
-/* Whether line c is what follows after `n` repetitions from a, if b is the first of them. */
+/* Whether c can be repetition n of line a, where b is repetition 1. */
 static bool continues(const dt__c_program *p, const char *a, const char *b, const char *c,
                       int64_t n)
 {
@@ -69,7 +69,7 @@ static bool is_balanced(const dt__c_program *p, int64_t from, int64_t n)
     return depth == 0;
 }
 
-/* How often the n lines from `from` on stand there, one after the other. */
+/* How often the n lines from `from` on are repeated. */
 static int64_t repetitions(const dt__c_program *p, int64_t from, int64_t n)
 {
     int64_t times = 1;
@@ -82,7 +82,8 @@ static int64_t repetitions(const dt__c_program *p, int64_t from, int64_t n)
     return times;
 }
 
-/* A line of a loop; `next` is the same line of its second repetition. NULL: it is in no loop. */
+/* Writes a line of a loop; `next` is the same line in the second repetition. NULL: not in a
+ * loop. */
 static void put_line(dt__c_program *p, dt__chars *to, const char *line, const char *next)
 {
     while (*line != '\0') {
@@ -122,7 +123,7 @@ static void put_lines(dt__c_program *p, dt__chars *to, int64_t from, int64_t n, 
 
 void dt__c_put_lines(dt__c_program *p, dt__chars *to)
 {
-    int64_t at = 0, plain = 0; /* lines before `plain` are written */
+    int64_t at = 0, plain = 0; /* lines before `plain` have been written */
     while (at < p->n_lines) {
         int64_t best = 0, times = 1;
         for (int64_t n = 1; n <= LONGEST && at + 2 * n <= p->n_lines; n++) {

@@ -1,4 +1,4 @@
-/* Names of a stranger's model in C text: identifiers and comments. */
+/* Turns names from models into C identifiers and comments. */
 #include "core/text/row_named.h"
 #include "core/text/ending.h"
 #include "export/c/c_program.h"
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Words that C or C++ keeps for itself, as far as somebody may call a model so. */
+/* Reserved words of C and C++ that might be a model's name. */
 static bool is_reserved(const char *name)
 {
     static const char *const words[] = {
@@ -20,14 +20,14 @@ static bool is_reserved(const char *name)
     return DT__IS_ONE_OF(name, words);
 }
 
-/* Headers that an export includes: a file of that name in its folder may hide them. */
+/* Standard headers that an export includes; a file of that name in its folder could hide them. */
 static bool is_header(const char *name)
 {
     static const char *const words[] = { "stddef", "stdint", "stdio", "stdlib", "string" };
     return DT__IS_ONE_OF(name, words);
 }
 
-/* Whether a function of the texts begins with this name: NAME_next may be one of them. */
+/* Whether a function of the texts begins with this name, so that NAME_next could be one of them. */
 static bool begins_text(const char *name)
 {
     const size_t n = strlen(name);

@@ -1,17 +1,17 @@
-/* Format c: where values lie. A result has a block of its own, unless
- *     it is a view: it lies where its operand lies (reshape, flatten, a slice or a permutation that
- *         leaves elements side by side and in order);
- *     the call may write over an operand that no later call reads;
- *     it is a part of a concatenation whose parts follow each other in memory: it is then written
- *         to its place there. So the steps of a recurrent layer write rows of one block.
- * A block with one output of the model that fills it is the output itself. */
+/* Format c: assigns values to blocks of memory. A result has a block of its own, unless
+ *     it is a view of its operand's memory (reshape, flatten, a slice or a permutation that keeps
+ *         elements contiguous and in order);
+ *     the call may overwrite an operand that no later call reads;
+ *     it is a part of a concatenation whose parts are contiguous: it is then written to its place
+ *         there. So the steps of a recurrent layer write rows of one block.
+ * A block that one output of the model fills is in the caller's memory. */
 #include "export/c/c_device.h"
 #include "export/c/c_views.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Whether the result has the elements of operand 0 from `offset` on, in order. */
+/* Whether the result is the contiguous elements of operand 0 from `offset` on. */
 static bool is_view(const dt__c_program *p, const dt_trace_call *c, int64_t *offset)
 {
     dt__c_view v;
@@ -52,7 +52,7 @@ static bool reads_once(const dt_trace_call *c, int64_t v)
     return n == 1;
 }
 
-/* Whether another operand has elements of operand i: it would be read after they are written. */
+/* Whether another operand overlaps operand i: it would be read after being overwritten. */
 static bool reads_beside(const dt__c_program *p, const dt_trace_call *c, int i)
 {
     const int64_t v = c->in[i].value;
@@ -66,7 +66,7 @@ static bool reads_beside(const dt__c_program *p, const dt_trace_call *c, int i)
     return false;
 }
 
-/* The operand that the call's result is written over; -1: none. */
+/* The operand that the result overwrites; -1: none. */
 static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int64_t call)
 {
     for (int i = 0; i < c->n_in; i++) {
@@ -77,8 +77,8 @@ static int64_t written_over(const dt__c_program *p, const dt_trace_call *c, int6
     return -1;
 }
 
-/* Whether a call has read all of operand 0 before it writes its result: a product of integers makes
- * codes of it first. A linear layer of several rows does so row by row. */
+/* Whether a call has read all of operand 0 before it writes its result: a product of integers
+ * quantizes it first. A linear layer with several rows does so row by row. */
 static bool reads_first(const dt__c_program *p, const dt_trace_call *c)
 {
     if (!dt__c_is_integer(p->trace, c) || !reads_once(c, c->in[0].value)) return false;
@@ -148,7 +148,7 @@ static void place_result(dt__c_program *p, const dt_trace_call *c, int64_t call,
 
 /* ---- concatenations -------------------------------------------------------------------------- */
 
-/* Whether value v fills a block in which nothing else lies but other names of the same elements. */
+/* Whether value v fills its block, and the block contains nothing else but aliases of v. */
 static bool fills(const dt__c_program *p, int64_t v)
 {
     const dt__c_place *at = &p->place[v];
@@ -156,7 +156,7 @@ static bool fills(const dt__c_program *p, int64_t v)
            p->block[at->index].n == dt__c_count(p, v);
 }
 
-/* Whether a value of a block is made, or read, after a call. */
+/* Whether a value of a block is computed or read after a call. */
 static bool is_made_after(const dt__c_program *p, int64_t block, int64_t call)
 {
     for (int64_t i = 0; i < dt_trace_values(p->trace); i++) {
@@ -179,8 +179,8 @@ static bool is_read_after(const dt__c_program *p, int64_t block, int64_t call)
     return false;
 }
 
-/* Whether an operand's block may become a part of the result's. What is written over the operand
- * later must not change the result, nor what is written over the result the operand. */
+/* Whether an operand's block may become a part of the result's block: later overwriting of the
+ * operand must not change the result, nor the other way around. */
 static bool may_move(const dt__c_program *p, int64_t from, int64_t to, int64_t call)
 {
     if (is_made_after(p, from, call)) return false;
@@ -229,7 +229,7 @@ static void place_given(dt__c_program *p)
     for (int i = 0; i < n; i++) p->place[in[i]] = (dt__c_place){ DT__C_INPUT, i, 0 };
 }
 
-/* Outputs that fill a block of their own are that block; the others are copied at the end. */
+/* Outputs that fill a block are that block; the others are copied at the end. */
 static void place_outputs(dt__c_program *p)
 {
     const int64_t *out;

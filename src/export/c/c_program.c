@@ -1,5 +1,5 @@
-/* Format c: what emitters call. Statements are kept as lines in which places of the arena are
- * marked; the plan of the arena follows when all are there. */
+/* Format c: functions for emitters. Statements are stored as lines in which arena addresses are
+ * marked; the arena is planned when all statements are known. */
 #include "export/c/c_program.h"
 
 #include "core/tensor.h"
@@ -100,8 +100,8 @@ static dt__c_name plus(const char *base, int64_t offset)
     return name;
 }
 
-/* Writes x, a constant whose elements along some dimensions are all equal and kept once, with all
- * elements that the value has. */
+/* Writes all elements of a constant that is stored once though its elements are equal along some
+ * dimensions. */
 static void put_repeated(dt__c_program *p, int64_t value, const dt_tensor *x, const char *name)
 {
     const int64_t n = dt__c_count(p, value);
@@ -125,7 +125,7 @@ static void put_repeated(dt__c_program *p, int64_t value, const dt_tensor *x, co
     dt__release(p->ctx, all);
 }
 
-/* The table of a parameter or constant; of a quantized one, its dequantized values. */
+/* The table of a parameter or constant; of a quantized one, with its dequantized values. */
 static dt__c_name table_of(dt__c_program *p, int64_t value)
 {
     const dt_trace_value *v = dt_trace_value_at(p->trace, value);
@@ -220,7 +220,7 @@ dt_status dt__c_emit_calls(dt__c_program *p)
         dt__did_convert(p->ctx, dt__elements_of_call(p->trace, c));
         p->took[p->at] = (struct dt__c_took){ p->flash - flash, p->n_lines - before };
         if (p->status != DT_OK || p->n_lines == before) continue;
-        /* the comment goes in front of what was just written */
+        /* inserts the comment before the lines that the call has just written */
         char extents[64];
         dt__c_line(p, "/* %.48s: %s, %s */", dt__c_comment(c->module, module), c->op->name,
                    extents_of(p, c->out[0], extents, sizeof extents));

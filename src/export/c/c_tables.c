@@ -15,14 +15,14 @@ dt__c_name dt__c_float(float v)
     memcpy(&bits, &v, sizeof bits);
     const char *sign = bits >> 31 != 0 ? "-" : "";
     const int exponent = (int)(bits >> 23 & 255);
-    const uint32_t fraction = (bits & 0x7fffff) << 1; /* six digits of four bits */
+    const uint32_t fraction = (bits & 0x7fffff) << 1; /* six hexadecimal digits */
     if (exponent == 0 && fraction == 0) {
         snprintf(name.text, sizeof name.text, "%s0.0f", sign);
         return name;
     }
     char text[16];
     int n = snprintf(text, sizeof text, ".%06x", (unsigned)fraction);
-    while (text[n - 1] == '0') n--; /* nor a point without digits */
+    while (text[n - 1] == '0') n--; /* no point without digits behind it */
     text[n == 1 ? 0 : n] = 0;
     snprintf(name.text, sizeof name.text, "%s0x%d%sp%df", sign, exponent > 0 ? 1 : 0, text,
              (exponent > 0 ? exponent : 1) - 127);
@@ -63,7 +63,7 @@ void dt__c_constant(dt__c_program *p, const char *format, ...)
     p->flash += dt__c_descriptor_bytes(text);
 }
 
-/* The checksum of NAME_checksum: FNV-1a over bytes, numbers of 16 bits, or bits of floats. */
+/* The checksum of NAME_checksum: FNV-1a over bytes, 16-bit numbers, or bits of floats. */
 static void check(dt__c_program *p, uint32_t v) { p->checksum = (p->checksum ^ v) * 16777619u; }
 
 static dt__c_name float_text(const void *v)
@@ -102,10 +102,10 @@ static uint32_t short_bits(const void *v) { return *(const uint16_t *)v; }
 
 struct dt__c_number {
     const char *type;  /* in C */
-    const char *check; /* the text that goes on with a checksum over them */
+    const char *check; /* the text whose function continues a checksum over them */
     size_t size;
     dt__c_name (*text)(const void *v);
-    uint32_t (*bits)(const void *v); /* that the checksum covers */
+    uint32_t (*bits)(const void *v); /* bits that the checksum covers */
 };
 
 static const dt__c_number floats = { "float", "check_floats", sizeof(float), float_text,
@@ -119,8 +119,8 @@ static const dt__c_number words = { "int32_t", "check_words", 4, word_text, word
 
 const char *dt__c_check_of(const dt__c_table *t) { return t->of->check; }
 
-/* Keeps the numbers; they become text when the file is written, since their text is several times
- * as large. */
+/* Stores the numbers in binary; they are formatted when the file is written, as their text is
+ * several times as large. */
 static void add(dt__c_program *p, const dt__c_number *of, const char *name, const char *what,
                 const void *v, int64_t n)
 {

@@ -13,7 +13,7 @@
 #undef DT__C_MAP_WITH
 #undef DT__C_ZIP
 
-/* Functions of n elements; of two operands a step of 0 repeats one. */
+/* Elementwise functions of n elements; of two operands, a step of 0 repeats one of them. */
 #define MAP(name, options, expression)                                                             \
     "static void map_" #name "(const float *x, int32_t n, " options "float *y)\n"                  \
     "{\n    int32_t i;\n    for (i = 0; i < n; i++) y[i] = " expression ";\n}\n"
@@ -45,7 +45,7 @@ int dt__c_text_named(const char *name)
     return -1;
 }
 
-/* What a text needs stands above it, so one pass from the last to the first finds all. */
+/* A text's needs come before it, so one pass from the last to the first finds all. */
 void dt__c_text_want(bool *wanted, int text)
 {
     wanted[text] = true;

@@ -1,4 +1,4 @@
-/* Format c: options by their keys, and the geometry of views. */
+/* Format c: options by key, and the geometry of views. */
 #include "export/c/c_views.h"
 #include "export/trace/trace.h"
 

@@ -1,9 +1,9 @@
 /* Format c: weights of products as tables, and the statements of a row's product.
  *
- * Codes are kept in 2, 4 or 8 bits, in the weight's order of columns; those of 2 and 4 bits plus 2
- * and 8, so that the inner loop needs no sign. Odd codes -3 ... 3 (scheme half_levels) are kept in
- * 2 bits as (code + 3) / 2. The sums scale * (sum of codes) of numerics.md
- * section 2 are constants, too. */
+ * Codes are stored in 2, 4 or 8 bits, in the weight's order of columns; codes of 2 and 4 bits with
+ * an offset of 2 and 8, so that the inner loop needs no sign extension. Odd codes -3 ... 3 (scheme
+ * half_levels) are stored in 2 bits as (code + 3) / 2. The sums scale * (sum of codes) of
+ * numerics.md section 2 are constants, too. */
 #include "export/c/c_codes.h"
 #include "export/c/c_program.h"
 
@@ -16,15 +16,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MOST_COLUMNS 65536 /* of a weight with an order, which is of 16 bits */
+#define MOST_COLUMNS 65536 /* of a weight with an order of columns, whose entries have 16 bits */
 
 static const dt__codes *codes_of(const dt_tensor *x)
 {
     return x != NULL && dt_is_packed(x) ? ((const dt__packed *)x->ext)->codes : NULL;
 }
 
-/* A long group is summed in pieces with the same scale (numerics.md section 2), which are groups of
- * the export. They must be all of one size, but for a row's last. */
+/* A long group is summed in pieces with the same scale (numerics.md section 2), which become groups
+ * of the export. All pieces but a row's last must have the same size. */
 static bool has_equal_pieces(const dt__codes *codes)
 {
     return codes->group <= DT__PIECE || codes->groups == 1 || codes->group % DT__PIECE == 0;
@@ -60,9 +60,9 @@ bool dt__c_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, c
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-/* The codes of a weight as rows, in buffers of their own. */
+/* The codes of a weight as rows, in newly allocated buffers. */
 typedef struct rows {
-    int8_t *codes; /* in the order of columns that is kept */
+    int8_t *codes; /* in the stored order of columns */
     float *scale, *sum;
     int8_t *zero;    /* or NULL */
     uint16_t *order; /* or NULL */
@@ -87,7 +87,7 @@ static dt_status make_rows(dt_ctx *ctx, const dt__codes *codes, rows *r)
                      (codes->zero == NULL || r->zero != NULL) && (groups == 0 || r->order != NULL);
     if (!all) return DT_ERR_NOMEM;
     dt__panel_layout layout = codes->layout;
-    layout.order = NULL; /* columns stay in the order in which panels hold them */
+    layout.order = NULL; /* columns keep the order of panels */
     const dt__code_matrix to = { r->codes, codes->columns, r->scale, codes->groups };
     dt__panel_unpack(&layout, codes->panels, &to);
     for (int64_t i = 0; r->zero != NULL && i < blocks; i++) {
@@ -97,7 +97,7 @@ static dt_status make_rows(dt_ctx *ctx, const dt__codes *codes, rows *r)
     return DT_OK;
 }
 
-/* Gives each piece of a long group the scale and zero point of its group. */
+/* Gives each piece of a long group the scale and zero point of the group. */
 static dt_status cut_groups(dt_ctx *ctx, const dt__codes *codes, const dt__c_weight *w, rows *r)
 {
     if (w->groups == codes->groups) return DT_OK;
@@ -116,7 +116,7 @@ static dt_status cut_groups(dt_ctx *ctx, const dt__codes *codes, const dt__c_wei
     return all ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* sum[r] = scale * (sum of codes), by the chain over groups. */
+/* sum[r] = scale * (sum of codes), by a chain of fma over groups. */
 static void make_sums(const dt__c_weight *w, const rows *r)
 {
     for (int64_t row = 0; row < w->rows; row++) {
@@ -133,7 +133,7 @@ static void make_sums(const dt__c_weight *w, const rows *r)
     }
 }
 
-/* Whether all codes are odd and within -3 ... 3. */
+/* Whether all codes are odd and in -3 ... 3. */
 static bool are_odd(const dt__codes *codes, const int8_t *code)
 {
     const int64_t n = codes->rows * codes->columns;
@@ -143,7 +143,8 @@ static bool are_odd(const dt__codes *codes, const int8_t *code)
     return codes->bits == 3 && n > 0;
 }
 
-/* Codes of `bits` bits, the first of a byte lowest, each row from a byte on. */
+/* Packs codes into `bits` bits each, the first code of a byte in its lowest bits; each row begins
+ * with a byte. */
 static int64_t pack(const dt__codes *codes, const int8_t *from, int bits, uint8_t *to)
 {
     const int each = 8 / bits, offset = bits == 8 ? 0 : 1 << (bits - 1);
@@ -163,7 +164,7 @@ static dt__c_name named(const char *base, const char *part)
     return name;
 }
 
-/* The orders of columns, one for each of the op's groups, and their inverses. */
+/* Writes the column order of each op group, or the inverse orders. */
 static void put_order(dt__c_program *p, const dt__codes *codes, rows *r, bool inverse,
                       const dt__c_name *name)
 {
@@ -219,7 +220,7 @@ static void put_codes(dt__c_program *p, const dt__codes *codes, rows *r, const c
     put_order(p, codes, r, !w->integer, w->integer ? &w->order : &w->places);
 }
 
-/* Whether blocks of `group` activations are the weight's groups. */
+/* Whether blocks of `group` activations coincide with the weight's groups. */
 static bool has_groups(const dt__codes *codes, int64_t group)
 {
     const int64_t x = dt__min_i64(group, codes->columns);
@@ -254,7 +255,7 @@ static void put_coded(dt__c_program *p, const dt_trace_value *v, int64_t group_o
                    w->odd ? -3 : -2);
 }
 
-/* Floats as rows of outputs. */
+/* Writes a float weight as rows of outputs. */
 static void put_floats(dt__c_program *p, const dt_trace_value *v, int64_t groups, dt__c_weight *w)
 {
     dt_tensor *x = v->tensor, *dense = NULL, *made = NULL;

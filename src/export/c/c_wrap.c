@@ -1,12 +1,12 @@
-/* Format c: statements with long names and offsets, in lines of at most 100 columns. */
+/* Format c: breaks statements at 100 columns. */
 #include "export/c/c_write.h"
 
 #include <string.h>
 
 #define COLUMNS 100
-#define INDENT 4 /* of what goes on in the next line */
+#define INDENT 4 /* indentation of continuation lines */
 
-/* Comments, directives and strings stay as they are. */
+/* Whether a line is code: comments, directives and strings are not broken. */
 static bool is_code(const char *line, size_t n)
 {
     size_t at = 0;

@@ -23,7 +23,7 @@ size_t dt__c_arena_bytes(const dt__c_program *p)
 void dt__c_put_extents(const dt__c_program *p, int64_t value, dt__chars *to)
 {
     const int rank = dt__c_rank(p, value);
-    const bool last = p->device && dt__c_is_image(p->trace, value); /* channels last */
+    const bool last = p->device && dt__c_is_image(p->trace, value); /* channels last in memory */
     dt__put_text(to, "[");
     for (int d = 1; d < rank; d++) {
         const int from = !last ? d : d + 1 < rank ? d + 1 : 1;
@@ -42,7 +42,7 @@ const char *dt__c_end_name(const dt__c_program *p, bool output, int i)
 
 const char *dt__c_element(const dt__c_program *p) { return p->device ? "int8_t" : "float"; }
 
-/* Parameters of NAME_run, as they are declared: "const float *x, float *y, void *arena". */
+/* Writes the parameters of NAME_run: "const float *x, float *y, void *arena". */
 static void c_put_parameters(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;
@@ -58,7 +58,7 @@ static void c_put_parameters(const dt__c_about *a, dt__chars *to)
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* "left, " */
+/* Writes "left, ". */
 static void put_end_name(const dt__c_program *p, bool output, int i, dt__chars *to)
 {
     char text[DT__C_COMMENT];
@@ -91,10 +91,10 @@ static void put_sizes(const dt__c_about *a, dt__chars *to)
     else dt__c_printf(to, "#define %s_ARENA_BYTES %zu\n", a->upper, dt__c_arena_bytes(a->p));
 }
 
-/* What is known of input or output i, and the suffix of its functions: 0, 1, ... where there are
- * several, as in the names of the arguments. */
+/* Metadata of input or output i, and the suffix of its functions: 0, 1, ... if there are several,
+ * as in the names of the arguments. */
 typedef struct known {
-    const dt_model_data *data; /* NULL: nothing */
+    const dt_model_data *data; /* NULL: unknown */
     char suffix[24];
 } known;
 
@@ -145,7 +145,7 @@ static bool is_target(const known *k, const char *target)
     return k->data != NULL && k->data->target != NULL && strcmp(k->data->target, target) == 0;
 }
 
-/* Whether thresholds decide about the outputs, which are as many as these. */
+/* Whether NAME_decide can be written: there are as many thresholds as outputs need. */
 static bool decides(const dt__c_about *a, int i, const known *k)
 {
     const int64_t *v, n = k->data->n_thresholds;
@@ -179,12 +179,12 @@ static void declare_thresholds(const dt__c_about *a, const known *k, dt__chars *
                  a->upper, k->suffix, (long long)k->data->n_thresholds);
 }
 
-/* What becomes codes at once. */
+/* Types of raw numbers that are encoded to codes in one pass. */
 static const struct {
     const char *end, *type, *value;
 } raw[] = { { "", "float", "v[i]" }, { "_int16", "int16_t", "(float)v[i]" } };
 
-/* NAME_encode of input i, as a prototype. */
+/* Writes the prototype of NAME_encode for input i. */
 static void put_encode_name(const dt__c_about *a, int i, int type, dt__chars *to)
 {
     const int64_t *v;
@@ -266,7 +266,7 @@ void dt__c_put_header(const dt__c_about *a, dt__chars *to)
 
 /* ---- the source ------------------------------------------------------------------------------ */
 
-/* Whether a model of integers uses a text only around itself, with floats. */
+/* Whether an integer-only model uses a text only for float input and output. */
 static bool is_around(const dt__c_about *a, const char *text)
 {
     static const char *const rooms[] = { "device_quantize", "math_", "column_", "features_",
@@ -347,7 +347,8 @@ static void put_reals(dt__chars *to, const char *name, const double *v, int64_t 
     dt__put_text(to, "\n    };\n");
 }
 
-/* standard_value, of number i of an example. Channel c is c of `axis`: [outer][channels][inner]. */
+/* Writes standard_value for number i of an example. Channel c is along `axis`:
+ * [outer][channels][inner]. */
 static void put_standard(const dt__c_about *a, const known *k, dt__chars *to)
 {
     const dt_model_data *d = k->data;
@@ -397,7 +398,7 @@ static void put_encode(const dt__c_about *a, int i, const known *k, dt__chars *t
     }
 }
 
-/* A string of a stranger: all but letters, digits and a few signs as octal escapes. */
+/* Writes a string from a model: all but letters, digits and a few signs as octal escapes. */
 void dt__c_put_string(dt__chars *to, const char *text)
 {
     dt__put_text(to, "\"");

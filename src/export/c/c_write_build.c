@@ -1,5 +1,5 @@
-/* Format c: what builds the files, Makefile and CMakeLists.txt, and NAME.json, what the model was
- * trained on, for programs. */
+/* Format c: build files Makefile and CMakeLists.txt, and NAME.json, metadata about the training
+ * data, for programs. */
 #include "export/c/c_write.h"
 
 static const char makefile[] =
@@ -36,7 +36,7 @@ static const char cmake_end[] =
     "    add_test(NAME selftest COMMAND @_test)\n"
     "endif()\n";
 
-/* `$@` and `$<` are make's own, so that the name is put in by itself. */
+/* The name is inserted separately, as `$@` and `$<` belong to make. */
 void dt__c_put_makefile(const dt__c_about *a, dt__chars *to)
 {
     for (const char *c = makefile; *c != 0; c++) {

@@ -1,6 +1,6 @@
-/* Format c: typed columns. NAME_fields has the fields of a row, and NAME_row makes of them what
- * NAME_run reads, with the bits of dt_columns_encode and of standardizing: one step after another,
- * in double. */
+/* Format c: typed columns. NAME_fields has the fields of a row, and NAME_row encodes them as inputs
+ * of NAME_run, with the same bits as dt_columns_encode and standardization: step by step in
+ * double. */
 #include "core/text/number.h"
 #include "data/columns/columns.h"
 #include "data/labels.h"
@@ -11,11 +11,11 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Adds `word` to those that are taken, with _2, _3, ... behind it where it is. NOMEM. */
+/* Adds `word` to the used names, with the suffix _2, _3, ... if it is used. NOMEM. */
 static dt_status take_name(dt_ctx *ctx, dt__words *taken, char word[DT__C_LONG_NAME])
 {
     size_t n = strlen(word);
-    if (n > 0 && word[n - 1] == '_') n--; /* C++ keeps names with two of them for itself */
+    if (n > 0 && word[n - 1] == '_') n--; /* C++ reserves names with two underscores */
     for (int i = 2;; i++) {
         const int64_t before = taken->n, at = dt__words_add(ctx, taken, word, strlen(word));
         if (at < 0) return DT_ERR_NOMEM;
@@ -40,7 +40,7 @@ static dt_status name_fields(dt__c_about *a)
     return s;
 }
 
-/* The field's name within another one: without the _ of a word that C keeps for itself. */
+/* The field's name as a part of another name: without the _ that was added to a reserved word. */
 static dt__c_name stem_of(const dt__c_about *a, int64_t i)
 {
     dt__c_name out;
@@ -174,7 +174,7 @@ static const char window_tail[] =
     " * is beyond the range of its type: x means nothing then. */\n"
     "int @_row(const @_fields *fields, float *x);\n\n";
 
-/* What is said behind the fields. Windows are standardized as wholes. */
+/* Writes the comments after the fields. Windows are standardized as a whole. */
 static void put_tail(const dt__c_about *a, dt__chars *to)
 {
     char text[sizeof window_tail + 160];
@@ -257,7 +257,7 @@ static void put_parts(const dt_column *c, dt__chars *to)
     }
 }
 
-/* A field of double: what it becomes if it is missing, and its range. */
+/* Encodes a field of type double: the fill value for missing ones, and range checks. */
 static void put_real(const dt__c_about *a, int64_t i, dt__chars *to)
 {
     const dt_column *c = &a->table->column[i];
@@ -283,7 +283,7 @@ static void put_real(const dt__c_about *a, int64_t i, dt__chars *to)
                  (long long)i + 1);
 }
 
-/* A field of int. */
+/* Encodes a field of type int. */
 static void put_code(const dt__c_about *a, int64_t i, dt__chars *to)
 {
     const dt_column *c = &a->table->column[i];

@@ -1,4 +1,4 @@
-/* Format c: what the files of a model of integers alone have in place of those of floats. */
+/* Format c: files of integer-only models, where they differ from those with floats. */
 #include "export/c/c_device.h"
 #include "export/c/c_write.h"
 
@@ -23,7 +23,7 @@ const char dt__c_device_end[] = "#if defined(DEVICE_CMSIS_NN)\n"
                                 "    if (bad) return $_REFUSED;\n#endif\n"
                                 "    return $_OK;\n}\n";
 
-/* Scale and zero point of an input or output. */
+/* Writes scale and zero point of an input or output. */
 static void put_range(const dt__c_about *a, bool output, int i, dt__chars *to)
 {
     const int64_t *v;
@@ -71,7 +71,7 @@ bool dt__c_channels_last(const dt__c_about *a, const dt_model_data *d)
     return a->p->device && d->axis == 0 && i < n && dt__c_is_image(a->p->trace, in[i]);
 }
 
-/* NAME_quantize or NAME_dequantize of input or output i, as a prototype. */
+/* Writes the prototype of NAME_quantize or NAME_dequantize for input or output i. */
 static void put_prototype(const dt__c_about *a, bool output, int i, dt__chars *to)
 {
     const int64_t *v;

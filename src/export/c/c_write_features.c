@@ -1,9 +1,9 @@
-/* Format c: what examples of the data become before NAME_run reads them. Features of signals: the
- * tables of dt_features as constants, and functions that compute its bits. */
+/* Format c: what is computed from raw data before NAME_run. Features of signals: the tables of
+ * dt_features as constants, and functions that compute the same bits. */
 #include "data/signals/features.h"
 #include "export/c/c_write.h"
 
-/* What the data says of an example must be what the model reads. */
+/* Checks that the metadata describe the model's input. */
 static dt_status check_example(const dt__c_about *a)
 {
     const dt_model_data *d = a->data;
@@ -28,7 +28,7 @@ static dt_status check_shape(const dt__c_about *a)
                    (long long)dt_features_width(a->features));
 }
 
-/* Samples of a signal, the fewest with as many frames. */
+/* Samples per signal: the fewest that give the number of frames. */
 static int64_t c_samples(const dt__c_about *a)
 {
     const dt__features_tables *t = dt__features_tables_of(a->features);
@@ -59,7 +59,7 @@ static dt_status put_tables(const dt__c_about *a)
     return p->status;
 }
 
-/* What the self-test expects of a frame. */
+/* Computes the results that the self-test expects for one frame. */
 static dt_status run_frame(dt__c_about *a)
 {
     const int64_t n = dt__features_tables_of(a->features)->frame;

@@ -1,14 +1,14 @@
-/* Format c: the files of a language model, which takes one token after the other:
+/* Format c: the files of a language model, which is fed one token at a time:
  *
  *     NAME_reset(state)      NAME_next(state, token, logits)
  *
- * The state is the number of tokens so far, then the arena, in which keys and values stay. */
+ * The state is the number of tokens so far, then the arena, which keeps keys and values. */
 #include "export/c/c_write.h"
 
 #include <detent/experimental/nn.h>
 #include <string.h>
 
-#define HEAD 8 /* bytes of the state in front of the arena */
+#define HEAD 8 /* bytes of the state before the arena */
 
 int64_t dt__c_context(const dt__c_program *p)
 {
@@ -198,7 +198,7 @@ void dt__c_put_language_test(const dt__c_about *a, dt__chars *to)
 
 /* ---- the page -------------------------------------------------------------------------------- */
 
-/* Bytes of all keys and values, and what of them is a token's. */
+/* Bytes of all keys and values, and those per token. */
 static size_t kept_bytes(const dt__c_program *p)
 {
     size_t bytes = 0;

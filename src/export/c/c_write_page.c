@@ -1,6 +1,6 @@
-/* Format c: README.md: what the model file says of the model, how each weight is quantized, what
- * the export costs, and where each value lies in the arena. Names of a stranger are escaped, so
- * that they neither end a cell nor become HTML. */
+/* Format c: README.md: the model's metadata, how each weight is quantized, the cost of the export,
+ * and the map of the arena. Names from models are escaped, so that they cannot end a table cell or
+ * be HTML. */
 #include "core/text/utf8.h"
 #include "data/signals/features.h"
 #include "export/c/c_write.h"
@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text in a cell: signs that Markdown reads get a backslash, and what no
- * page shows is escaped. */
+/* Writes text in a table cell: backslashes before Markdown's special characters, and escapes for
+ * unprintable ones. */
 static void put_escaped(dt__chars *to, const char *text)
 {
     char out[DT_TEXT_JSON];
@@ -108,7 +108,7 @@ static void put_data(const dt__c_about *a, dt__chars *to)
     }
 }
 
-/* What comes in and goes out: "| input | [128, 6] |". */
+/* Writes rows for inputs and outputs: "| input | [128, 6] |". */
 static void put_sides(const dt__c_about *a, dt__chars *to)
 {
     const struct {
@@ -245,8 +245,8 @@ void dt__c_put_quantization(const dt__c_about *a, dt__chars *to)
 
 /* ---- the arena ------------------------------------------------------------------------------- */
 
-/* A row of the map: a block, and others of the same module, op, place and size, as the steps of a
- * recurrent layer have them. */
+/* Whether two blocks share a row of the map: same module, op, offset and size, as in the steps of a
+ * recurrent layer. */
 static bool is_alike(const dt__c_about *a, const dt__c_block *x, const dt__c_block *y)
 {
     const dt_trace_call *c = dt_trace_call_at(a->p->trace, x->first / 2);
@@ -257,7 +257,7 @@ static bool is_alike(const dt__c_about *a, const dt__c_block *x, const dt__c_blo
 
 static bool is_listed(const dt__c_block *b) { return !b->gone && b->output < 0; }
 
-/* Whether a row above has this block. */
+/* Whether an earlier row of the map contains this block. */
 static bool is_told(const dt__c_about *a, int64_t i)
 {
     for (int64_t k = 0; k < i; k++) {
@@ -311,7 +311,7 @@ static bool tells_classes(const dt__c_about *a)
     return a->data != NULL && a->data->target != NULL && strcmp(a->data->target, "classes") == 0;
 }
 
-/* What the example reads: numbers as they were measured, a signal, or rows of a table. */
+/* Input of the example program: raw numbers, a signal, or rows of a table. */
 enum { NUMBERS, SIGNAL, ROW, WINDOW };
 
 static int example_reads(const dt__c_about *a)
@@ -322,7 +322,7 @@ static int example_reads(const dt__c_about *a)
 
 static const struct {
     const char *argument;
-    const char *lines; /* make x of it, with %lld the width of a row */
+    const char *lines; /* lines that compute x; %lld is the width of a row */
     const char *standardize, *encode;
 } reads[] = {
     [NUMBERS] = { "const float *v", "", "    @_standardize(v, x);\n", "    @_encode(v, codes);" },
@@ -336,7 +336,7 @@ static const struct {
                  "    @_standardize(x, x);\n", "    @_encode(x, codes);" },
 };
 
-/* Lines of the example that make what NAME_run reads. */
+/* Writes the lines of the example that compute the inputs of NAME_run. */
 static void put_inputs(const dt__c_about *a, int kind, bool scales, dt__chars *to)
 {
     char lines[256];
@@ -353,7 +353,7 @@ static void put_inputs(const dt__c_about *a, int kind, bool scales, dt__chars *t
     dt__c_put_named(a, to, measured ? " /* or @_encode_int16 */\n" : "\n");
 }
 
-/* How one example is computed, of a model with one input and one output. */
+/* Writes an example program, for a model with one input and one output. */
 static void put_example(const dt__c_about *a, dt__chars *to)
 {
     const int64_t *v;

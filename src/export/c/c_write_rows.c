@@ -1,16 +1,15 @@
-/* Format c: rows of the self-test, whose fields are those that columns tell apart: each category,
- * missing where it is allowed, the ends and the middle of numbers and times; and the columns of the
- * page. */
+/* Format c: rows for the self-test, with all cases of each column: each category, missing if
+ * allowed, ends and middle of numbers and times; and the columns in the page. */
 #include "data/columns/columns.h"
 #include "export/c/c_write.h"
 
 #include <math.h>
 
 #define MOST_ROWS 256
-#define MOST_NUMBERS 16384 /* of all rows */
-#define GONE 1e308         /* a missing double, in the test's table */
+#define MOST_NUMBERS 16384 /* in all rows */
+#define GONE 1e308         /* stands for a missing double in the test's table */
 
-/* Value k of a column, of count_of. */
+/* The number of cases of a column. */
 static int64_t count_of(const dt_column *c)
 {
     const int64_t gone = c->missing != DT_MISSING_REFUSED;
@@ -37,7 +36,7 @@ static double value_of(const dt_column *c, int64_t k)
     return c->quantiles[k - 8];
 }
 
-/* The numbers of a row as NAME_run reads them, or of a window before they are standardized. */
+/* The numbers of a row as NAME_run reads them; of a window, before standardization. */
 static dt_status fill_row(const dt__c_about *a, const dt_field *row, float *x)
 {
     const dt_model_data *d = a->row;
@@ -67,7 +66,7 @@ dt_status dt__c_make_rows(dt__c_about *a)
         }
         const dt_status s = fill_row(a, row, a->row_x + a->n_rows * width);
         if (s == DT_OK) a->n_rows++;
-        else if (s != DT_ERR_FORMAT) return s; /* a number that f32 does not hold is left out */
+        else if (s != DT_ERR_FORMAT) return s; /* left out: not representable in f32 */
     }
     return DT_OK;
 }

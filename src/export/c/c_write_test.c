@@ -39,7 +39,7 @@ void dt__c_put_expected(dt__chars *to, const char *name, const float *v, int64_t
     dt__put_text(to, "\n};\n\n");
 }
 
-/* Of networks with an embedding n rows that all of them have. */
+/* For networks with an embedding: n row indices that all embeddings have. */
 static void put_example(const dt__c_about *a, dt__chars *to)
 {
     const long long rows = dt__embedding_rows(a->call->m);
@@ -92,7 +92,7 @@ static const char tools_of_codes[] =
     "    return wrong;\n"
     "}\n\n";
 
-/* The codes of n results that the self-test expects. */
+/* Writes the codes of n results that the self-test expects. */
 static void put_expected_codes(dt__chars *to, const char *name, const float *v, int64_t n)
 {
     dt__c_printf(to,
@@ -175,7 +175,7 @@ static const char main_tail[] = "    if (wrong < 0) return 1;\n"
                                 "    printf(\"@: \001d wrong\\n\", wrong);\n"
                                 "    return wrong != 0;\n}\n#endif\n";
 
-/* In the texts above % is NAME_ARENA or NAME_STATE, and \001 a percent sign. */
+/* In these texts % is replaced by NAME_ARENA or NAME_STATE, and \001 by a percent sign. */
 static void put_with(const dt__c_about *a, const char *word, const char *text, dt__chars *to)
 {
     for (; *text != '\0'; text++) {

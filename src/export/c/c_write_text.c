@@ -1,5 +1,5 @@
-/* Format c: NAME_text.h and NAME_text.c of a language model: its tokenizer, sampling as dt_sample
- * does it, and a program that continues a text. */
+/* Format c: NAME_text.h and NAME_text.c of a language model: its tokenizer, sampling like
+ * dt_sample, and a program that continues a text. */
 #include "export/c/c_write.h"
 
 #include "core/text/utf8.h"
@@ -27,7 +27,7 @@ static const char declarations[] =
     "integers. */\nint32_t @_sample(const float *logits, const @_sampling *how, uint64_t draw,\n   "
     "              int32_t *room);\n\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
 
-/* The token that ends a text, and a test for all of them. */
+/* Writes the token that ends texts, and a test for all such tokens. */
 static void put_ends(const dt__c_about *a, dt__chars *to)
 {
     const dt_text_tokens t = dt_tokenizer_tokens(a->tokenizer);
@@ -67,7 +67,7 @@ static int64_t byte_at(const void *from, int64_t i) { return ((const uint8_t *)f
 static int64_t integer_at(const void *from, int64_t i) { return ((const int32_t *)from)[i]; }
 static int64_t word_at(const void *from, int64_t i) { return ((const uint32_t *)from)[i]; }
 
-/* A token that text is split into, for sorting. */
+/* A token of the vocabulary, for sorting. */
 typedef struct plain {
     const char *bytes;
     uint32_t n;
@@ -82,7 +82,7 @@ static int by_bytes(const void *a, const void *b)
     return order != 0 ? order : (p->n > q->n) - (p->n < q->n);
 }
 
-/* Appends the bytes of a token as it is decoded: of sentencepiece a byte, or text with spaces. */
+/* Appends the decoded bytes of a token; of sentencepiece a byte, or text with spaces. */
 static void put_decoded(const dt_tokenizer *k, const dt__token *t, dt__chars *to)
 {
     const size_t sign = strlen(DT__SPACE_SIGN);
@@ -99,7 +99,8 @@ static void put_decoded(const dt_tokenizer *k, const dt__token *t, dt__chars *to
     }
 }
 
-/* Whether text is looked up in the list of sorted tokens: whole pieces, or single characters. */
+/* Whether a token is in the sorted list in which text is looked up: whole pieces, or single
+ * characters. */
 static bool looks_up(const dt_tokenizer *k, int32_t id)
 {
     const dt__token *t = &k->token[id];
@@ -113,7 +114,7 @@ static bool looks_up(const dt_tokenizer *k, int32_t id)
                          (k->kind == &dt__tokenizer_is_bpe && k->bpe.ignore_merges));
 }
 
-/* As the file has it: of sentencepiece the sign of a space is a space. */
+/* A token's bytes in that list; sentencepiece's sign for a space is a space. */
 static plain plain_of(const dt_tokenizer *k, int32_t id)
 {
     const dt__token *t = &k->token[id];
@@ -142,7 +143,7 @@ static dt_status put_sorted(const dt_tokenizer *k, dt__chars *to)
     return made ? DT_OK : DT_ERR_NOMEM;
 }
 
-/* The bytes of all tokens, one token after the other, and where each begins. */
+/* Writes the bytes of all tokens, one after the other, and where each begins. */
 static dt_status put_tokens(const dt_tokenizer *k, dt__chars *to)
 {
     dt__chars bytes = { .ctx = to->ctx };
@@ -185,7 +186,8 @@ static int64_t result_at(const void *from, int64_t i)
 }
 static int64_t rank_at(const void *from, int64_t i) { return ((const ranked *)from)[i].rank; }
 
-/* Above ASCII: the first character of each run of one class, * 32 + class. */
+/* Writes classes of characters above ASCII: for each run of one class the first character * 32 +
+ * class. */
 static int64_t put_classes(dt__chars *to)
 {
     int64_t n = 0;
@@ -235,7 +237,7 @@ static dt_status put_pieces(const dt_tokenizer *k, dt__chars *to)
 
 /* ---- NAME_text.c ----------------------------------------------------------------------------- */
 
-/* How each kind of tokenizer is written. */
+/* Texts for each kind of tokenizer. */
 static const struct {
     const dt__tokenizer_kind *kind;
     bool pieces;
@@ -302,7 +304,7 @@ static const char functions[] =
     "    return text_sample(logits, $_VOCAB, how->temperature, how->top_k, how->top_p,\n"
     "                       text_draw(how->seed, draw), room);\n}\n";
 
-/* The program: a prompt begins as one token for each character or byte, before they are merged. */
+/* The program. A prompt begins as one token per character or byte, before merging. */
 static const char program[] =
     "/* Continues a text: PROMPT [TOKENS [TEMPERATURE [SEED]]]. */\nstatic uint8_t "
     "memory[$_STATE_BYTES + $_STATE_ALIGN];\nstatic float logits[$_VOCAB];\nstatic int32_t "
@@ -324,8 +326,8 @@ static const char program[] =
     "(@_next(state, token, logits) != 0) break; /* the context is full */\n    }\n    "
     "fputs(\"\\n\", stdout);\n    return 0;\n}\n#endif\n";
 
-/* What the program needs of the template, and room for a prompt of as many bytes as the context's
- * tokens may have. */
+/* Writes constants of the template for the program, and memory for a prompt with as many bytes as
+ * the context's tokens may have. */
 static void put_program(const dt__c_about *a, dt__chars *to)
 {
     const dt_tokenizer *k = a->tokenizer;

@@ -1,6 +1,7 @@
-/* Format c: a model as C99 without libraries (docs/export.md). The trace becomes statements
- * (c_emit_<topic>.c), memory is planned (c_places.c, c_program.c), repeated statements become loops
- * (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or none. */
+/* Format c: a model as C99 without libraries (docs/export.md). The trace is translated to
+ * statements (c_emit_<topic>.c), memory is planned (c_places.c, c_program.c), repeated statements
+ * are folded into loops (c_fold.c); then the files are written (c_write.c, c_write_test.c), all or
+ * none. */
 #include "autograd/kind.h"
 #include "core/system/atomic_file.h"
 #include "core/text/utf8.h"
@@ -47,7 +48,7 @@ static bool expresses(const dt_trace *t, const dt_trace_call *c, const dt_export
 
 /* ---- the self-test's results ----------------------------------------------------------------- */
 
-/* Values whose codes are those of an example. */
+/* Fills a tensor with values whose codes are those of an example. */
 static dt_status make_codes(const dt__c_about *a, uint32_t *state, int64_t value, dt_tensor *x)
 {
     const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
@@ -78,7 +79,7 @@ static dt_status make_inputs(const dt__c_about *a, uint32_t example, dt_tensor *
     return DT_OK;
 }
 
-/* The values of x in order; of codes those that they stand for. */
+/* Copies the values of x in order; codes are dequantized. */
 static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
 {
     dt_tensor *value = NULL, *dense = NULL;
@@ -94,7 +95,7 @@ static dt_status copy_values(dt_tape *t, dt_tensor *x, float *to)
     return s;
 }
 
-/* The codes of an output, as floats, in the export's order. */
+/* Quantizes an output to codes, as floats, in the export's order. */
 static dt_status to_codes(const dt__c_about *a, int64_t value, float *y)
 {
     const dt_trace_value *v = dt__c_device_codes(a->p->trace, value);
@@ -152,7 +153,8 @@ static dt_status run_examples(dt__c_about *a)
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* A name that is given is used as it is, or refused: files and functions would have another. */
+/* Refuses a given name that is not a valid identifier, as names of files and functions would differ
+ * from it. */
 static dt_status check_name(const dt_export_call *call)
 {
     char name[DT__C_NAME];
@@ -199,7 +201,7 @@ dt_status dt__c_program_make(const dt_export_call *call, dt__c_program *p)
 
 static void name_files(const dt_export_call *call, dt__c_about *a)
 {
-    char last[256]; /* part of the path; no file system has longer ones */
+    char last[256]; /* a part of the path; file systems limit it to 255 bytes */
     const char *from = call->options->name;
     if (from == NULL) {
         size_t end = strlen(call->path);
@@ -219,12 +221,13 @@ static void name_files(const dt_export_call *call, dt__c_about *a)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* A file of the folder. */
+/* A file of the export. */
 typedef struct file {
-    const char *name; /* "@" stands for the model's */
+    const char *name; /* "@" is replaced by the model's name */
     void (*put)(const dt__c_about *a, dt__chars *to);
-    void (*behind)(const dt__c_about *a, dt__chars *to); /* the constants; NULL: it has none */
-    bool page;                                           /* and no code, whose lines are broken */
+    /* writes the part after the constants; NULL: the file has no constants */
+    void (*behind)(const dt__c_about *a, dt__chars *to);
+    bool page; /* not code, so its lines are not broken */
     bool left_out;
 } file;
 
@@ -235,7 +238,7 @@ static dt_status write_text(const dt__c_about *a, dt__new_file *to, const dt__ch
     return dt__file_write(to, text->bytes, text->used);
 }
 
-/* Lines of code, those that are too long broken. */
+/* Writes lines of code, breaking those that are too long. */
 static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__chars *code)
 {
     dt__chars lines = { .ctx = a->call->ctx };
@@ -246,7 +249,7 @@ static dt_status write_code(const dt__c_about *a, dt__new_file *to, const dt__ch
     return s;
 }
 
-/* `done` numbers of a table are written. */
+/* Reports that `done` numbers of a table are written. */
 static void tell(const dt__c_about *a, const dt__c_table *t, int64_t done)
 {
     const dt_export_options *o = a->call->options;
@@ -264,7 +267,7 @@ static void tell(const dt__c_about *a, const dt__c_table *t, int64_t done)
     if (o->progress != NULL) o->progress(o->user, done, all);
 }
 
-/* The rows of a table, a piece at a time: they may be gigabytes. */
+/* Writes the rows of a table, a block at a time, as they may have gigabytes. */
 static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_table *t)
 {
     dt__chars piece = { .ctx = a->call->ctx };
@@ -279,7 +282,7 @@ static dt_status write_rows(const dt__c_about *a, dt__new_file *to, const dt__c_
     return s;
 }
 
-/* The constants, each table's rows at its place. */
+/* Writes the constants, with each table's rows inserted. */
 static dt_status write_constants(const dt__c_about *a, dt__new_file *to)
 {
     const dt__c_program *p = a->p;
@@ -385,7 +388,7 @@ static dt_status write_all(dt__c_about *a)
     return s;
 }
 
-/* Whether a character of a text can become a special token, which has no bytes in the C files. */
+/* Whether a character of a text can become a special token, which the C files cannot represent. */
 static bool has_special_character(const dt_tokenizer *k)
 {
     bool has = false;
@@ -397,7 +400,7 @@ static bool has_special_character(const dt_tokenizer *k)
     return has;
 }
 
-/* What the C files' tokenizers do not do: normalizers, other expressions. */
+/* Refuses tokenizers that the C files do not support: normalizers, other expressions. */
 static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
 {
     const dt__split *split = dt__bpe_split(*k);
@@ -414,7 +417,7 @@ static dt_status check_tokenizer(dt_ctx *ctx, dt_tokenizer **k)
                    "does something else. Without text the model is written, and runs on ids");
 }
 
-/* The tokenizer that goes along where the options want text. */
+/* Opens the model's tokenizer if the options request text. */
 static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
 {
     *k = NULL;
@@ -430,7 +433,7 @@ static dt_status open_tokenizer(const dt_export_call *call, dt_tokenizer **k)
         "export: text was asked for, but the model is not a language model with a tokenizer");
 }
 
-/* A prompt must not have tokens that the model lacks. */
+/* Refuses a tokenizer with more tokens than the model. */
 static dt_status check_vocab(const dt__c_about *a)
 {
     const int64_t tokens = a->tokenizer == NULL ? 0 : dt_tokenizer_vocab(a->tokenizer);

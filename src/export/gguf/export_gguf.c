@@ -1,6 +1,8 @@
-/* Exporter gguf: a file that llama.cpp runs [ggml, docs/gguf.md]. "GGUF", version 3, the numbers of
- * tensors and of metadata pairs, the pairs, for each tensor its name, extents (fastest first), type
- * and offset, and from a multiple of 32 on the data, each tensor from a multiple of 32 on. */
+/* Exporter gguf: a file for llama.cpp [ggml, docs/gguf.md].
+ *
+ *     "GGUF", version 3, the numbers of tensors and of metadata pairs, the pairs,
+ *     for each tensor its name, extents (fastest first), type and offset,
+ *     the data, at a multiple of 32, as is each tensor. */
 #include "core/block_list.h"
 #include "core/system/atomic_file.h"
 #include "export/exporters.h"

@@ -1,4 +1,5 @@
-/* Which architecture of llama.cpp a model is, and what llama.cpp computes otherwise, or not. */
+/* Chooses the architecture of llama.cpp for a model, and finds what llama.cpp computes differently
+ * or does not support. */
 #include "export/gguf/gguf_put.h"
 #include "nn/families/family.h"
 
@@ -14,7 +15,7 @@ static void want(dt__gguf_put *p, bool holds, const char *otherwise)
     if (!holds) dt__refusals_add(&p->refused, "%s", otherwise);
 }
 
-/* Pythia's gelu is by tanh in llama.cpp, for which a line is noted (export_gguf.c). */
+/* llama.cpp approximates Pythia's gelu by tanh, which a note says (export_gguf.c). */
 static void describe_gpt(dt__gguf_put *p, const dt_gpt_options *o)
 {
     const bool rotated = o->rotated > 0;
@@ -55,7 +56,8 @@ static bool is_square(const dt__gguf_model *g)
     return g->o.heads * g->o.head_width == g->o.width;
 }
 
-/* What is Gemma 3's alone; `query_width` and the norms are looked at where they are there. */
+/* Whether the block has no option that only Gemma 3 has; query_width and norms are checked
+ * elsewhere. */
 static bool is_plain(const dt_block_options *b)
 {
     return !b->norm_plus_one && b->activation == DT_GATE_SILU && !b->scaled_tokens &&
@@ -89,7 +91,7 @@ static void choose_llama(dt__gguf_put *p, const dt_llama_options *o)
          "experts with biases, or without moe.normalize: llama.cpp's have neither");
 }
 
-/* What the three below have in common. */
+/* Checks that the following three architectures share. */
 static void want_simple(dt__gguf_put *p)
 {
     const dt__gguf_model *g = &p->g;

@@ -1,7 +1,7 @@
 /* Codes of a model as blocks of GGUF files (gguf_values.c of src/io has the layouts). Codes and
- * scales are the model's own: nothing is rounded. Blocks of 256 have one scale for all of their
- * parts: s = 1, and in Q2_K, whose codes begin with 0, n = 2 and m = d:  x = code d - 2 d. Where
- * all codes of a block of Q2_K are odd, as scheme half_levels has them, s = 2 and n = 3. */
+ * scales are the model's own: nothing is rounded. Blocks of 256 get one scale for all of their
+ * parts: s = 1, and in Q2_K, which has codes from 0 on, n = 2 and m = d: x = code d - 2 d. If all
+ * codes of a block of Q2_K are odd, as in scheme half_levels, s = 2 and n = 3. */
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
 #include "export/gguf/gguf_put.h"
@@ -31,7 +31,7 @@ static void put_q4_0(const int8_t *code, float scale, unsigned char *to)
     }
 }
 
-/* Two low bits of each code plus `offset`, divided by `step`, in 64 bytes. */
+/* Writes the two low bits of (code + offset) / step, in 64 bytes. */
 static void put_low_bits(const int8_t *code, int offset, int step, unsigned char *to)
 {
     for (int e = 0; e < DT__GGUF_LONG_BLOCK; e++) {
@@ -97,7 +97,7 @@ static void put_mxfp4(const int8_t *code, float scale, unsigned char *to)
     for (int j = 0; j < half; j++) to[1 + j] = (unsigned char)(place[j] | place[j + half] << 4);
 }
 
-/* Bits: 1 where a code is above 0 (scheme binary). */
+/* One bit per code: 1 if it is positive (scheme binary). */
 static void put_q1_0(const int8_t *code, float scale, unsigned char *to)
 {
     to = put_half(to, scale);
@@ -107,7 +107,7 @@ static void put_q1_0(const int8_t *code, float scale, unsigned char *to)
     }
 }
 
-/* Levels -1, 0, 1 and 2. Codes from -2 to 1 are these times a scale below 0. */
+/* Levels -1, 0, 1 and 2. Codes from -2 to 1 are stored negated, with a negative scale. */
 static void put_q2_0(const int8_t *code, float scale, unsigned char *to)
 {
     bool below = false;

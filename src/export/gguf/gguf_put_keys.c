@@ -1,4 +1,4 @@
-/* Metadata of a GGUF file that describe the model. gguf_put_arch.c says which architecture. */
+/* Metadata of a GGUF file about the model. The architecture is chosen in gguf_put_arch.c. */
 #include "core/text/byte_order.h"
 #include "export/gguf/gguf_put.h"
 

@@ -1,10 +1,10 @@
 /* A vocabulary of sentencepiece in a GGUF file: llama.cpp's "llama" (SPM), which merges the
- * neighbours whose text together has the token of the highest score, leftmost first. That is BPE
- * with these scores where
- *   - the merges that make one token have indices one after the other,
+ * neighbours whose joined text is the token with the highest score, leftmost first. That is BPE
+ * with these scores if
+ *   - the merges that produce one token have consecutive indices,
  *   - every way to cut a token into two tokens is a merge, as in files that were converted from
  *     sentencepiece,
- *   - spaces are all that is changed before.
+ *   - only spaces are changed before.
  * Where several merges of one token overlap in a text, BPE takes the first one, llama.cpp the
  * leftmost. */
 #include "data/text/tokenizer.h"
@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* Which lengths tokens have: lengths[n], for n up to the longest. NULL: no memory. */
+/* lengths[n]: some token has length n, for n up to the longest. NULL: no memory. */
 static bool *lengths_of(dt_ctx *ctx, const dt_tokenizer *k)
 {
     uint32_t longest = 0;
@@ -26,8 +26,8 @@ static bool *lengths_of(dt_ctx *ctx, const dt_tokenizer *k)
     return lengths;
 }
 
-/* The number of ways to cut a token into two others, at the beginnings of characters. A long token
- * has few cuts into lengths that there are. */
+/* The number of ways to divide a token into two others, at character boundaries. For a long token,
+ * few divisions have lengths that occur. */
 static int64_t ways(const dt_tokenizer *k, const bool *lengths, const dt__token *t)
 {
     const char *const text = k->bytes + t->at;
@@ -42,8 +42,8 @@ static int64_t ways(const dt_tokenizer *k, const bool *lengths, const dt__token 
     return n;
 }
 
-/* llama.cpp finds added tokens in a text before it merges, but for special ones (which a text
- * should not spell) and those with the sign of a space, which text gets later. */
+/* llama.cpp finds added tokens in a text before merging, except special ones (which texts should
+ * not contain) and those with the sign of a space, which is inserted later. */
 static bool is_found_first(const dt_tokenizer *k, const dt__token *t)
 {
     const size_t sign = strlen(DT__SPACE_SIGN);
@@ -54,8 +54,8 @@ static bool is_found_first(const dt_tokenizer *k, const dt__token *t)
     return t->special || (t->added && !has_sign);
 }
 
-/* score[i] = -1 - the number of tokens that are made before token i; of tokens that no merge makes
- * 0, which no pair of others has. False: the merges are in no such order. */
+/* score[i] = -1 - (number of tokens that are produced before token i); 0 for tokens that no merge
+ * produces, which no pair of others spells. False: the merges are not in such an order. */
 static bool put_scores(const dt_tokenizer *k, const bool *lengths, int64_t *merges_of, float *score)
 {
     int64_t made = 0;

@@ -1,7 +1,7 @@
-/* Tensors of a GGUF file: values in F32 or F16, and codes in blocks with a scale in f16: of 32,
- * Q4_0 and Q8_0, or of 256, Q2_K and Q3_K, where groups of 2 or 3 bits have as many; where --type
- * says so of 256, 64 or 128, TQ1_0, TQ2_0, Q2_0 and Q1_0. Groups that are multiples of a block, and
- * whole rows, repeat their scale. */
+/* Tensors of a GGUF file: values in F32 or F16, and codes in blocks with an f16 scale. Blocks have
+ * 32 elements, Q4_0 and Q8_0; or, if groups of 2 or 3 bits have as many, 256, Q2_K and Q3_K; or, if
+ * --type requests it, 256, 128 or 64, TQ1_0, TQ2_0, Q1_0 and Q2_0. Groups that are multiples of a
+ * block, and whole rows, repeat their scale. */
 #include "core/block_list.h"
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
@@ -16,7 +16,7 @@
 
 #define BLOCK DT__GGUF_BLOCK
 
-/* A tensor that is being made: its parts in the model, one after the other. */
+/* A tensor that is being made from one or several tensors of the model. */
 typedef struct making {
     dt__gguf_put *p;
     const dt__gguf_name *name;
@@ -25,7 +25,7 @@ typedef struct making {
     dt_tensor *part[3];
     int n_parts;
     const dt__gguf_type *type;
-    int64_t rows, columns; /* of all parts */
+    int64_t rows, columns; /* of all parts together */
 } making;
 
 /* ---- which type ----------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static void refuse(making *k, const dt_tensor *x, const char *why)
     dt__refusals_add_place(&k->p->refused, dt_param_path(k->p->call->m, x), why);
 }
 
-/* Whether blocks of so many elements have one scale each. */
+/* Whether each block of `elements` elements has one scale. */
 static bool has_blocks(const dt_quant_spec *q, int64_t columns, int elements)
 {
     const bool whole = q->granularity != DT_PER_GROUP || q->group_size % elements == 0;
@@ -49,7 +49,7 @@ static bool has_four_levels(const dt_quant_spec *q)
     return dt__qmin(q) >= -2 && dt__qmax(q) <= 1;
 }
 
-/* Types of few levels, which --type names. */
+/* Types with few levels, which --type requests. */
 static const struct few {
     int wanted;
     uint32_t type;
@@ -71,10 +71,10 @@ static const struct few *few_of(int wanted)
     return NULL;
 }
 
-/* Blocks of FP4 with an exponent; --type f32 or f16 holds their values, too. */
+/* FP4 in blocks with an exponent; with --type f32 or f16 their values are stored. */
 static bool is_mxfp4(const dt_quant_spec *q) { return dt__levels_of(q) == &dt__mx_fp4; }
 
-/* The type that blocks of 32 or, of 2 and 3 bits, of 256 have. */
+/* The block type: 32 elements or, for 2 and 3 bits, 256. */
 static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
 {
     if (is_mxfp4(q)) return DT__GGUF_MXFP4;
@@ -86,7 +86,7 @@ static int type_of_codes(const dt_quant_spec *q, int64_t columns, int wanted)
     return q->bits <= 2 ? DT__GGUF_Q2_K : DT__GGUF_Q3_K;
 }
 
-/* The type of blocks for a quantized weight; NULL with a refusal. */
+/* The block type for a quantized weight; NULL, with a refusal. */
 static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
 {
     char why[160] = "";
@@ -136,7 +136,7 @@ static const dt__gguf_type *block_type(making *k, const dt_tensor *x)
     return NULL;
 }
 
-/* Positions, and the router of experts, are F32 as llama.cpp's own files have them. */
+/* Position embeddings and routers of experts are F32, as in llama.cpp's own files. */
 static const dt__gguf_type *type_of(making *k, const dt_tensor *x)
 {
     const int wanted = k->p->call->options->gguf_type;
@@ -263,7 +263,7 @@ static dt_status fill(making *k, dt__gguf_tensor *t)
     unsigned char *to = t->data;
     for (int i = 0; i < k->n_parts; i++) {
         dt_tensor *x = k->part[i];
-        if (x == NULL) continue; /* all parts of a bias are there, or none */
+        if (x == NULL) continue; /* a bias has all parts or none */
         DT__TRY(put_values(k, x, to));
         to += (size_t)(x->count / k->columns) * row;
     }
@@ -293,7 +293,7 @@ static dt_status make(making *k)
     t->type = k->type;
     t->rank = x == NULL ? 1 : x->rank;
     for (int i = 0; i < t->rank && x != NULL; i++) t->dims[i] = x->dims[i];
-    if (t->rank < 3) t->dims[0] = k->rows; /* else experts, one part */
+    if (t->rank < 3) t->dims[0] = k->rows; /* otherwise experts, from one part */
     return fill(k, t);
 }
 
@@ -324,7 +324,7 @@ static dt_status visit(dt__gguf_put *p, dt_status (*with)(making *k))
     return DT_OK;
 }
 
-/* Divisors of the frequencies, in the order of pairs. */
+/* Writes divisors of the frequencies, in the order of pairs. */
 static dt_status make_divisors(dt__gguf_put *p, const char *label, const dt_reals *given)
 {
     dt__gguf_tensor *t;

@@ -1,10 +1,10 @@
 /* The tokenizer in a GGUF file.
  *
- * Bytes and characters go as llama.cpp's "rwkv", which takes the longest token that comes next: of
- * tokens that do not begin one another, the tokenizer itself, for any characters. Its "gpt2"
- * without merges would end a text at token 11, which is a character: without a token that ends
- * texts llama.cpp takes that one. Byte-level BPE is "gpt2" with the split's name, a vocabulary of
- * sentencepiece is "llama" (gguf_put_pieces.c). */
+ * Tokenizers of bytes and characters are written as llama.cpp's "rwkv", which takes the longest
+ * matching token: the same result, as no token is a prefix of another. "gpt2" without merges would
+ * end a text at token 11, llama.cpp's default end token, though that is a character here.
+ * Byte-level BPE is "gpt2" with the split's name, a vocabulary of sentencepiece is "llama"
+ * (gguf_put_pieces.c). */
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
 #include "export/gguf/gguf_put.h"
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The text of an id that is not a token: bytes that no text has, and the id. */
+/* The text of an id without a token: bytes that no text contains, and the id. */
 static void put_unused(dt__chars *t, int32_t id, bool escaped)
 {
     char text[64];
@@ -22,7 +22,8 @@ static void put_unused(dt__chars *t, int32_t id, bool escaped)
     dt__gguf_put_string(t, text, strlen(text));
 }
 
-/* Bytes as the "rwkv" vocabulary writes them: printable ASCII as it is, and UTF-8 of characters. */
+/* Writes bytes in the form of the "rwkv" vocabulary: printable ASCII unescaped, and UTF-8 of
+ * characters. */
 static void put_escaped(dt__chars *t, const char *bytes, size_t n)
 {
     char text[8 * DT__UTF8_BYTES];
@@ -38,7 +39,7 @@ static void put_escaped(dt__chars *t, const char *bytes, size_t n)
     dt__gguf_put_string(t, text, used);
 }
 
-/* Bytes as byte-level BPE writes them: a character for each. */
+/* Writes bytes in the form of byte-level BPE: one character per byte. */
 static void put_byte_level(dt__chars *t, const char *bytes, size_t n)
 {
     dt__chars text = { .ctx = t->ctx };
@@ -79,8 +80,8 @@ static void put_vocabulary(dt__gguf_put *p, const dt_tokenizer *k, bool escaped)
     for (int64_t i = 0; i < n; i++) dt__gguf_put_u32(&p->keys, type_of(k, i));
 }
 
-/* The name in llama.cpp of the split and of what is done with pieces that are tokens; NULL: it has
- * none. llama.cpp does not normalize; most texts are in NFC. */
+/* llama.cpp's name for the split, and for how pieces that are tokens are handled; NULL: none.
+ * llama.cpp does not normalize; most texts are in NFC. */
 static const char *split_name(const dt_tokenizer *k)
 {
     const dt__split *split = dt__bpe_split(k);
@@ -111,8 +112,8 @@ static void put_merges(dt__gguf_put *p, const dt_tokenizer *k)
     }
 }
 
-/* Tokens that begin, end and pad texts: `end` and the model's other ends; -1: none. llama.cpp has
- * three keys for ends, and knows some more by their texts. */
+/* Writes tokens that begin, end and pad texts: `end` and the model's other end tokens; -1: none.
+ * llama.cpp has three keys for end tokens, and recognizes more by their texts. */
 static void put_ids(dt__gguf_put *p, const dt_text_tokens *t, int32_t begin, int32_t end)
 {
     static const char *const more[] = { "tokenizer.ggml.eot_token_id",
@@ -125,12 +126,12 @@ static void put_ids(dt__gguf_put *p, const dt_text_tokens *t, int32_t begin, int
         if (n < DT__COUNT_OF(more)) dt__gguf_key_u32(p, more[n], (uint32_t)t->end[i]);
         if (n++ != DT__COUNT_OF(more)) continue;
         dt__gguf_note(p, "GGUF has keys for three tokens that end a text; of the others llama.cpp "
-                         "knows those with usual names");
+                         "recognizes those with usual names");
     }
     if (t->pad >= 0) dt__gguf_key_u32(p, "tokenizer.ggml.padding_token_id", (uint32_t)t->pad);
 }
 
-/* The template of a text: at most a token before it and one behind it. */
+/* Writes the template of a text: at most one token before it and one after it. */
 static void put_template(dt__gguf_put *p, const dt_tokenizer *k)
 {
     const bool begins = k->before.n == 1, ends = k->after.n == 1;
@@ -176,7 +177,7 @@ static void put_pieces(dt__gguf_put *p, const dt_tokenizer *k, const float *scor
     put_template(p, k);
 }
 
-/* score: those of a sentencepiece vocabulary; NULL: the tokenizer is of another kind. */
+/* score: of a sentencepiece vocabulary; NULL: another kind of tokenizer. */
 static void put_tokenizer(dt__gguf_put *p, const dt_tokenizer *k, const float *score)
 {
     const bool is_bpe = k->kind == &dt__tokenizer_is_bpe;
@@ -208,7 +209,7 @@ static dt_status put_none(dt__gguf_put *p)
     return DT_OK;
 }
 
-/* llama.cpp runs the template of Jinja. */
+/* Writes the chat template as Jinja, which llama.cpp runs. */
 static dt_status put_chat(dt__gguf_put *p)
 {
     char *jinja;

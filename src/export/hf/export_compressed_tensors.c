@@ -31,10 +31,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* How the package names what a file holds. */
+/* compressed-tensors' settings of a form. */
 typedef struct form {
-    const char *name, *type, *strategy, *scale_dtype; /* NULL: by the scales; of f32 */
-    int64_t bits;                                     /* 0: those of the codes */
+    /* strategy NULL: depends on the scales; scale_dtype NULL: f32 */
+    const char *name, *type, *strategy, *scale_dtype;
+    int64_t bits; /* 0: that of the codes */
 } form;
 
 static const form integers[] = { { .name = "pack-quantized", .type = "int" },
@@ -45,7 +46,7 @@ static const form mxfp4 = { "mxfp4-pack-quantized", "float", "group", "torch.uin
 static const form mxfp6 = { "mxfp6-pack-quantized", "float", "group", "torch.uint8", 6 };
 static const form mxfp8 = { "mxfp8-quantized", "float", "group", "torch.uint8", 8 };
 
-/* Of inputs. */
+/* The form of inputs. */
 static const form tokens = { NULL, "int", "token", NULL, 8 };
 
 static const form *form_of(const dt__hf_quant *q)
@@ -75,7 +76,8 @@ static const form *input_form_of(const dt__hf_quant *q)
 
 /* ---- config.json ---------------------------------------------------------------------------- */
 
-/* `dynamic`: true, false, or of inputs "local", whose scales of blocks alone are. */
+/* `dynamic`: true, false, or "local" (inputs whose block scales are dynamic, but not the
+ * tensor's). */
 static void put_arguments(dt__chars *t, bool symmetric, const form *f, int64_t group,
                           const char *dynamic)
 {
@@ -96,7 +98,8 @@ static const char *strategy_of(const dt__hf_quant *q)
     return q->whole ? "tensor" : q->group > 0 ? "group" : "channel";
 }
 
-/* All linear layers, if they are of one kind; else their paths, and of experts an expression. */
+/* Writes all linear layers if they are of one kind; else their paths, and for experts a regular
+ * expression. */
 static void put_targets(dt__chars *t, const dt__hf_quants *q, int kind)
 {
     bool first = true, experts = false;
@@ -139,7 +142,7 @@ static void put_group(dt__chars *t, const dt__hf_quants *q, int kind)
     dt__put_text(t, "}");
 }
 
-/* Of mixed forms transformers asks each group. */
+/* For mixed forms transformers reads the format of each group. */
 static const char *whole_form(const dt__hf_quants *q)
 {
     for (int kind = 1; kind < q->kinds; kind++) {
@@ -167,7 +170,7 @@ static void put_config(void *user, dt__chars *t)
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* A row of codes as bits, the first code lowest. */
+/* Packs a row of codes into bits, the first code lowest. */
 static void pack_row(int bits, int64_t n, const int8_t *code, uint32_t *to)
 {
     const int offset = 1 << (bits - 1);
@@ -190,7 +193,7 @@ static dt_status add_part(dt__saving *keep, const char *name, const char *suffix
     return dt_writer_add_bytes(keep->writer, &e);
 }
 
-/* A weight of a file, its codes and scales. */
+/* A weight, its codes and scales. */
 typedef struct matrix {
     char name[200];
     const dt__hf_quant *q;
@@ -218,7 +221,7 @@ static dt_status add_packed(dt__saving *keep, const matrix *m)
                     &(dt_file_entry){ .dtype = "I64", .rank = 1, .dims = &two, .data = shape });
 }
 
-/* A row of codes, which are values of E2M1 times 2. */
+/* Packs a row of codes, which are E2M1 values times 2. */
 static void pack_halves(int64_t n, const int8_t *code, uint8_t *to)
 {
     for (int64_t k = 0; k < n; k++) {
@@ -227,7 +230,8 @@ static void pack_halves(int64_t n, const int8_t *code, uint8_t *to)
     }
 }
 
-/* Scales as bytes: E8M0, of codes that are values times 2^shift, or E4M3 under `global`. */
+/* Converts scales to bytes: E8M0 for codes that are values times 2^shift, or E4M3 relative to
+ * `global`. */
 static void put_scales(int64_t n, const float *scale, int shift, float global, uint8_t *to)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -237,7 +241,7 @@ static void put_scales(int64_t n, const float *scale, int shift, float global, u
     }
 }
 
-/* A row of codes, which are values of E2M3 times 8: four of 6 bits in three bytes. */
+/* Packs a row of codes, which are E2M3 values times 8: four 6-bit codes in three bytes. */
 static void pack_sixes(int64_t n, const int8_t *code, uint8_t *to)
 {
     for (int64_t k = 0; k < n; k += 4, to += 3) {
@@ -264,7 +268,7 @@ static dt_status add_bits(dt__saving *keep, const matrix *m)
                     &(dt_file_entry){ .dtype = "U8", .rank = 2, .dims = bytes, .data = packed });
 }
 
-/* Codes that are floats, with scales of blocks. */
+/* Adds a weight of float codes with block scales. */
 static dt_status add_blocks(dt__saving *keep, const matrix *m)
 {
     const bool tensor = form_of(m->q) == &nvfp4, bytes = form_of(m->q) == &mxfp8;
@@ -325,7 +329,7 @@ static dt_status add_matrix(dt__saving *keep, const matrix *m)
     return add_part(keep, m->name, "_scale", &e);
 }
 
-/* Experts are symmetric. */
+/* Adds the layers of experts, which are symmetric. */
 static dt_status add_experts(dt__saving *keep, const char *path, const dt_tensor *x,
                              const matrix *all)
 {
@@ -334,7 +338,8 @@ static dt_status add_experts(dt__saving *keep, const char *path, const dt_tensor
         matrix m = *all;
         m.rows.codes += e * m.dims[0] * m.dims[1];
         m.rows.scale += e * m.dims[0] * groups;
-        if (!dt__hf_mixtral.write(path, e, m.name)) return DT_ERR_STATE; /* no name has no expert */
+        /* all experts have names */
+        if (!dt__hf_mixtral.write(path, e, m.name)) return DT_ERR_STATE;
         DT__TRY(add_matrix(keep, &m));
     }
     return DT_OK;
@@ -352,7 +357,8 @@ static dt_status add(void *user, dt__saving *keep, const char *name, const dt_te
 
 /* ---- the exporter --------------------------------------------------------------------------- */
 
-/* Experts are values when the folder is loaded, and transformers does not round their inputs. */
+/* Warns that transformers dequantizes experts when it loads the folder, and does not quantize their
+ * inputs. */
 static void say_experts(const dt_export_call *call, const dt__hf_quants *q)
 {
     bool rounded = false;

@@ -13,9 +13,10 @@
 
 typedef struct putting {
     dt__hf_quants quants;
-    dt__chars names; /* of all parameters, as a JSON list */
+    dt__chars names; /* JSON list of all parameters */
     bool first;
-    dt__chars abouts; /* texts: a parameter's name and what it is, each with its NUL */
+    /* pairs of texts: a parameter's name and its description, each with its NUL */
+    dt__chars abouts;
 } putting;
 
 static void put_dtype(dt__chars *t, const char *name)
@@ -45,7 +46,7 @@ static void put_tensor(dt__chars *t, const dt__hf_quant *q)
     dt__put_text(t, "}, \"_tensor_data_names\": [\"qdata\", \"scale\", \"zero_point\"]}");
 }
 
-/* The settings that torchao would quantize with: those of the first layer. */
+/* Writes torchao's settings, those of the first layer. */
 static void put_config(void *user, dt__chars *t)
 {
     const dt__hf_quant *q = dt__hf_kind(&((putting *)user)->quants, 0);

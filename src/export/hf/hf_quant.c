@@ -1,5 +1,5 @@
-/* Collects the quantized linear layers of a Llama, Qwen2, Qwen3 or Mixtral, and finds what folders
- * of transformers cannot hold. */
+/* Collects the quantized linear layers of a Llama, Qwen2, Qwen3 or Mixtral, and refuses what
+ * folders of transformers cannot store. */
 #include "export/hf/hf_quant.h"
 
 #include "export/exporters.h"
@@ -17,8 +17,8 @@ typedef struct collecting {
     dt__refusals refused;
 } collecting;
 
-/* NULL: int8 asymmetric a token, recomputed each time, or blocks as compressed-tensors makes
- * them. */
+/* Why an input's quantization is refused. NULL: it is int8, asymmetric, per token and dynamic, or
+ * blocks as in compressed-tensors. */
 static const char *refused_input(const collecting *c, const dt_quant_spec *q)
 {
     const bool same = q->scheme == DT_SCHEME_NVFP4 || q->scheme == DT_SCHEME_MXFP4_NEAR ||
@@ -57,7 +57,7 @@ static const char *refused_weight(const collecting *c, const dt_quant_spec *q, c
     return NULL;
 }
 
-/* transformers decompresses all experts by one scheme. */
+/* transformers decompresses all experts with one scheme. */
 static bool differs_from_experts(const dt__hf_quants *all, const dt__hf_quant *q)
 {
     for (int64_t i = 0; i < all->n && q->x->rank != 2; i++) {
@@ -81,7 +81,7 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
     dt__hf_quant q = {
         .path = path, .x = x, .weight = *dt__quant_of(x), .has_input = hook != NULL
     };
-    q.weight.bits = dt__code_bits(&q.weight); /* codes of levels are integers, too */
+    q.weight.bits = dt__code_bits(&q.weight); /* codes of levels are also integers */
     const char *why = refused_weight(c, &q.weight, x);
     if (why == NULL && hook != NULL) why = refused_input(c, &hook->quant);
     if (hook != NULL) q.input = hook->quant;
@@ -104,7 +104,7 @@ static dt_status add_quantized(collecting *c, const char *path, dt_module *m, co
     return DT_OK;
 }
 
-/* The head of a tied embedding is a linear layer, the embedding itself is a table. */
+/* With a tied embedding, the head is a linear layer; the embedding is a table. */
 static dt_status collect(collecting *c, const char *path, dt_module *m)
 {
     dt__hf_quants *to = c->to;

@@ -92,7 +92,7 @@ static int type_of(dt_dtype dtype)
     return dtype == DT_F32 ? DT__PUT_FLOAT : dtype == DT_I64 ? DT__PUT_INT64 : DT__PUT_INT32;
 }
 
-/* "batch", "length", "3*batch"; NULL: a number. */
+/* "batch", "length", "3*batch"; NULL: a constant number. */
 static const char *symbol_of(dt__put_model *m, dt_extent e)
 {
     if (e.batch == 0 && e.length == 0) return NULL;
@@ -125,7 +125,8 @@ static void put_inputs(dt__put_model *m)
     }
 }
 
-/* past_key_values.N.key and .value of each attention; the first gives the past's length. */
+/* Adds inputs past_key_values.N.key and .value for each attention; the first has the past's
+ * length. */
 static void put_past(dt__put_model *m)
 {
     int64_t layer = 0;
@@ -153,7 +154,7 @@ static void put_past(dt__put_model *m)
     m->past = DT__PUT(&m->p, "Gather", shape, DT__PUT_I64(&m->p, 2));
 }
 
-/* Moves the last n outputs in front of the keys and values that attention has added. */
+/* Moves the last n outputs before the keys and values that attention has added. */
 static void put_first(dt__put_model *m, int n)
 {
     DtOnnx__ValueInfo **out = m->p.output, *mine[DT_MAX_OUT];
@@ -178,7 +179,7 @@ static void put_outputs(dt__put_model *m)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-/* As in a model file: what it was trained on, as JSON (mean, deviation, names of classes), the
+/* Writes the metadata of a model file: training data as JSON (mean, deviation, class names), the
  * tokenizer, and the tokens that begin, end and pad texts. */
 static void put_metadata(dt__put_model *m)
 {
@@ -265,7 +266,7 @@ static void summarize(const dt__put_model *m)
     }
 }
 
-/* A line for what happened in several layers. */
+/* Writes one note about something that occurred in several layers. */
 static void note_totals(const dt__put_model *m)
 {
     const dt_export_options *o = m->call->options;

@@ -6,8 +6,8 @@
  *                   c = x / s, cut        v = round(c / u) * u        u = power(c) / 2^mantissa
  *     acc = 0       for each block   acc = fmaf(sum of v * q, s_w * s, acc)
  *
- * Where 127 / a is not a float, s of q8_0 is 0, so that any v will do. ONNX does not look into
- * bits:
+ * If 127 / a overflows, s of q8_0 is 0, so that v has no effect. ONNX has no bit operations on
+ * floats:
  *     power(a) = 2^floor(log2 a) = q - (1 - 2^-24) q,  q = (2^23 + 1) a
  * where each operation is rounded to f32, of an a that is scaled so that q is finite   [Rump,
  * Ogita, Oishi 2008: ufp]. */
@@ -25,7 +25,7 @@ static dt__value stored(dt__put *p, const dt_quant_spec *q, dt__value s)
     return dt__put_cast(p, dt__put_cast(p, s, type), DT__PUT_FLOAT);
 }
 
-/* The largest power of two that is at most a, which is not negative; 0 of 0. */
+/* The largest power of two <= a, for a >= 0; 0 for 0. */
 static dt__value power_in(dt__put *p, dt__value a)
 {
     dt__value small = DT__PUT(p, "Less", a, dt__put_f32(p, 1)), one = dt__put_f32(p, 1);
@@ -42,7 +42,7 @@ static dt__value between(dt__put *p, dt__value x, float least, float most)
     return DT__PUT(p, "Min", DT__PUT(p, "Max", x, dt__put_f32(p, least)), dt__put_f32(p, most));
 }
 
-/* The nearest value of a small float, ties to even; 0 added makes 0 of -0. */
+/* The nearest value of a small float, ties to even; adding 0 turns -0 into 0. */
 static dt__value put_small(dt__put *p, const dt__small_float *f, dt__value x)
 {
     dt__value c = between(p, x, -f->most, f->most);
@@ -53,7 +53,7 @@ static dt__value put_small(dt__put *p, const dt__small_float *f, dt__value x)
     return DT__PUT(p, "Add", DT__PUT(p, "Mul", whole, unit), dt__put_f32(p, 0));
 }
 
-/* The scale of a block whose largest magnitude is a. */
+/* The scale of a block with largest magnitude a. */
 static dt__value put_scale(dt__put *p, const dt_quant_spec *q, float global, dt__value a)
 {
     const dt__scheme *s = dt__scheme_of(q->scheme);
@@ -69,7 +69,7 @@ static dt__value put_scale(dt__put *p, const dt_quant_spec *q, float global, dt_
     const bool half = q->scale_dtype == DT_SCALE_F16;
     const float above = 1 + (float)s->rule.carry * 0x1p-23f;
     dt__value v = DT__PUT(p, "Div", a, dt__put_f32(p, s->rule.most)), e = power_in(p, v);
-    if (s->rule.carry != 0) { /* raised from (2 - carry) * 2^E on */
+    if (s->rule.carry != 0) { /* rounded up from (2 - carry) * 2^E on */
         dt__value edge = DT__PUT(p, "Mul", e, dt__put_f32(p, 3 - above));
         dt__value twice = DT__PUT(p, "Mul", e, dt__put_f32(p, 2));
         e = DT__PUT(p, "Where", DT__PUT(p, "Less", v, edge), e, twice);
@@ -97,7 +97,7 @@ static void put_block(dt__put *p, const dt__block_quant *of, dt__value x, dt__va
     dt__value axes = DT__PUT_I64(p, -1);
     dt__value lo = DT__PUT(p, "Min", DT__PUT(p, "ReduceMin", x, axes), dt__put_f32(p, 0));
     dt__value hi = DT__PUT(p, "Max", DT__PUT(p, "ReduceMax", x, axes), dt__put_f32(p, 0));
-    /* Of zeros of both signs Max may give either, and 1 / -0 is below every number. */
+    /* Max of zeros of both signs may be -0, and 1 / -0 is -infinity. */
     dt__value a = DT__PUT(p, "Abs", DT__PUT(p, "Max", DT__PUT(p, "Neg", lo), hi));
     if (dt__levels_of(q) != NULL) {
         put_floats(p, of, x, v, a, s);
@@ -111,7 +111,7 @@ static void put_block(dt__put *p, const dt__block_quant *of, dt__value x, dt__va
     *v = DT__PUT(p, "Round", DT__PUT(p, "Mul", x, inverse));
 }
 
-/* x cut into blocks along its last dimension of `columns`. */
+/* Divides x into blocks along its last dimension of `columns`. */
 static void cut(dt__put *p, dt__value x, int64_t columns, int64_t group, dt__put_blocks *b)
 {
     int64_t *sizes = dt__put_memory(p, b->n, sizeof *sizes);

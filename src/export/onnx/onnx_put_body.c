@@ -1,4 +1,4 @@
-/* Graphs inside of a node of ONNX: the bodies of Scans. */
+/* Graphs inside of an ONNX node: the bodies of Scans. */
 #include "export/onnx/onnx_put.h"
 
 void dt__put_body_begin(dt__put *p, dt__put_body *around)

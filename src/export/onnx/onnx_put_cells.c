@@ -1,9 +1,9 @@
-/* Cells of recurrent networks in ONNX (kernels/cells.h), step by step as the trace has them. */
+/* Cells of recurrent networks in ONNX (kernels/cells.h), step by step as in the trace. */
 #include "export/onnx/onnx_put_model.h"
 
 enum { GI, GH, STATE };
 
-/* n parts of x along an axis. */
+/* Splits x into n parts along an axis. */
 static void cut(dt__put *p, dt__value x, int axis, int n, dt__value *part)
 {
     if (DT__PUT(p, "Split", x) != NULL) {
@@ -15,7 +15,7 @@ static void cut(dt__put *p, dt__value x, int axis, int n, dt__value *part)
     for (int i = 0; i < n; i++) part[i] = NULL;
 }
 
-/* Parts of given sizes along dimension 1. */
+/* Splits x into parts of given sizes along dimension 1. */
 static void cut_at(dt__put *p, dt__value x, const int64_t size[2], dt__value part[2])
 {
     if (DT__PUT(p, "Split", x, dt__put_i64s(p, 2, size)) != NULL) {
@@ -43,8 +43,8 @@ static void put_gru(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, DT__PUT(p, "Add", n, step));
 }
 
-/* i, f, o = sigmoid(gi + gh)   g = tanh(gi_g + gh_g)   c' = f c + i g      h' = o tanh(c'); the
- * sigmoid of all four is computed, in one. */
+/* i, f, o = sigmoid(gi + gh) g = tanh(gi_g + gh_g) c' = f c + i g h' = o tanh(c'); one node
+ * computes the sigmoid of all four. */
 static void put_lstm(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;

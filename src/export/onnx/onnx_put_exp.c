@@ -1,7 +1,7 @@
-/* exp, tanh, sigmoid and expm1 in ONNX, with the operations of kernels/exp.h one by one, so that
- * results have its bits: a runtime's own functions differ in the last one. 2^n is looked up in
- * tables. Models with attention, which are near in any case, use the runtime's functions, which are
- * faster. */
+/* exp, tanh, sigmoid and expm1 in ONNX, operation by operation as in kernels/exp.h, so that results
+ * have the same bits: a runtime's own functions differ in the last bit. 2^n is looked up in tables.
+ * Models with attention, whose results differ in the last bits anyway, use the runtime's functions,
+ * which are faster. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <math.h>
@@ -16,8 +16,8 @@ static dt__value f64(dt__put_model *m, double v) { return dt__put_f64(&m->p, v);
 #define MUL(a, b) DT__PUT(&m->p, "Mul", a, b)
 #define DIV(a, b) DT__PUT(&m->p, "Div", a, b)
 
-/* The place of 2^n in a table that begins with 2^-first. That of NaN is `first`: an example that is
- * not finite must not name a place outside, for which a runtime refuses the whole batch. */
+/* The index of 2^n in a table that begins with 2^-first. For NaN it is `first`, as an index out of
+ * range would make a runtime refuse the whole batch. */
 static dt__value place_of(dt__put_model *m, dt__value n, dt__value first, dt__value zero)
 {
     dt__put *p = &m->p;
@@ -25,7 +25,7 @@ static dt__value place_of(dt__put_model *m, dt__value n, dt__value first, dt__va
     return dt__put_cast(p, ADD(n, first), DT__PUT_INT32);
 }
 
-/* 2^(n / 2), rounded down, or the rest of 2^n, of n = -MOST ... MOST. */
+/* Table of 2^(n / 2), rounded down, or of the remaining factor of 2^n, for n = -MOST ... MOST. */
 static dt__value float_powers(dt__put_model *m, int which)
 {
     float power[2 * MOST + 1];
@@ -91,7 +91,7 @@ static dt__value wide_powers(dt__put_model *m)
                                                                     .bytes = sizeof power });
 }
 
-/* p with e^r - 1 = r p; *r; and *power = 2^n. */
+/* For e^x - 1 = 2^n (1 + r p) - 1: returns p with e^r - 1 = r p; *r; and *power = 2^n. */
 static dt__value reduced(dt__put_model *m, dt__value x, dt__value *r, dt__value *power)
 {
     static const double c[] = { 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1 };

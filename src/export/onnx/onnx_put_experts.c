@@ -1,5 +1,5 @@
-/* Mixtures of experts in ONNX. Every expert multiplies every row, and Where keeps the results of
- * those that the router chose: the time of all experts, with shapes that are known. */
+/* Mixtures of experts in ONNX. Every expert multiplies every row, and Where selects the results of
+ * the experts that the router chose: it takes the time of all experts, but shapes are static. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ static bool takes_router(const dt_trace *t, const dt_trace_call *c, char *why, s
     return false;
 }
 
-/* The top_k largest of the softmax, of equal ones the lower expert. */
+/* The top_k largest values of the softmax; of equal ones the expert with the lower index. */
 static void put_router(dt__put_model *m, const dt_trace_call *c)
 {
     dt__put *p = &m->p;
@@ -64,8 +64,9 @@ static dt__put_weight expert_of(const dt__put_rows *r, int64_t e)
 
 typedef struct experts {
     int64_t n, out, columns;
-    dt__put_rows rows;                  /* of a quantized weight */
-    bool quantized, integer, in_blocks; /* in_blocks: activations, of integer products */
+    dt__put_rows rows; /* of a quantized weight */
+    /* in_blocks: activations of integer products are quantized in blocks */
+    bool quantized, integer, in_blocks;
     dt__put_quantized x;
     dt__put_blocks blocks;
     dt__value floats;
@@ -100,7 +101,7 @@ static dt__value float_weight(dt__put_model *m, const dt_trace_call *c, const ex
     return DT__PUT_TRANSPOSE(&m->p, dt__put_tensor(&m->p, &a), 1, 0);
 }
 
-/* All rows through expert e. */
+/* All rows multiplied by expert e. */
 static dt__value through(dt__put_model *m, const dt_trace_call *c, const experts *x, int64_t e)
 {
     dt__put *p = &m->p;

@@ -1,5 +1,5 @@
-/* The file of an ONNX model: protobuf-c packs the messages into a buffer of pages, which go to a
- * file of a temporary name. Constants are not copied on the way. */
+/* Writes the file of an ONNX model: protobuf-c packs the messages into a buffer, whose contents go
+ * to a temporary file that is renamed. Constants are not copied. */
 #include "export/onnx/onnx_put.h"
 
 #include "core/system/atomic_file.h"
@@ -10,7 +10,7 @@
 #define MOST_BYTES ((size_t)INT32_MAX)
 
 typedef struct out {
-    ProtobufCBuffer base; /* first: protobuf-c gives a pointer to it */
+    ProtobufCBuffer base; /* must be the first member: protobuf-c passes a pointer to it */
     dt__new_file file;
     dt_status status;
     size_t used;
@@ -37,7 +37,7 @@ static void append(ProtobufCBuffer *base, size_t bytes, const uint8_t *data)
     o->used += bytes;
 }
 
-/* The messages that hold all others; all is lent. */
+/* The outermost messages; everything is lent. */
 typedef struct whole {
     DtOnnx__Model model;
     DtOnnx__Graph graph;
@@ -65,7 +65,8 @@ static void assemble(dt__put *p, whole *w)
     w->graph.n_input = (size_t)p->inputs;
     w->graph.output = p->output;
     w->graph.n_output = (size_t)p->outputs;
-    w->model.ir_version = p->opset < DT__PUT_INT2_OPSET ? 10 : 13; /* what brought the opset */
+    /* the version that introduced the opset */
+    w->model.ir_version = p->opset < DT__PUT_INT2_OPSET ? 10 : 13;
     w->model.producer_name = name;
     w->model.producer_version = dt__put_text_of(DETENT_VERSION);
     w->model.graph = &w->graph;

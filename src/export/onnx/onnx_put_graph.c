@@ -62,7 +62,7 @@ const char *dt__put_clean(dt__put *p, const char *text)
     return to;
 }
 
-/* "layers.0/MatMul:17"; colons are in no other part of a name. */
+/* "layers.0/MatMul:17"; the rest of a name has no colon. */
 static char *new_name(dt__put *p, const char *op)
 {
     char text[HINT + 64];
@@ -86,7 +86,7 @@ static bool reserve(dt__put *p, void *array, int64_t n, int64_t *room)
 dt__value dt__put_node(dt__put *p, const char *op, const char *const *in, int n)
 {
     for (int i = 0; i < n; i++) {
-        if (in[i] == NULL) return NULL; /* the call that made it failed */
+        if (in[i] == NULL) return NULL; /* making this input failed */
     }
     DtOnnx__Node *node = dt__put_memory(p, 1, sizeof *node);
     char **names = dt__put_memory(p, n + 1, sizeof *names);
@@ -127,7 +127,7 @@ void dt__put_microsoft(dt__put *p)
 
 #define MOST_ATTRIBUTES 8
 
-/* A new attribute of the last node; NULL: NOMEM. */
+/* Adds an attribute to the newest node; NULL: NOMEM. */
 static DtOnnx__Attribute *attribute(dt__put *p, const char *name, int type)
 {
     DtOnnx__Attribute *a = dt__put_memory(p, 1, sizeof *a);

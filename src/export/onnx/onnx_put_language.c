@@ -1,6 +1,6 @@
-/* Language models in ONNX: embedding tables of codes, rotary positions by tables of cosines and
- * sines, attention as products with a mask. With `past`, keys and values of earlier tokens are
- * inputs, [batch, heads, past, width], and those of all tokens outputs. */
+/* Language models in ONNX: quantized embedding tables, rotary position embeddings by tables of
+ * cosines and sines, attention as products with a mask. With `past`, keys and values of earlier
+ * tokens are inputs, [batch, heads, past, width], and those of all tokens outputs. */
 #include "export/onnx/onnx_put_model.h"
 
 #include "kernels/exp.h"
@@ -18,7 +18,7 @@ static dt__value rows_at(dt__put *p, dt__value table, dt__value index)
     return y;
 }
 
-/* One number of each group of a row of the table, [rows, groups, 1]. */
+/* One number per group of a row of the table, [rows, groups, 1]. */
 static dt__value table_of(dt__put *p, const dt__put_weight *w, const float *scale,
                           const int8_t *zero)
 {
@@ -39,7 +39,8 @@ static dt__value table_of(dt__put *p, const dt__put_weight *w, const float *scal
                                                .bytes = (size_t)n });
 }
 
-/* Rows of codes, dequantized: the table stays codes in memory. Rows of whole groups only. */
+/* Selected rows of codes, dequantized: the table stays quantized in memory. Only for rows of whole
+ * groups. */
 static dt__value rows_of_codes(dt__put *p, const dt__put_weight *w, dt__value index)
 {
     const int64_t dims[] = { w->rows, w->groups, w->group };
@@ -95,7 +96,7 @@ static bool takes_rotary(const dt_trace *t, const dt_trace_call *c, char *why, s
     return false;
 }
 
-/* Cosines or sines, [context, 1, pairs]. */
+/* Table of cosines or sines, [context, 1, pairs]. */
 static dt__value angles(dt__put_model *m, const dt_trace_call *c, int64_t pairs, bool sine)
 {
     const int64_t context = dt_trace_context(m->trace), n = context * pairs;
@@ -119,7 +120,7 @@ static dt__value angles(dt__put_model *m, const dt_trace_call *c, int64_t pairs,
                                                    .bytes = (size_t)n * sizeof *table });
 }
 
-/* Elements from, from + step, ... below `to` of the last dimension. */
+/* Elements from, from + step, ... below `to` along the last dimension. */
 static dt__value part(dt__put *p, dt__value x, int64_t from, int64_t to, int64_t step)
 {
     return DT__PUT(p, "Slice", x, DT__PUT_I64(p, from), DT__PUT_I64(p, to), DT__PUT_I64(p, -1),
@@ -133,7 +134,7 @@ static dt__value joined(dt__put *p, dt__value a, dt__value b, int64_t axis)
     return y;
 }
 
-/* Both members of the pairs as the layout has them. */
+/* Joins both elements of the pairs in the order of the layout. */
 static dt__value paired(dt__put_model *m, dt__value u, dt__value v, bool interleaved,
                         const dt_extent *extent)
 {
@@ -178,7 +179,7 @@ static bool takes_attention(const dt_trace *t, const dt_trace_call *c, char *why
     return false;
 }
 
-/* Keys and values with those of earlier tokens in front, [batch, heads, tokens, width]. */
+/* Keys or values after those of earlier tokens, [batch, heads, tokens, width]. */
 static dt__value with_past(dt__put_model *m, const dt_trace_call *c, int i, dt__value x)
 {
     if (!m->call->options->past) return x;
@@ -201,14 +202,14 @@ static dt__value with_past(dt__put_model *m, const dt_trace_call *c, int i, dt__
     return y;
 }
 
-/* x, but -infinity where `mask` is false. */
+/* x, or -infinity where `mask` is false. */
 static dt__value masked(dt__put *p, dt__value mask, dt__value x)
 {
     return DT__PUT(p, "Where", mask, x, dt__put_f32(p, -INFINITY));
 }
 
-/* Hides the scores [..., queries, keys] of keys that a query does not attend to: query r of Tq has
- * position p = r + Tk - Tq, and attends to key s where s <= p, and p - window < s. */
+/* Masks the scores [..., queries, keys]: of Tq queries and Tk keys, query r has position p = r + Tk
+ * - Tq, and attends to keys s with s <= p and s > p - window. */
 static dt__value put_mask(dt__put_model *m, const dt_trace_call *c, dt__value keys,
                           dt__value scores)
 {

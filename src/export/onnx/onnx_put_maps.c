@@ -1,4 +1,4 @@
-/* Functions of elements in ONNX, with detent's order of operations. */
+/* Elementwise functions in ONNX, with detent's order of operations. */
 #include "export/onnx/onnx_put_model.h"
 #include "export/trace/trace.h"
 
@@ -10,7 +10,7 @@ static dt__value number(dt__put_model *m, double v) { return dt__put_f32(&m->p, 
 
 static void done(dt__put_model *m, const dt_trace_call *c, dt__value y) { dt__put_out(m, c, 0, y); }
 
-/* An operator of ONNX of the same name and meaning, of one operand or two. */
+/* An equivalent ONNX operator, of one or two operands. */
 #define SAME(name, op)                                                                             \
     static void name(dt__put_model *m, const dt_trace_call *c)                                     \
     {                                                                                              \
@@ -25,7 +25,7 @@ static void done(dt__put_model *m, const dt_trace_call *c, dt__value y) { dt__pu
 /* Functions of onnx_put_exp.c. */
 #define BY(name, function)                                                                         \
     static void name(dt__put_model *m, const dt_trace_call *c) { done(m, c, function(m, X)); }
-/* The same, with other last bits. */
+/* An ONNX operator whose results may differ in the last bits. */
 #define NEAR(name, op)                                                                             \
     static void name(dt__put_model *m, const dt_trace_call *c)                                     \
     {                                                                                              \
@@ -97,7 +97,7 @@ static void put_where(dt__put_model *m, const dt_trace_call *c)
     done(m, c, DT__PUT(&m->p, "Where", above, a, dt__put_in(m, c, 2)));
 }
 
-/* The slope of a channel goes with dimension 1. */
+/* The slopes of channels broadcast along dimension 1. */
 static void put_prelu(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__put_operand(m, c, 0), *slope = dt__put_operand(m, c, 1);

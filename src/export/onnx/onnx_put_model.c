@@ -1,4 +1,4 @@
-/* What emitters of ONNX share: operands as values, codes of weights, options, shapes. */
+/* Shared by emitters of ONNX: operands as values, codes of weights, options, shapes. */
 #include "export/onnx/onnx_put_model.h"
 
 #include "autograd/codes.h"
@@ -16,7 +16,7 @@ int dt__put_dim(const dt_trace_value *v, int64_t dim)
 
 static bool is_fixed(dt_extent e) { return e.batch == 0 && e.length == 0; }
 
-/* An extent of the first input. */
+/* An extent of the first input, read at run time. */
 static dt__value extent_of_input(dt__put_model *m, int64_t dim)
 {
     const int64_t *inputs;
@@ -111,7 +111,7 @@ static void take(dt__put_model *m, const dt_status s)
     if (m->status == DT_OK) m->status = s;
 }
 
-/* The columns of group 0 in ascending order, then those of group 1, ... */
+/* The columns of group 0 in ascending order, then those of group 1, and so on. */
 static void order_columns(const dt__weight_rows *r, int32_t *order)
 {
     for (int64_t j = 0; j < r->rows.op_groups; j++) {
@@ -165,7 +165,8 @@ void dt__put_rows_free(dt__put_model *m, dt__put_rows *r)
     *r = (dt__put_rows){ .integer = false };
 }
 
-/* Whether blocks of an activation are the groups of a weight of so many columns. */
+/* Whether the blocks of an activation coincide with the groups of a weight with `columns`
+ * columns. */
 static bool are_groups(const dt_quant_spec *x, const dt_quant_spec *w, int64_t columns)
 {
     return w->granularity == DT_PER_GROUP && w->group_size == x->group_size &&
@@ -218,7 +219,7 @@ static dt__value of_dense(dt__put_model *m, const dt_trace_value *v)
     return dt__put_tensor(&m->p, &a);
 }
 
-/* Dequantized values of a weight with the weight's shape. */
+/* A weight's dequantized values, in the weight's shape. */
 static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int i)
 {
     const dt_trace_value *v = dt__put_operand(m, c, i);

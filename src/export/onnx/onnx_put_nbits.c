@@ -6,12 +6,14 @@
  *     scales   f32 [rows * blocks]
  *     zero points   uint8 [rows * bytes of a row's codes], absent: 2^(bits-1)
  *
- * A block is a power of two from 16 to 256: a group of another length is cut into such blocks, or
- * the weight stays a matrix of floats. So do 8 bits at accuracy_level 0, where onnxruntime 1.32
- * dequantizes the weight at each call: 20 to 80 times the time of the product of floats. */
+ * A block has 16, 32, 64, 128 or 256 columns: a group of another length is divided into such
+ * blocks; if that is impossible, the weight stays a float matrix. So does an 8-bit weight at
+ * accuracy_level 0, as onnxruntime 1.32 would dequantize it at each call, which takes 20 to 80
+ * times as long as the float product. */
 #include "export/onnx/onnx_put_model.h"
 
-/* The block that a group is made of; 0: none. A group that is a whole row may end anywhere. */
+/* The block length that divides a group; 0: none. A group that is a whole row may have any
+ * length. */
 static int64_t block_of(const dt__put_weight *w)
 {
     for (int64_t block = 256; block >= 16; block /= 2) {
@@ -21,7 +23,7 @@ static int64_t block_of(const dt__put_weight *w)
     return 0;
 }
 
-/* 2, 4 or 8 bits; at level 0 onnxruntime is fast with 4 bits alone. */
+/* 2, 4 or 8 bits per code; at level 0 only 4, as onnxruntime is slow with others. */
 static int bits_of(const dt__put_weight *w, int64_t accuracy)
 {
     return w->bits <= 2 && accuracy > 0 ? 2 : w->bits <= 4 ? 4 : 8;
@@ -33,11 +35,11 @@ bool dt__put_takes_nbits(const dt__put_weight *w, int64_t accuracy)
     return fast && w->real == NULL && w->order == NULL && w->columns > 0 && block_of(w) > 0;
 }
 
-/* A weight in blocks. */
+/* A weight divided into blocks. */
 typedef struct blocked {
     const dt__put_weight *w;
     int bits;
-    int64_t block, blocks; /* of a row */
+    int64_t block, blocks; /* per row */
 } blocked;
 
 static void put_bits(uint8_t *to, int64_t at, int bits, int code)
@@ -74,7 +76,7 @@ static dt__value packed_codes(dt__put *p, const blocked *b)
     return packed == NULL ? NULL : bytes(p, w, packed, 3, dims);
 }
 
-/* The group that a block is in. */
+/* The group that contains a block. */
 static int64_t group_at(const blocked *b, int64_t i)
 {
     return dt__min_i64(i * b->block / b->w->group, b->w->groups - 1);

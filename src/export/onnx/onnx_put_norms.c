@@ -18,9 +18,9 @@ static dt__value root(dt__put *p, dt__value v, double eps)
     return DT__PUT(p, "Div", dt__put_f64(p, 1), s);
 }
 
-static dt__value times(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
+static dt__value weighted(dt__put_model *m, const dt_trace_call *c, dt__value y)
 {
-    return dt__trace_has(c, i) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, i)) : y;
+    return dt__trace_has(c, 1) ? DT__PUT(&m->p, "Mul", y, dt__put_in(m, c, 1)) : y;
 }
 
 static dt__value plus(dt__put_model *m, const dt_trace_call *c, int i, dt__value y)
@@ -48,7 +48,7 @@ static void put_layer_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value y = DT__PUT(p, "Sub", x, middle);
     y = DT__PUT(p, "Add", y, dt__put_cast(p, rest, DT__PUT_FLOAT));
     y = DT__PUT(p, "Mul", y, r);
-    dt__put_out(m, c, 0, plus(m, c, 2, times(m, c, 1, y)));
+    dt__put_out(m, c, 0, plus(m, c, 2, weighted(m, c, y)));
 }
 
 static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
@@ -59,12 +59,12 @@ static void put_rms_norm(dt__put_model *m, const dt_trace_call *c)
     dt__value square = DT__PUT(p, "Mul", wide, wide);
     square = wide_mean(p, square, 1, (const int64_t[]){ -1 }, v->extent[v->rank - 1].size);
     dt__value r = dt__put_cast(p, root(p, square, dt__trace_number(c, "eps")), DT__PUT_FLOAT);
-    dt__put_out(m, c, 0, times(m, c, 1, DT__PUT(p, "Mul", x, r)));
+    dt__put_out(m, c, 0, weighted(m, c, DT__PUT(p, "Mul", x, r)));
 }
 
 enum { B_X, B_WEIGHT, B_BIAS, B_MEAN, B_VAR, B_RESIDUAL, B_FACTOR };
 
-/* Three numbers of each channel: y = (x - middle) slope + offset. */
+/* Three numbers per channel: y = (x - middle) slope + offset. */
 static void batch_constants(const dt__put_model *m, const dt_trace_call *c, int64_t n, float *to)
 {
     const float *weight = dt__put_data(m, c, B_WEIGHT), *bias = dt__put_data(m, c, B_BIAS);
@@ -108,14 +108,14 @@ static void put_batch_norm(dt__put_model *m, const dt_trace_call *c)
                                              : y);
 }
 
-/* A number of each channel in double, [groups, channels of a group]. */
+/* A number per channel in double, [groups, channels of a group]. */
 static dt__value by_group(dt__put_model *m, const dt_trace_call *c, int i, int64_t groups)
 {
     dt__value v = DT__PUT(&m->p, "Reshape", dt__put_in(m, c, i), DT__PUT_I64(&m->p, groups, -1));
     return dt__put_cast(&m->p, v, DT__PUT_DOUBLE);
 }
 
-/* [N, groups, channels] in double as floats [N, C, 1, ...]. */
+/* Casts [N, groups, channels] from double to floats [N, C, 1, ...]. */
 static dt__value by_channel(dt__put *p, dt__value v, int rank, int64_t channels)
 {
     const int64_t shape[DT_MAX_RANK] = { -1, channels, 1, 1, 1, 1, 1, 1 };

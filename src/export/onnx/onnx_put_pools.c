@@ -1,6 +1,6 @@
 /* Pooling in ONNX: MaxPool, and averages as sums in detent's order, pixel by pixel of a window, so
- * that the bits are the same. Rows and columns of padding are those that windows reach, which
- * replaces ceil_mode. */
+ * that the bits are the same. Padding includes all rows and columns that windows reach, so
+ * ceil_mode is not needed. */
 #include "export/onnx/onnx_put_model.h"
 #include "export/trace/trace.h"
 
@@ -58,7 +58,7 @@ static void put_max_pool(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, y);
 }
 
-/* The pixels of all windows at one place of a window. */
+/* The pixels at one position of all windows. */
 static dt__value pixels_at(dt__put *p, dt__value x, const windows *w, const int64_t place[2])
 {
     int64_t start[2], stop[2], axes[2] = { 2, 3 };
@@ -70,7 +70,7 @@ static dt__value pixels_at(dt__put *p, dt__value x, const windows *w, const int6
                    dt__put_i64s(p, w->n, axes), dt__put_i64s(p, w->n, w->stride));
 }
 
-/* Pixels of window i that count. */
+/* Number of pixels that window i averages. */
 static int64_t counted(const windows *w, const dt_pool_options *o, int d, int64_t i)
 {
     if (d >= w->n) return 1;

@@ -2,24 +2,24 @@
  *
  *     acc = -(zu * ksum)     for each group   acc = fmaf(sum of u * q, s_w, acc)     y = s_x * acc
  *
- * ONNX has no fmaf. Product and sum are computed in double and rounded to float once: the product
- * of 24 bits by 24 is exact there. Where the sum is not, it is rounded twice, which differs from
- * fmaf in fewer than one of 2^29 cases, so that none was seen.
+ * ONNX has no fmaf. Product and sum are computed in double, and the sum is rounded to float: the
+ * product of two floats is exact in double. If the sum is not, it is rounded twice, which differs
+ * from fmaf in fewer than one of 2^29 cases; none was observed.
  *
  * A linear layer multiplies by MatMulInteger, uint8 by int8; codes of 8 bits are uint8 with zero
  * point 128, since products of pairs of int8 saturate on x86 without VNNI.
  *
- * A convolution multiplies floats, by Conv or ConvTranspose: codes are whole numbers, and a sum
- * below 2^24 is exact in any order. That takes a tenth of ConvInteger's time. Padding is zu. A
- * transposed one multiplies v = u - zu, which is 0 between pixels, and adds zu * sum of q. Where a
- * sum may be larger, it is cut in half until it may not. */
+ * A convolution multiplies floats, by Conv or ConvTranspose: codes are integers, and a sum below
+ * 2^24 is exact in any order. That takes a tenth of ConvInteger's time. Padding is zu. A transposed
+ * convolution multiplies v = u - zu, which is 0 between pixels, and adds zu * sum of q. If a sum
+ * could be larger, it is split in halves until it cannot. */
 #include "export/onnx/onnx_put_quant.h"
 
 #include <math.h>
 
 /* ---- numbers of rows ------------------------------------------------------------------------- */
 
-/* Doubles are stored as floats, which readers cast when they load the file. */
+/* Doubles are stored as floats, which runtimes cast when they load the file. */
 dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value, int type)
 {
     const int64_t n = c->w->rows, dims[] = { n, 1, 1 };
@@ -33,7 +33,7 @@ dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value
     return type == DT__PUT_FLOAT ? y : dt__put_cast(p, y, type);
 }
 
-/* Sum of the codes of a row in a term; exact. */
+/* Sum of a row's codes in a term; exact. */
 static int64_t code_sum(const dt__put_weight *w, const dt__put_term *t, int64_t n)
 {
     int64_t sum = 0;
@@ -72,7 +72,7 @@ void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum
     if (scale == NULL) return;
     for (int64_t n = 0; n < w->rows; n++) scale[n] = w->scale[n * w->groups + t.group];
     if (type != DT__PUT_FLOAT && !dt__put_is_small(w, &t)) {
-        sum = dt__put_cast(p, sum, DT__PUT_FLOAT); /* rounds, as the form does */
+        sum = dt__put_cast(p, sum, DT__PUT_FLOAT); /* rounds to float, as the definition does */
     }
     dt__value by = dt__put_per_row(p, c, scale, c->block_scale ? DT__PUT_FLOAT : DT__PUT_DOUBLE);
     dt__release(p->ctx, scale);
@@ -109,7 +109,7 @@ dt__value dt__put_term_codes(dt__put *p, const dt__put_weight *w, const dt__put_
     return y;
 }
 
-/* x as uint8, its columns in the weight's order, cut into terms. */
+/* x as uint8, with columns in the weight's order, divided into terms. */
 static dt__value *cut_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w)
 {
     const int64_t terms = dt__put_terms(w);
@@ -155,14 +155,15 @@ dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt_
 
 /* ---- convolutions ---------------------------------------------------------------------------- */
 
-/* Extent of a transposed convolution without padding. */
+/* Extent of the result of a transposed convolution without padding. */
 static int64_t whole_of(const dt__put_conv *c, int d)
 {
     return (c->size[d] - 1) * c->stride[d] + c->dilation[d] * (c->kernel[d] - 1) + 1;
 }
 
-/* Output padding, which runtimes want below the stride, is less padding at the end, then zeros
- * behind the result. Where nothing would be left in between, all padding is cut off afterwards. */
+/* Output padding must be less than the stride in runtimes: it is written as less padding at the
+ * end, then zeros after the result. Whether padding must be cut off afterwards, since otherwise
+ * nothing of the result would be left in between. */
 static bool is_cut(const dt__put_conv *c)
 {
     bool cut = false;
@@ -239,12 +240,12 @@ dt__value dt__put_conv_weight(dt__put *p, dt__value matrix, int64_t rows, const 
     return DT__PUT(p, "Reshape", parts, dt__put_i64s(p, 2 + c->n, shape));
 }
 
-/* Some of x's channels, and a weight that is 0 outside of a term. */
+/* A range of x's channels, and a weight that is 0 outside of a term. */
 typedef struct window {
     int64_t from, to; /* channels of an op group */
 } window;
 
-/* Where groups are consecutive columns of all channels, only the channels of a term are read. */
+/* If groups are consecutive columns of all channels, only the channels of a term are read. */
 static window window_of(const dt__put_weight *w, const dt__put_conv *c, const dt__put_term *t)
 {
     const int64_t taps = taps_of(c);
@@ -252,7 +253,7 @@ static window window_of(const dt__put_weight *w, const dt__put_conv *c, const dt
     return (window){ t->from / taps, dt__ceil_div(t->to, taps) };
 }
 
-/* Where row n, channel i, tap k of the term's weight is in ONNX's order. */
+/* The index in ONNX's order of row n, channel i, tap k of the term's weight. */
 static int64_t conv_place(const dt__put_weight *w, const dt__put_conv *c, const window *v,
                           const int64_t at[3])
 {
@@ -285,7 +286,7 @@ static dt__value term_kernel(dt__put *p, const dt__put_weight *w, const dt__put_
     return y;
 }
 
-/* x of a convolution: u = v + zu with its padding, which is zu as well. Of a transposed one v. */
+/* x of a convolution: u = v + zu, padded with zu; of a transposed convolution v. */
 static dt__value padded_codes(dt__put *p, const dt__put_quantized *x, dt__put_conv *c)
 {
     int64_t pads[8] = { 0 };
@@ -300,7 +301,7 @@ static dt__value padded_codes(dt__put *p, const dt__put_quantized *x, dt__put_co
     return DT__PUT(p, "Add", v, x->zero_u);
 }
 
-/* The sum of u * q over a term whose sums are exact in floats; x is of padded_codes. */
+/* The sum of u * q over a term whose sums are exact in floats; x is from padded_codes. */
 static dt__value small_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv *c,
                            const dt__put_term *t, dt__value x)
 {
@@ -318,7 +319,8 @@ static dt__value small_sum(dt__put *p, const dt__put_chain *a, const dt__put_con
     return DT__PUT(p, "Add", y, rest);
 }
 
-/* The same for any term, as INT32 where it had to be cut. At most 32,768 columns: 7 cuts deep. */
+/* The sum over any term, as INT32 if it was split. At most 32,768 columns: 7 levels of
+ * splitting. */
 static dt__value conv_sum(dt__put *p, const dt__put_chain *a, const dt__put_conv *c, dt__value x,
                           const dt__put_term *t, int *type)
 {

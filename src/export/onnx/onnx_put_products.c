@@ -1,5 +1,5 @@
 /* Linear layers and convolutions in ONNX: of codes by onnx_put_product.c, of floats by MatMul, Conv
- * and ConvTranspose, which sum in another order than detent. */
+ * and ConvTranspose, whose order of summation differs from detent's. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static dt__value by_codes(dt__put_model *m, const dt_trace_call *c, const dt__pu
     return dt__put_linear_codes(&m->p, &x, w, bias);
 }
 
-/* The bias of a product of codes is among its constants; one that is computed is added. */
+/* A constant bias is among the constants of a product of codes; a computed bias is added. */
 static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
 {
     dt__put_rows r;
@@ -55,13 +55,13 @@ static dt__value of_codes(dt__put_model *m, const dt_trace_call *c, int w)
     return DT__PUT(&m->p, "Add", y, dt__put_in(m, c, w + 1));
 }
 
-/* Counts a product that stays in float where others do not. */
+/* Counts a product that stays in float though others do not, for a note. */
 static void note_float(dt__put_model *m, const dt_trace_call *c)
 {
     if (m->call->options->onnx_ops != DT_ONNX_PLAIN) dt__put_count(&m->floats, c->module, 1);
 }
 
-/* The accuracy_level: activations in blocks are what level 4 computes. */
+/* The accuracy_level: level 4 quantizes activations in blocks. */
 static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_quant_spec *x = c->in[X].quant;
@@ -71,7 +71,7 @@ static int64_t level_of(dt__put_model *m, const dt_trace_call *c)
     return blocks ? 4 : m->call->options->accuracy;
 }
 
-/* MatMulNBits, or a product of floats where the weight has no groups for it. */
+/* MatMulNBits, or a float product if the weight's groups do not fit. */
 static dt__value of_nbits(dt__put_model *m, const dt_trace_call *c, int w)
 {
     dt__put_rows r;
@@ -120,7 +120,7 @@ static dt__value product(dt__put_model *m, const dt_trace_call *c, int w)
     return of_floats(m, c, w);
 }
 
-/* Without fused ops no activation follows. */
+/* Fused activations do not occur, as the trace has no fused ops. */
 static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     (void)t;
@@ -188,7 +188,7 @@ static void put_conv(dt__put_model *m, const dt_trace_call *c)
     const bool known = bias != NULL || !dt__trace_has(c, BIAS);
     const bool integer = dt__put_is_integer(m, c, X, WEIGHT) && known;
     dt__put_rows r;
-    const bool by_axis = !v.transposed || v.groups == 1; /* a scale for each row */
+    const bool by_axis = !v.transposed || v.groups == 1; /* one scale per row */
     if (m->call->options->onnx_ops == DT_ONNX_QDQ && by_axis && known &&
         dt__put_takes_qdq(c, X, WEIGHT)) {
         dt__put_out(m, c, 0, of_pairs(m, c, &v));

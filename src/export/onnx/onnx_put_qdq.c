@@ -2,7 +2,7 @@
  * turn into integer kernels:
  *
  *     x        uint8 by the static range, then floats again
- *     weight   codes of -127 ... 127 as uint8 with zero point 128 and a scale a row, then floats
+ *     weight codes of -127 ... 127 as uint8 with zero point 128 and one scale per row, then floats
  *     bias     int32, round(bias / (s_x s_w)), with scale s_x s_w; where that would leave int32
  *              beside the sum of products, s_w is enlarged, and the row's codes are divided
  *     y        Conv, ConvTranspose, Gemm or MatMul of these floats
@@ -26,7 +26,7 @@ bool dt__put_takes_qdq(const dt_trace_call *c, int x, int w)
            b->granularity != DT_PER_GROUP && !dt__has_zero(b);
 }
 
-/* Floats, int32 or uint8 as a constant. */
+/* A constant of floats, int32 or uint8. */
 static dt__value row(dt__put *p, const dt__put_weight *w, int type, const void *data, int rank,
                      const int64_t *dims)
 {
@@ -41,7 +41,7 @@ static dt__value row(dt__put *p, const dt__put_weight *w, int type, const void *
                                                .lent = true });
 }
 
-/* Through uint8 and back. */
+/* Quantizes x to uint8 and dequantizes it. */
 static dt__value input_of(dt__put_model *m, const dt_trace_call *c, dt__value x, float *s)
 {
     dt__put *p = &m->p;
@@ -54,7 +54,7 @@ static dt__value input_of(dt__put_model *m, const dt_trace_call *c, dt__value x,
     return DT__PUT(p, "DequantizeLinear", DT__PUT(p, "QuantizeLinear", x, scale, z), scale, z);
 }
 
-/* Codes of the weight in the order of `place`, limited; *clipped of them were -128. */
+/* Codes of the weight in the order of `place`, clamped; *clipped: how many were -128. */
 static uint8_t *limited(dt__put *p, const dt__put_weight *w, int64_t *clipped)
 {
     const int64_t n = w->rows * w->columns;
@@ -68,7 +68,7 @@ static uint8_t *limited(dt__put *p, const dt__put_weight *w, int64_t *clipped)
     return codes;
 }
 
-/* [g, out, in, taps] as [g, in, out, taps]: the weight of a transposed convolution. */
+/* Permutes [g, out, in, taps] to [g, in, out, taps], for a transposed convolution. */
 static uint8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *v,
                        const uint8_t *codes)
 {
@@ -84,8 +84,8 @@ static uint8_t *turned(dt__put *p, const dt__put_weight *w, const dt__put_conv *
     return to;
 }
 
-/* The scale of a row with which its bias fits int32 beside the largest sum of its products: its
- * own, or a larger one; any where its codes are 0. */
+/* The row's scale, or a larger one, with which bias plus the largest sum of products fits int32;
+ * any scale if all codes are 0. */
 static float fitting_scale(const dt__put_weight *w, int64_t row, float bias, float s)
 {
     const int8_t *codes = w->codes + row * w->columns;
@@ -98,7 +98,7 @@ static float fitting_scale(const dt__put_weight *w, int64_t row, float bias, flo
     return (float)(!fits && wanted > own ? wanted : own);
 }
 
-/* The weight with scales with which its biases fit; *widened rows have other codes. */
+/* The weight with scales that fit its biases; the codes of *widened rows have changed. */
 static dt__put_weight fitted(dt__put *p, const dt__put_weight *w, const float *bias, float s,
                              int64_t *widened)
 {

@@ -2,9 +2,9 @@
  *
  *     v = round(clip(x * min(1 / s, 2^23), qmin - z, qmax - z))      code = v + z
  *
- * Codes stay floats, so that padding of 0 is padding of the zero point. Without the Min,
- * onnxruntime rewrites x * (1 / s) as x / s, whose codes differ. As s is at least 2^-23, it changes
- * nothing. */
+ * Codes stay floats, so that padding with 0 is padding with the zero point. Without the min,
+ * onnxruntime would rewrite x * (1 / s) as x / s, which gives other codes. As s is at least 2^-23,
+ * the min has no effect on values. */
 #include "export/onnx/onnx_put_quant.h"
 
 #include "qat/schemes/scheme.h"
@@ -21,7 +21,7 @@ static dt__put_quantized fixed_range(const dt__put_scheme *q, dt__put *p)
                                 .zu = zu };
 }
 
-/* Least or largest value of each row, and 0. */
+/* The least or largest of each row's values and 0. */
 static dt__value extremum(dt__put *p, const char *op, const char *bound, dt__value x,
                           const dt__put_scheme *q)
 {
@@ -50,7 +50,7 @@ static dt__value raw_scale(dt__put *p, const dt_quant_spec *q, dt__value lo, dt_
                    DT__PUT(p, "Div", hi, dt__put_f32(p, qmax)));
 }
 
-/* At least eps, and rounded to its dtype. */
+/* The scale, at least eps, and rounded to its dtype. */
 static dt__value limited_scale(dt__put *p, const dt_quant_spec *q, dt__value s)
 {
     const int dtype = dt__scale_dtype(q);

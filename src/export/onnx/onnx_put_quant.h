@@ -1,4 +1,4 @@
-/* Quantized operands in a graph of ONNX, and their products (docs/numerics.md, section 2). */
+/* Quantized operands in an ONNX graph, and their products (docs/numerics.md, section 2). */
 #ifndef DT__EXPORT_ONNX_PUT_QUANT_H
 #define DT__EXPORT_ONNX_PUT_QUANT_H
 
@@ -13,16 +13,17 @@
 typedef struct dt__put_scheme {
     const dt_quant_spec *quant;
     const float *scale;       /* of a static or learned range; NULL: dynamic */
-    const int8_t *zero_point; /* likewise, NULL: 0, or the least code of unsigned codes */
-    bool samples;             /* a row is a sample: all but the first dimension */
+    const int8_t *zero_point; /* NULL: 0, or the least code of unsigned codes */
+    bool samples;             /* one range per sample: over all but the first dimension */
     int rank;                 /* of the activation */
 } dt__put_scheme;
 
-/* An activation as whole numbers in floats: code minus zero point. */
+/* A quantized activation as integers in floats: code minus zero point. */
 typedef struct dt__put_quantized {
-    dt__value v;             /* of the activation's shape */
-    dt__value scale, zero_u; /* zero point + 128; without dimensions, or 1 in those of a row */
-    bool fixed;              /* both are constants: */
+    dt__value v; /* of the activation's shape */
+    /* zero point + 128; both are scalars, or have extent 1 in the dimensions of a row */
+    dt__value scale, zero_u;
+    bool fixed; /* scale and zero point are constants: */
     float s, zu;
 } dt__put_quantized;
 
@@ -30,14 +31,14 @@ dt__put_quantized dt__put_quantize(dt__put *p, dt__value x, const dt__put_scheme
 /* Its dequantized values. */
 dt__value dt__put_dequantize(dt__put *p, const dt__put_quantized *q);
 
-/* An activation in blocks along its last dimension: whole numbers in floats, and a scale for each
- * row of a block. */
+/* An activation in blocks along its last dimension: integers in floats, and a scale for each row of
+ * a block. */
 typedef struct dt__put_blocks {
     int64_t n;
     dt__value *v, *scale;
 } dt__put_blocks;
 
-/* A spec of blocks, and the scale of the tensor that it has. */
+/* A spec of blocks, and the tensor's scale if it has one. */
 typedef struct dt__block_quant {
     const dt_quant_spec *quant;
     float global;
@@ -49,18 +50,18 @@ dt__value dt__put_dequantize_blocks(dt__put *p, const dt__put_blocks *b);
 
 /* ---- weights (onnx_put_weight.c) ------------------------------------------------------------- */
 
-/* A weight as rows of codes: row n, column c of the matrix; the columns of group g are those at
+/* A weight as rows of codes: row n, column c of the matrix; group g consists of the columns at
  * positions g * group, ... of `order`. */
 typedef struct dt__put_weight {
-    const char *name; /* what names of its constants begin with */
+    const char *name; /* beginning of its constants' names */
     int bits;
     int64_t rows, columns, group, groups;
-    int64_t op_groups; /* rows / op_groups of them follow each row of `order` */
+    int64_t op_groups; /* rows / op_groups rows share each row of `order` */
     const int8_t *codes;
     const float *scale;          /* [rows][groups] */
     const int8_t *zero_point;    /* [rows][groups]; NULL: 0 */
     const int32_t *order;        /* [op_groups][columns]; NULL: ascending */
-    const dt__small_float *real; /* what codes are; NULL: integers */
+    const dt__small_float *real; /* values of the codes; NULL: integers */
 } dt__put_weight;
 
 /* The column at a position, for a row. */
@@ -70,58 +71,58 @@ static inline int64_t dt__put_column(const dt__put_weight *w, int64_t row, int64
     return w->order[row / (w->rows / w->op_groups) * w->columns + at];
 }
 
-/* Positions that share a scale and are summed as integers: a group, or a part of 32,768 of it. */
+/* Positions with a common scale that are summed as integers: a group, or 32,768 columns of it. */
 typedef struct dt__put_term {
     int64_t group, from, to;
 } dt__put_term;
 
-#define DT__PUT_LONGEST 32768 /* positions that one sum of integers may have */
+#define DT__PUT_LONGEST 32768 /* positions that one integer sum may have */
 
 int64_t dt__put_terms(const dt__put_weight *w);
 dt__put_term dt__put_term_at(const dt__put_weight *w, int64_t i);
-/* Whether every sum of codes times numbers of at most 255 is below 2^24, and so exact in floats, in
- * any order. */
+/* Whether every sum of codes times numbers up to 255 is below 2^24, so that floats are exact in any
+ * order of summation. */
 bool dt__put_is_small(const dt__put_weight *w, const dt__put_term *t);
 
-/* The dequantized weight as a matrix [columns, rows], or [rows, columns]: made from codes when the
- * file is loaded. */
+/* The dequantized weight as a matrix [columns, rows] or [rows, columns], computed from codes when
+ * the file is loaded. */
 dt__value dt__put_matrix(dt__put *p, const dt__put_weight *w, bool columns_first);
 
 /* ---- products (onnx_put_product.c) ----------------------------------------------------------- */
 
-/* How sums of integers become a result: rows of the weight are the dimension that has `behind`
- * dimensions behind it. */
+/* How sums of integers become a result. The rows of the weight are the dimension of y that has
+ * `behind` dimensions after it. */
 typedef struct dt__put_chain {
     const dt__put_weight *w;
     const dt__put_quantized *x; /* NULL: activations in blocks */
     int behind;
-    dt__value acc, block_scale; /* block_scale: multiplies those of the next term; or NULL */
+    dt__value acc, block_scale; /* block_scale: factor for scales of the next term; or NULL */
 } dt__put_chain;
 
-/* acc = fmaf(sum, scale, acc): product and sum in double, rounded once to float. `sum` is a value
- * of whole numbers of `type`. */
+/* acc = fmaf(sum, scale, acc): product and sum in double, then rounded to float. `sum` contains
+ * integers of `type`. */
 void dt__put_chain_add(dt__put *p, dt__put_chain *c, int64_t term, dt__value sum, int type);
-/* A number for each row of the weight. */
+/* A constant with one number per row of the weight. */
 dt__value dt__put_per_row(dt__put *p, const dt__put_chain *c, const float *value, int type);
 
 /* The product of a linear layer: x [..., columns], y [..., rows]. */
 dt__value dt__put_linear_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w,
                                const float *bias);
 
-/* The same of activations in blocks, which are the weight's groups (onnx_put_blocks.c). */
+/* Its product for activations in blocks, which must be the weight's groups (onnx_put_blocks.c). */
 dt__value dt__put_linear_blocks(dt__put *p, const dt__put_blocks *b, const dt__put_weight *w,
                                 const float *bias);
 /* The codes of a term, [columns of the term, rows]. */
 dt__value dt__put_term_codes(dt__put *p, const dt__put_weight *w, const dt__put_term *t);
 
-/* The same of floats by MatMulNBits (onnx_put_nbits.c), where a weight has groups that it can take;
- * `accuracy` is accuracy_level. */
+/* A float product by MatMulNBits (onnx_put_nbits.c), if it supports the weight's groups; `accuracy`
+ * is accuracy_level. */
 bool dt__put_takes_nbits(const dt__put_weight *w, int64_t accuracy);
 dt__value dt__put_nbits(dt__put *p, dt__value x, const dt__put_weight *w, int64_t accuracy);
 
-/* A convolution. One-dimensional ones have n = 1. */
+/* A convolution; n = 1 if one-dimensional. */
 typedef struct dt__put_conv {
-    int n; /* 1 or 2 dimensions of space */
+    int n; /* 1 or 2 spatial dimensions */
     bool transposed;
     int64_t kernel[2], stride[2], padding[2], dilation[2], output_padding[2], groups;
     int64_t channels, size[2]; /* of x */
@@ -129,10 +130,10 @@ typedef struct dt__put_conv {
 
 dt__value dt__put_conv_codes(dt__put *p, const dt__put_quantized *x, const dt__put_weight *w,
                              const dt__put_conv *c, const float *bias);
-/* The same of floats: `weight` has the shape of ONNX; bias "": none. */
+/* Convolution of floats: `weight` is in ONNX's order; bias "": none. */
 dt__value dt__put_conv_floats(dt__put *p, dt__value x, dt__value weight, dt__value bias,
                               const dt__put_conv *c);
-/* Rows [rows, columns] of a weight in the shape that Conv or ConvTranspose wants. */
+/* Rows [rows, columns] of a weight, reshaped for Conv or ConvTranspose. */
 dt__value dt__put_conv_weight(dt__put *p, dt__value matrix, int64_t rows, const dt__put_conv *c);
 
 #endif

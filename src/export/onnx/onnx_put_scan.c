@@ -1,10 +1,10 @@
-/* Calls that repeat, as the steps of a recurrent layer do, as a Scan of ONNX: its body is what one
- * repetition computes, so that the bits are those of the steps one after the other.
+/* Writes repeated calls, such as the steps of a recurrent layer, as an ONNX Scan: its body is one
+ * repetition, so results have the same bits as the separate steps.
  *
  *     states', results = body(states, rows of this step)
  *
- * States are what a repetition reads of the one before it; scanned are values from outside of which
- * each repetition reads the next rows; everything else from outside the body reads by its name. */
+ * States are values that a repetition reads from the previous one; scanned are outer values of
+ * which each repetition reads the next rows; the body reads other outer values by name. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <string.h>
@@ -13,16 +13,16 @@
 typedef struct port {
     int64_t j;
     int k;
-    int64_t reader; /* of a state: a call of the first repetition that reads its initial value */
+    int64_t reader; /* for a state: a call of the first repetition that reads its initial value */
     int operand;
-    dt__repeat_slice rows; /* of scanned rows */
-    dt__value given;       /* to the Scan, then its result */
+    dt__repeat_slice rows; /* for a scanned value */
+    dt__value given;       /* input of the Scan, later its result */
 } port;
 
 typedef struct scan {
     dt__put_model *m;
     dt__repeat r;
-    port *state, *scanned, *result; /* results are of all repetitions, one below the other */
+    port *state, *scanned, *result; /* results of all repetitions are stacked */
     int states, n_scanned, results;
 } scan;
 
@@ -62,14 +62,15 @@ static void find_inputs(scan *s)
     }
 }
 
-/* Whether a value is read behind the repetitions. */
+/* Whether a value is read after the repetitions. */
 static bool is_read(const scan *s, int64_t value)
 {
     const int64_t end = s->r.from + s->r.n * s->r.times;
     return value >= 0 && dt_trace_value_at(s->m->trace, value)->last >= end;
 }
 
-/* Of what is read later, the last repetition's states are states; all else is a result. */
+/* Finds the results that are read later: the last repetition's states are the Scan's states; all
+ * others are stacked results. */
 static void find_results(scan *s)
 {
     for (int64_t j = 0; j < s->r.n; j++) {
@@ -86,7 +87,7 @@ static void find_results(scan *s)
     }
 }
 
-/* An input of the body; the second repetition's calls read it. */
+/* Adds an input of the body, which the second repetition's calls read. */
 static void put_parameter(scan *s, int64_t value)
 {
     dt__put *to = &s->m->p;
@@ -104,8 +105,7 @@ static void put_return(scan *s, const port *p)
     if (formal.name != NULL) dt__put_output(to, &formal, s->m->value[value]);
 }
 
-/* The second repetition, since what it reads of the one before it has values of its own in the
- * trace. */
+/* Writes the nodes of the second repetition, as in the trace its states are not initial values. */
 static void put_nodes(scan *s)
 {
     for (int i = 0; i < s->states; i++) put_parameter(s, value_at(s, 0, &s->state[i]));
@@ -119,7 +119,7 @@ static void put_nodes(scan *s)
     for (int i = 0; i < s->results; i++) put_return(s, &s->result[i]);
 }
 
-/* Values that the body computes have no name behind it. */
+/* Values that the body computes have no names outside of it. */
 static ProtobufCBinaryData put_body(scan *s)
 {
     dt__put_model *m = s->m;
@@ -142,7 +142,7 @@ static ProtobufCBinaryData put_body(scan *s)
     return body;
 }
 
-/* The rows that the repetitions read, as [repetition, ...] in the order of the value. */
+/* The rows that the repetitions read, as [repetition, ...] in order. */
 static dt__value rows_of(scan *s, const port *p)
 {
     dt__put_model *m = s->m;
@@ -154,8 +154,8 @@ static dt__value rows_of(scan *s, const port *p)
     const int64_t first = p->rows.first, step = p->rows.step;
     const int64_t last = first + (s->r.times - 1) * step;
     if (step == 1 && s->r.times == p->rows.all) return x;
-    /* backwards by a Slice, since few runtimes have scan_input_directions; an end before the first
-     * row is one that is clamped to it */
+    /* reversed by a Slice, as few runtimes support scan_input_directions; an end before the first
+     * row is clamped */
     const int64_t end = last + step < 0 ? -p->rows.all - 1 : last + step;
     return DT__PUT(&m->p, "Slice", x, DT__PUT_I64(&m->p, first), DT__PUT_I64(&m->p, end),
                    DT__PUT_I64(&m->p, 0), DT__PUT_I64(&m->p, step));
@@ -177,7 +177,7 @@ static void put_node(scan *s, ProtobufCBinaryData body)
     for (int i = 0; i < s->results; i++) s->result[i].given = out[s->states + i];
 }
 
-/* All repetitions' results as values of the trace. */
+/* Splits the stacked results into the values of the trace. */
 static void cut_result(scan *s, const port *p)
 {
     dt__put_model *m = s->m;

@@ -1,4 +1,4 @@
-/* Ops that move elements, in ONNX: the same bits. */
+/* Ops that move elements, in ONNX: exact. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <stddef.h>
@@ -30,10 +30,10 @@ static void put_permute(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, dt__put_transposed(&m->p, dt__put_in(m, c, 0), x->rank, order));
 }
 
-/* Extents at the places of a list in the options, joined to i64 [n]. */
+/* Extents from a list in the options, joined to int64 [n]. */
 static dt__value joined(dt__put_model *m, const dt_trace_call *c, size_t list, int n)
 {
-    dt_extent e[DT_MAX_RANK]; /* no dimension is cut twice */
+    dt_extent e[DT_MAX_RANK]; /* each dimension is sliced at most once */
     for (int i = 0; i < n; i++) {
         e[i] = dt_trace_option(c, list + offsetof(dt_ints, v) + (size_t)i * sizeof(int64_t));
     }
@@ -86,7 +86,7 @@ static void put_pad(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, y);
 }
 
-/* Pixel i of n comes from floor(i in / n), by an index of each side. */
+/* Pixel i of n is pixel floor(i in / n) of the input, by indices for each dimension. */
 static void put_upsample(dt__put_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__put_operand(m, c, 0);

@@ -1,6 +1,6 @@
-/* Sums, maxima, softmax and norms in ONNX. Sums are made in double and rounded to float once, as in
- * detent. The order of the additions is another one, which changes the rounded result in fewer than
- * one of 2^20 cases. */
+/* Sums, maxima, softmax and norms in ONNX. Sums are computed in double and rounded to float once,
+ * as in detent. The order of additions differs, which changes the rounded result in fewer than one
+ * of 2^20 cases. */
 #include "export/onnx/onnx_put_model.h"
 
 #include <math.h>
@@ -22,8 +22,8 @@ static dt__value wide_sum(dt__put *p, dt__value x, const dt_ints *axes, bool kee
 
 static bool is_symbolic(dt_extent e) { return e.batch != 0 || e.length != 0; }
 
-/* The axes of an option, none of which means all, and how many elements they have; 0: that depends
- * on the batch or length. */
+/* The axes in an option (an empty list: all), and their number of elements; 0: it depends on the
+ * batch or length. */
 static dt_ints axes_of(const dt_trace_value *x, const dt_ints *dims, int64_t *elements)
 {
     dt_ints axes = { 0 };
@@ -90,7 +90,8 @@ static void put_global_avg(dt__put_model *m, const dt_trace_call *c)
     dt__put_out(m, c, 0, dt__put_cast(&m->p, y, DT__PUT_FLOAT));
 }
 
-/* Bins floor(i in / n) ... ceil((i + 1) in / n) - 1 of one side: their sums in double, joined. */
+/* Adaptive pooling of one dimension: sums in double over floor(i in / n) ... ceil((i + 1) in / n) -
+ * 1. */
 static dt__value bin_sums(dt__put_model *m, dt__value x, int dim, int64_t in, int64_t n)
 {
     dt__put *p = &m->p;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SMALL 64 /* bytes of a constant that is kept once */
+#define SMALL 64 /* bytes up to which equal constants are shared */
 
 static size_t size_of(int type)
 {
@@ -54,7 +54,7 @@ static dt__value find(const dt__put *p, const dt__put_array *a)
     return NULL;
 }
 
-/* A number, or numbers in a row: dimensions follow from the size. */
+/* A scalar or vector; dimensions follow from the size. */
 static dt__value put_once(dt__put *p, const dt__put_array *a)
 {
     dt__value name = p->failed ? NULL : find(p, a);
@@ -135,7 +135,7 @@ static int64_t count_of(const dt__put_codes *c)
     return n;
 }
 
-/* The type that holds the codes, or of odd ones (code - 1) / 2. */
+/* The type that can store the codes, or (code - 1) / 2 of odd codes. */
 static int type_of(const dt__put *p, const dt__put_codes *c, bool *odd)
 {
     const int64_t n = count_of(c);

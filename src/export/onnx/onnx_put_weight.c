@@ -1,5 +1,5 @@
-/* Weights of codes in ONNX: parts of integer products, and dequantized matrices
- * w = (code - zero point) * scale, which readers compute when they load the file. */
+/* Quantized weights in ONNX: terms of integer products, and dequantized matrices w = (code - zero
+ * point) * scale, which runtimes compute when they load the file. */
 #include "export/onnx/onnx_put_quant.h"
 
 static int64_t parts_of(int64_t n) { return dt__max_i64(1, dt__ceil_div(n, DT__PUT_LONGEST)); }
@@ -33,14 +33,15 @@ bool dt__put_is_small(const dt__put_weight *w, const dt__put_term *t)
     return true;
 }
 
-/* Rows first, or positions first. */
+/* The index of row n at a position: rows first, or positions first. */
 static int64_t place(const dt__put_weight *w, bool columns_first, int64_t n, int64_t at)
 {
     const int64_t padded = w->groups * w->group;
     return columns_first ? at * w->rows + n : n * padded + at;
 }
 
-/* The floats that codes stand for: entry code of a table of 256, from its end for negative ones. */
+/* The floats that codes represent, from a table of 256 entries, indexed by the code (negative ones
+ * from its end). */
 static dt__value from_table(dt__put *p, const dt__small_float *real, dt__value codes)
 {
     float table[256];
@@ -52,8 +53,8 @@ static dt__value from_table(dt__put *p, const dt__small_float *real, dt__value c
     return DT__PUT(p, "Gather", dt__put_tensor(p, &a), codes);
 }
 
-/* Codes in groups of one length, [groups, group, rows] or [rows, groups, group]; 0 behind the last
- * column. */
+/* Codes in groups of equal length, [groups, group, rows] or [rows, groups, group]; padded with
+ * 0. */
 static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns_first)
 {
     const int64_t count = w->rows * w->groups * w->group;
@@ -73,7 +74,7 @@ static dt__value grouped_codes(dt__put *p, const dt__put_weight *w, bool columns
     return w->real != NULL ? from_table(p, w->real, y) : y;
 }
 
-/* A number of each group, shaped to go with the codes. */
+/* One number per group, shaped to broadcast with the codes. */
 static dt__value per_group(dt__put *p, const dt__put_weight *w, bool columns_first,
                            const float *scale, const int8_t *zero)
 {
@@ -97,7 +98,8 @@ static dt__value per_group(dt__put *p, const dt__put_weight *w, bool columns_fir
                                             .lent = true });
 }
 
-/* Columns from positions back to where they belong. One order for all rows; else row by row. */
+/* Moves columns from their positions to their original order: at once if all rows share one order,
+ * else row by row. */
 static dt__value reordered(dt__put *p, const dt__put_weight *w, dt__value matrix, int axis)
 {
     const int64_t each = w->op_groups == 1 ? 1 : w->rows;

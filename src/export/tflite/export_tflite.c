@@ -30,7 +30,7 @@ const dt__lite_emitter *dt__lite_emitter_of(const char *op)
 
 #define MOST_RANK 5 /* of an operator of LiteRT */
 
-/* Operands that are no weight or input of a product are read as floats. */
+/* Operands other than weights and inputs of products are read as floats. */
 static bool takes_operands(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     for (int i = 0; i < c->n_in; i++) {
@@ -86,7 +86,7 @@ static void count_uses(dt__lite_model *m)
     }
 }
 
-/* An image's op reads a value, or an op of elements whose result such an op reads. */
+/* Marks values that are read by an op on images, directly or through elementwise ops. */
 static void find_spatial(dt__lite_model *m)
 {
     for (int64_t i = dt_trace_calls(m->trace) - 1; i >= 0; i--) {
@@ -154,7 +154,7 @@ static void put_inputs(dt__lite_model *m)
     }
 }
 
-/* Images go out with their channels last, as they are; so do rows, without their height of 1. */
+/* Adds an output. Images stay channels last; so do signals, without their height of 1. */
 static int put_output(dt__lite_model *m, int64_t id, const char *name)
 {
     const dt_trace_value *v = dt_trace_value_at(m->trace, id);
@@ -218,7 +218,7 @@ static void tell(const dt__lite_model *m, int64_t n, const char *what)
     o->note(o->user, line);
 }
 
-/* Operators that LiteRT's reference kernels lack in the version that is written. */
+/* Number of operators whose written version LiteRT's reference kernels do not support. */
 static int64_t count_default_only(const dt__lite_model *m)
 {
     int64_t n = 0;
@@ -229,7 +229,7 @@ static int64_t count_default_only(const dt__lite_model *m)
     return n;
 }
 
-/* A network of integers is for one example, as TFLite Micro runs it. */
+/* Whether this is an integer-only network, which is for one example, as TFLite Micro runs it. */
 static bool is_integer(const dt_trace *t)
 {
     const dt_trace_call *c = dt_trace_call_at(t, 0);

@@ -1,9 +1,9 @@
 /* Building a model of TFLite (tensorflow/compiler/mlir/lite/schema/schema.fbs): tensors, operators,
  * the file.
  *
- * A tensor is its number; -1 stands for a tensor that was not made, and for an input that is left
- * out. The first call that fails, for want of memory alone, marks the builder; it and all later
- * ones return -1, and dt__lite_status reports it. So an emitter reads as arithmetic. */
+ * A tensor is represented by its index; -1 means a tensor that was not made, or an absent input.
+ * Calls can only fail with NOMEM: the first failing call and all later ones return -1, and
+ * dt__lite_status returns the error. So emitters can nest calls like arithmetic expressions. */
 #ifndef DT__EXPORT_TFLITE_PUT_H
 #define DT__EXPORT_TFLITE_PUT_H
 
@@ -100,9 +100,9 @@ typedef struct dt__lite_scales {
     int64_t n;
     const float *scale;  /* [n] */
     const int32_t *zero; /* [n]; NULL: 0 */
-    int axis;            /* of n > 1: the dimension that they belong to */
-    int64_t block;       /* of blocks along the last dimension; 0: there are none */
-    int block_scales;    /* the tensor with their scales */
+    int axis;            /* if n > 1: the dimension of the scales */
+    int64_t block;       /* of blocks along the last dimension; 0: no blocks */
+    int block_scales;    /* the tensor with the scales of the blocks */
 } dt__lite_scales;
 
 typedef struct dt__lite_tensor {
@@ -111,14 +111,14 @@ typedef struct dt__lite_tensor {
     dt__lite_shape shape;
     int64_t buffer; /* 0: no data */
     dt__lite_scales scales;
-    int64_t op; /* the operator that makes it; -1: none */
+    int64_t op; /* the operator that computes it; -1: none */
 } dt__lite_tensor;
 
-/* The bytes of constants; equal ones are one buffer. */
+/* The bytes of constants; equal ones share a buffer. */
 typedef struct dt__lite_buffer {
     const void *data;
     size_t bytes;
-    int64_t next; /* of the same bucket; 0: none */
+    int64_t next; /* in the same hash bucket; 0: none */
 } dt__lite_buffer;
 
 typedef struct dt__lite_op {
@@ -139,10 +139,10 @@ typedef struct dt__lite_text {
 
 typedef struct dt__lite {
     dt_ctx *ctx;
-    const char *hint; /* what names of new tensors begin with, lent; NULL: the operator */
+    const char *hint; /* beginning of names of new tensors, lent; NULL: the operator */
     bool failed;
     bool batched; /* the first dimension of inputs and outputs may be resized */
-    void *blocks; /* memory of all of this */
+    void *blocks; /* memory of the builder */
     dt__lite_tensor *tensor;
     dt__lite_buffer *buffer;
     dt__lite_op *op;
@@ -163,8 +163,8 @@ dt_status dt__lite_status(const dt__lite *p);
 /* Memory that lives as long as the builder, zeroed; NULL: NOMEM. */
 void *dt__lite_memory(dt__lite *p, int64_t count, size_t size);
 
-/* A constant as it lies in memory; equal ones without scales are one tensor. The data are copied
- * unless `lent`: then they outlive the builder. */
+/* A constant in memory; equal ones without scales share a tensor. The data are copied unless
+ * `lent`: then they outlive the builder. */
 typedef struct dt__lite_array {
     const char *name; /* NULL: "constant" */
     int type;
@@ -172,7 +172,7 @@ typedef struct dt__lite_array {
     const void *data;
     size_t bytes;
     bool lent;
-    dt__lite_scales scales; /* their numbers outlive the builder */
+    dt__lite_scales scales; /* their arrays outlive the builder */
 } dt__lite_array;
 
 int dt__lite_constant(dt__lite *p, const dt__lite_array *a);
@@ -182,37 +182,37 @@ int dt__lite_ints(dt__lite *p, int rows, int n, const int64_t *value); /* [n], o
     dt__lite_ints(p, 0, (int)(sizeof((const int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)),         \
                   (const int64_t[]){ __VA_ARGS__ })
 
-/* A tensor without data, float: an input of the graph, or a result. */
+/* Adds a float tensor without data: an input of the graph, or a result. */
 int dt__lite_result(dt__lite *p, const char *name, const dt__lite_shape *shape);
-/* Shape of a tensor; of -1 a scalar. */
+/* Shape of a tensor; for -1 a scalar. */
 dt__lite_shape dt__lite_shape_of(const dt__lite *p, int tensor);
 
-/* Adds an operator with one result of that shape; inputs of -1 are left out. */
+/* Adds an operator with one result of that shape; inputs -1 are absent. */
 int dt__lite_node(dt__lite *p, dt__lite_operator op, const int *in, int n,
                   const dt__lite_shape *shape);
 #define DT__LITE(p, op, shape, ...)                                                                \
     dt__lite_node(p, DT__LITE_##op, (const int[]){ __VA_ARGS__ },                                  \
                   (int)(sizeof((const int[]){ __VA_ARGS__ }) / sizeof(int)), shape)
-/* Options of the operator that was added last, by the number of the field. */
+/* Sets an option of the newest operator, by its field number. */
 void dt__lite_option(dt__lite *p, int id, dt__flat_kind kind, int64_t value);
 void dt__lite_option_float(dt__lite *p, int id, float value);
 void dt__lite_version(dt__lite *p, int version);
-/* n results of one shape of the operator that was added last; out[0] is its first. */
+/* Adds results of one shape to the newest operator, n in all; out[0] is its first. */
 void dt__lite_results(dt__lite *p, int n, int *out);
-/* Makes an activation part of the operator that makes `tensor`. False: it has no such option, or
- * one already. */
+/* Fuses an activation into the operator that computes `tensor`. False: it has no such option, or
+ * one is fused already. */
 bool dt__lite_fuse(dt__lite *p, int tensor, int activation);
-/* Scales and zero point of a tensor, and its type INT8. */
+/* Makes a tensor INT8 with this scale and zero point. */
 void dt__lite_quantize(dt__lite *p, int tensor, float scale, int zero);
 
 void dt__lite_input(dt__lite *p, const char *name, int tensor);
 void dt__lite_output(dt__lite *p, const char *name, int tensor);
-/* A text in the metadata; both are lent until the file is written. */
+/* Adds a text to the metadata; both are lent until the file is written. */
 void dt__lite_property(dt__lite *p, const char *name, const char *text);
 
 /* ---- the file (tflite_put_file.c) ------------------------------------------------------------ */
 
-/* Writes the model, whole or not at all. *bytes = its size. Errors: IO, NOMEM, UNSUPPORTED (above 2
+/* Writes the model, whole or not at all. *bytes: its size. Errors: IO, NOMEM, UNSUPPORTED (above 2
  * GiB). */
 dt_status dt__lite_write(dt__lite *p, const char *path, size_t *bytes);
 

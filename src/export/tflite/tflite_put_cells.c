@@ -1,10 +1,10 @@
-/* Cells of recurrent networks in TFLite (kernels/cells.h), step by step as the trace has them. A
- * first state is a constant of one example: what reads it broadcasts its rows to the batch. */
+/* Cells of recurrent networks in TFLite (kernels/cells.h), step by step as in the trace. An initial
+ * state is a constant of one example, which operators broadcast to the batch. */
 #include "export/tflite/tflite_put_model.h"
 
 enum { GI, GH, STATE };
 
-/* n parts of x along an axis. */
+/* Splits x into n parts along an axis. */
 static void cut(dt__lite_model *m, int x, int axis, int n, int *part)
 {
     dt__lite_shape s = dt__lite_shape_of(&m->p, x);

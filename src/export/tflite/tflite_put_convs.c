@@ -2,9 +2,9 @@
  * DEPTHWISE_CONV_2D with [1, height, width, outputs], TRANSPOSE_CONV with [outputs, height, width,
  * inputs].
  *
- * Padding is SAME where that means the same pixels, else VALID behind a PAD. A transposed
- * convolution cuts its padding off; dilation and output padding are zeros in its weight. A batch
- * norm that alone reads a convolution of floats is part of its weight and bias. */
+ * Padding is SAME if that gives the same pixels, else a PAD and VALID. The result of a transposed
+ * convolution is cropped by its padding; dilation and output padding become zeros in its weight. A
+ * batch norm that is the only reader of a float convolution is folded into weight and bias. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -15,15 +15,15 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* A convolution of images; one dimension is the width of an image of one row. */
+/* A convolution of images; a one-dimensional one is of an image with one row. */
 typedef struct conv {
-    bool transposed, depthwise, dense; /* dense: the weight is floats as in the trace */
+    bool transposed, depthwise, dense; /* dense: the weight is float, as in the trace */
     int64_t groups, in, out;           /* channels of all groups */
     int64_t kernel[2], stride[2], padding[2], dilation[2], more[2]; /* more: output padding */
     int64_t size[2], to[2];                                         /* extents of x and y */
-    int64_t taps[2];                                                /* of the weight in the file */
-    int64_t first; /* output channel that the weight in the file begins with */
-    bool wide;     /* codes of 4 bits are written with 8 */
+    int64_t taps[2];                                                /* kernel extents in the file */
+    int64_t first; /* first output channel of the weight in the file */
+    bool wide;     /* codes of 4 bits are stored in 8 */
 } conv;
 
 static conv conv_of(const dt__lite_model *m, const dt_trace_call *c)
@@ -57,7 +57,7 @@ static conv conv_of(const dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- the weight ------------------------------------------------------------------------------ */
 
-/* The element of the trace's weight for an output, a tap and an input of its group; -1: none. */
+/* The index in the trace's weight for an output, a tap and an input of its group; -1: none. */
 static int64_t element(const conv *v, int64_t o, const int64_t tap[2], int64_t i)
 {
     const int64_t in = v->in / v->groups, out = v->out / v->groups;
@@ -90,7 +90,7 @@ static int64_t by_taps(const void *user, int64_t i)
     return element(v, i % v->out, tap, 0);
 }
 
-/* `n` outputs of the weight, of a group or of all. */
+/* Writes `n` outputs of the weight, of a group or of all. */
 static int put_weight(dt__lite_model *m, const conv *v, const dt__lite_weight *w, int64_t n)
 {
     const int64_t in = v->in / v->groups;
@@ -110,7 +110,8 @@ static int put_weight(dt__lite_model *m, const conv *v, const dt__lite_weight *w
 
 enum { N_X, N_WEIGHT, N_BIAS, N_MEAN, N_VAR, N_RESIDUAL, N_FACTOR };
 
-/* The norm that alone reads the result of call `at`; NULL: there is none, or it adds something. */
+/* The norm that is the only reader of call `at`'s result; NULL: none, or it also adds a
+ * residual. */
 static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c)
 {
     const int64_t value = c->out[0], n = dt_trace_calls(m->trace);
@@ -125,7 +126,7 @@ static const dt_trace_call *norm_of(dt__lite_model *m, const dt_trace_call *c)
     return NULL;
 }
 
-/* w[o] *= slope, bias = (bias - mean) slope + offset, of z = y / factor. */
+/* Folds: w[o] *= slope, bias = (bias - mean) slope + offset, for z = y / factor. */
 static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *norm, const conv *v,
                 dt__lite_weight *w)
 {
@@ -156,12 +157,12 @@ static int fold(dt__lite_model *m, const dt_trace_call *c, const dt_trace_call *
 
 /* ---- the operator ---------------------------------------------------------------------------- */
 
-/* What one operator reads besides its image. */
+/* Inputs of one operator besides its image. */
 typedef struct parts {
     int weight, bias;
     bool dynamic;
-    int64_t out;                 /* its channels */
-    bool nibbles;                /* the weight has 4 bits in the file */
+    int64_t out;                 /* its output channels */
+    bool nibbles;                /* the file's weight has 4-bit codes */
     const dt_trace_value *coded; /* the result as int8; NULL: floats */
     int activation;
 } parts;
@@ -171,7 +172,7 @@ static void finish(dt__lite_model *m, const parts *k, int y)
     if (k->coded != NULL) dt__lite_coded(m, y, k->coded);
 }
 
-/* Whether SAME puts as many pixels in front as `padding`. */
+/* Whether SAME pads `padding` pixels in front. */
 static bool is_same(const conv *v)
 {
     bool same = true;
@@ -193,7 +194,7 @@ static int put_forward(dt__lite_model *m, const conv *v, const parts *k, int x)
     if (!same) x = dt__lite_padded(m, x, pads, pads, 0);
     const int y = v->depthwise ? DT__LITE(p, DEPTHWISE_CONV_2D, &s, x, k->weight, k->bias)
                                : DT__LITE(p, CONV_2D, &s, x, k->weight, k->bias);
-    const int behind = v->depthwise ? 1 : 0; /* the fields from the activation on */
+    const int behind = v->depthwise ? 1 : 0; /* offset of the fields from the activation on */
     dt__lite_option(p, 0, DT__FLAT_BYTE, same ? DT__LITE_SAME : DT__LITE_VALID);
     dt__lite_option(p, 1, DT__FLAT_INT, v->stride[1]);
     dt__lite_option(p, 2, DT__FLAT_INT, v->stride[0]);
@@ -233,7 +234,7 @@ static int put_transposed(dt__lite_model *m, const conv *v, const parts *k, int 
     return dt__lite_sliced(m, y, &cut);
 }
 
-/* Groups, which a transposed convolution of LiteRT does not have: one operator for each. */
+/* Groups of a transposed convolution, which LiteRT does not support: one operator per group. */
 static int by_group(dt__lite_model *m, conv *v, const dt__lite_weight *w, const parts *all, int x,
                     const float *bias)
 {
@@ -259,7 +260,8 @@ static int product(dt__lite_model *m, const dt_trace_call *c, dt__lite_weight *w
 {
     conv v = conv_of(m, c);
     v.dense = w->r.bits == 0;
-    v.wide = v.transposed || v.groups > 1; /* LiteRT has none with 4 bits and ranges of inputs */
+    /* LiteRT does not support these with 4 bits and dynamic inputs */
+    v.wide = v.transposed || v.groups > 1;
     const float *bias = dt__lite_data(m, c, BIAS);
     parts k = { .dynamic = w->floats == NULL, .out = v.out, .bias = -1 };
     *norm = v.dense && v.groups == 1 ? norm_of(m, c) : NULL;
@@ -312,7 +314,7 @@ static void put_conv(dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
-/* int8: neither a transposed convolution nor one of groups has 4 bits. */
+/* int8: transposed and grouped convolutions do not support 4 bits. */
 void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_layer l;

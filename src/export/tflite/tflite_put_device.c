@@ -1,6 +1,5 @@
-/* Networks of integers (device.h) as int8 operators of TFLite: codes with a scale and a zero point
- * for each tensor, int32 biases, activations as part of operators. TFLite Micro's interpreter
- * computes detent's bytes.
+/* Integer-only networks (device.h) as int8 operators of TFLite: one scale and zero point per
+ * tensor, int32 biases, fused activations. TFLite Micro computes the same bytes as detent.
  *
  * The input that a network quantizes and the output that it dequantizes are int8 in the file. */
 #include "export/tflite/tflite_put_model.h"
@@ -96,7 +95,7 @@ int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lit
     return scale == NULL ? -1 : dt__lite_constant(&m->p, &a);
 }
 
-/* Codes and scales of a layer's weight are there when its bits are: not before it is converted. */
+/* Codes and scales of a layer's weight exist only after conversion, as do its bits. */
 static bool lite_takes_layer(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     return dt__trace_takes_weight(t, c, WEIGHT, why, size);
@@ -138,7 +137,7 @@ static void put_slopes(dt__lite_model *m, const dt_trace_call *c)
     put_pair(m, c, DT__LITE_PRELU);
 }
 
-/* Operators by DT_TABLE_..., with their first versions that have int8. */
+/* Operators by DT_TABLE_..., with the first version that supports int8. */
 static void put_table(dt__lite_model *m, const dt_trace_call *c)
 {
     static const struct {
@@ -170,7 +169,7 @@ static void put_softmax(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
-/* The tensor of which this one is another shape; -1: none. */
+/* The tensor that `tensor` is a reshape of; -1: none. */
 static int source_of(const dt__lite *p, int tensor)
 {
     const int64_t op = p->tensor[tensor].op;
@@ -193,14 +192,15 @@ static void put_quantize(dt__lite_model *m, const dt_trace_call *c)
 static void put_dequantize(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_value v = dt__lite_as_is(m, c, 0);
-    if (m->uses[c->out[0]] != 2) { /* not the output alone */
+    if (m->uses[c->out[0]] != 2) { /* not only read as the output */
         v.tensor = dt__lite_map(m, DT__LITE_DEQUANTIZE, v.tensor);
         dt__lite_version(&m->p, 2);
     }
     dt__lite_out_as(m, c, v);
 }
 
-/* TRANSPOSE_CONV has no groups; a depthwise weight would be read as that of one channel. */
+/* TRANSPOSE_CONV does not support groups; a depthwise weight would be read as one of a single
+ * channel. */
 static bool takes_transposed(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     const dt_device_conv_options *o = c->options;
@@ -210,8 +210,8 @@ static bool takes_transposed(const dt_trace *t, const dt_trace_call *c, char *wh
     return false;
 }
 
-/* Ops that leave codes as they are have the emitters of floats, whose results take the type of
- * their operand. */
+/* Ops that do not change codes use the float emitters, whose results have the type of their
+ * operand. */
 static void put_as(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite_emitter_of(c->op->name + strlen("device_"))->emit(m, c);

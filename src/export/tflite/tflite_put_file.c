@@ -1,5 +1,5 @@
-/* The file of a TFLite model: the tables of schema.fbs, version 3, as a flatbuffer. The numbers of
- * fields are those of the schema. */
+/* Writes the file of a TFLite model: the tables of schema.fbs, version 3, as a flatbuffer. Field
+ * numbers are those of the schema. */
 #include "export/tflite/tflite_put.h"
 
 #include "core/system/atomic_file.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define VERSION 3
-#define CUSTOM 127    /* what old readers find where an operator's number is larger */
+#define CUSTOM 127    /* the value of the old field for larger operator codes */
 #define DATA_ALIGN 16 /* of Buffer.data */
 #define BLOCKWISE 2   /* QuantizationDetails */
 #define OPERATORS 64  /* distinct pairs of operator and version, at most */
@@ -117,7 +117,7 @@ static size_t write_tensor(file *w, int i)
 enum { C_OLD_CODE, C_VERSION = 2, C_CODE };
 enum { O_CODE, O_IN, O_OUT, O_OPTIONS_TYPE, O_OPTIONS };
 
-/* The place of an operator among operator_codes. */
+/* The index of an operator in operator_codes. */
 static int code_of(file *w, const dt__lite_op *o)
 {
     for (int i = 0; i < w->codes; i++) {
@@ -195,7 +195,7 @@ static size_t write_ends(file *w, int n, const char *const *name, const int *ten
     return all;
 }
 
-/* The names of inputs and outputs, as programs of LiteRT ask for them. */
+/* Writes the names of inputs and outputs, by which programs of LiteRT access them. */
 static size_t write_signature(file *w)
 {
     dt__flat *f = &w->f;
@@ -209,7 +209,7 @@ static size_t write_signature(file *w)
     return all;
 }
 
-/* Texts are buffers behind those of tensors. */
+/* Texts are buffers after those of tensors. */
 static size_t write_texts(file *w)
 {
     dt__flat *f = &w->f;

@@ -27,7 +27,7 @@ static const int versions[] = {
 #undef DT__LITE_OPERATOR
 };
 
-/* Buffer 0 is empty: tensors without data name it. */
+/* Buffer 0 is empty, for tensors without data. */
 void dt__lite_begin(dt_ctx *ctx, dt__lite *p)
 {
     *p = (dt__lite){ .ctx = ctx };
@@ -99,7 +99,7 @@ static size_t width_of(int type)
                                                               : 1;
 }
 
-/* The same array with the bytes of the file, of a big-endian machine. */
+/* On a big-endian machine: the array in the file's byte order. */
 static dt__lite_array turned(dt__lite *p, const dt__lite_array *a)
 {
     dt__lite_array in_file = *a;
@@ -110,7 +110,7 @@ static dt__lite_array turned(dt__lite *p, const dt__lite_array *a)
     return in_file;
 }
 
-/* The buffer with these bytes. */
+/* The buffer with these bytes, an existing or a new one. */
 static int64_t buffer_of(dt__lite *p, const dt__lite_array *a)
 {
     int64_t *bucket = &p->bucket[hash_of(a->data, a->bytes)];
@@ -139,7 +139,7 @@ static bool is_alike(const dt__lite_tensor *t, const dt__lite_array *a, int64_t 
            memcmp(t->shape.dims, a->shape.dims, (size_t)a->shape.rank * sizeof(int64_t)) == 0;
 }
 
-/* Constants that a graph has many times are made again soon after: the search is short. */
+/* Repeated constants are usually made again soon, so only the latest tensors are searched. */
 #define SEARCHED 512
 
 int dt__lite_constant(dt__lite *p, const dt__lite_array *a)
@@ -194,7 +194,7 @@ void dt__lite_quantize(dt__lite *p, int tensor, float scale, int zero)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* "layers.0/ADD:17"; colons are in no other part of a name. */
+/* "layers.0/ADD:17"; the rest of a name has no colon. */
 static int new_result(dt__lite *p, dt__lite_operator op, const dt__lite_shape *shape)
 {
     char text[HINT + 64];

@@ -8,13 +8,13 @@
 enum { X, WEIGHT, BIAS, RESIDUAL };
 enum { F_ACTIVATION, F_KEEP_DIMS = 2, F_ASYMMETRIC };
 
-/* Versions of FULLY_CONNECTED: the first that has int8; keep_num_dims; 4 bits; a scale a channel
- * with ranges of inputs found at each call; blocks. */
+/* Versions of FULLY_CONNECTED that introduced: int8; keep_num_dims; 4 bits; one scale per channel
+ * with dynamic inputs; blocks. */
 enum { HAS_CODES = 4, KEEPS_DIMS = 5, HAS_NIBBLES = 10, HAS_CHANNELS = 12, HAS_BLOCKS = 14 };
 
-/* How a weight's columns follow inputs. */
+/* How a weight's columns correspond to inputs. */
 typedef struct columns {
-    int64_t own, padded;      /* columns of the weight; of the file, those behind are zero */
+    int64_t own, padded;      /* columns of the weight, and in the file, where zeros follow */
     int64_t channels, pixels; /* inputs are [pixels, channels], columns [channels, pixels] */
 } columns;
 
@@ -33,7 +33,7 @@ static int bias_of(dt__lite_model *m, const dt_trace_call *c, int i, int64_t n)
     return data == NULL ? -1 : dt__lite_floats(m, v->name, n, data);
 }
 
-/* The weight of operand i as a tensor; layers that share it share the tensor. */
+/* The weight of operand i as a tensor; layers that share a weight share the tensor. */
 static int weight_of(dt__lite_model *m, const dt_trace_call *c, int i, const dt__lite_weight *w,
                      const columns *k)
 {
@@ -93,7 +93,7 @@ static int linear(dt__lite_model *m, const dt_trace_call *c, int i)
     return y;
 }
 
-/* Without fused ops no activation follows. */
+/* Fused activations do not occur, as the trace has no fused ops. */
 static bool takes_linear(const dt_trace *t, const dt_trace_call *c, char *why, size_t size)
 {
     if (c->options != NULL && dt__trace_integer(c, "activation") != DT_ACT_NONE) {
@@ -112,7 +112,7 @@ static void put_linear(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
-/* int8: FULLY_CONNECTED has 4 bits with one scale alone. */
+/* int8: with 4 bits FULLY_CONNECTED supports only one scale per tensor. */
 static int product_of_codes(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l)
 {
     const dt__lite_value v = dt__lite_as_is(m, c, X);
@@ -147,7 +147,7 @@ void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
-/* An operand with leading extents of 1, as both must have the same rank. */
+/* An operand padded with leading extents of 1, as both operands must have the same rank. */
 static int of_rank(dt__lite_model *m, const dt_trace_call *c, int i, int rank)
 {
     const int x = dt__lite_plain(m, c, i);

@@ -1,5 +1,5 @@
-/* Functions of elements in TFLite. A relu is part of the operator in front of it, where nothing
- * else reads that one. */
+/* Elementwise functions in TFLite. A relu is fused into the operator before it, if nothing else
+ * reads that operator's result. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -16,7 +16,7 @@ static void put_map(dt__lite_model *m, const dt_trace_call *c, int (*f)(dt__lite
     dt__lite_out_as(m, c, v);
 }
 
-/* An operator of the same meaning. */
+/* An equivalent operator. */
 #define SAME(name, op)                                                                             \
     static int name##_of(dt__lite_model *m, int x) { return dt__lite_map(m, DT__LITE_##op, x); }   \
     static void put_##name(dt__lite_model *m, const dt_trace_call *c) { put_map(m, c, name##_of); }
@@ -30,7 +30,7 @@ SAME(tanh, TANH)
 SAME(sigmoid, LOGISTIC)
 SAME(hardswish, HARD_SWISH)
 
-/* Whether the operand's tensor is read by this call alone. */
+/* Whether only this call reads the operand's tensor. */
 static bool is_last_use(const dt__lite_model *m, const dt_trace_call *c)
 {
     const dt__lite_value *v = &m->value[c->in[0].value];
@@ -107,7 +107,7 @@ static void put_gelu(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out_as(m, c, v);
 }
 
-/* The slope of a channel goes with dimension 1. */
+/* The slopes of channels broadcast along dimension 1. */
 static void put_prelu(dt__lite_model *m, const dt_trace_call *c)
 {
     const int64_t n = dt__lite_operand(m, c, 1)->extent[0].size;
@@ -123,7 +123,8 @@ static void put_prelu(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, last ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
 
-/* Whether both can be read with the channels last: one is, and each has y's rank or is constant. */
+/* Whether both operands can be read with channels last: one is stored so, and each has y's rank or
+ * is constant. */
 static bool goes_last(const dt__lite_model *m, const dt_trace_call *c)
 {
     const int rank = dt__lite_result_of(m, c)->rank;
@@ -162,7 +163,7 @@ TWO(mul, MUL)
 TWO(div, DIV)
 TWO(maximum, MAXIMUM)
 
-/* A comparison computes bools. */
+/* Makes the result of a comparison, BOOL in TFLite. */
 static int as_bool(dt__lite_model *m, int y)
 {
     if (y >= 0) m->p.tensor[y].type = DT__LITE_BOOL;

@@ -1,4 +1,4 @@
-/* What emitters of TFLite share: options, values and their layouts. */
+/* Shared by emitters of TFLite: options, values and their layouts. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "core/tensor.h"
@@ -62,8 +62,8 @@ static int64_t same(const void *user, int64_t i)
     return i;
 }
 
-/* The elements of a constant that has one row where it depends on the batch, with all rows of one
- * example: of the state [h; c] of an LSTM two. */
+/* Expands a constant that is stored as one row per dimension of the batch to all rows of one
+ * example; the state [h; c] of an LSTM has two. */
 static const void *repeated(dt__lite_model *m, const dt_trace_value *v, int64_t count)
 {
     const dt_tensor *x = v->tensor;
@@ -81,8 +81,8 @@ static const void *repeated(dt__lite_model *m, const dt_trace_value *v, int64_t 
     return to;
 }
 
-/* A parameter or constant with its own shape. One that depends on the batch is that of one example:
- * its rows are equal. */
+/* A parameter or constant in its own shape. If it depends on the batch, all rows are equal, and one
+ * example's are stored. */
 static int constant_of(dt__lite_model *m, const dt_trace_value *v)
 {
     const dt_tensor *x = v->tensor;
@@ -96,7 +96,7 @@ static int constant_of(dt__lite_model *m, const dt_trace_value *v)
     return a.data == NULL ? -1 : dt__lite_constant(&m->p, &a);
 }
 
-/* The dequantized values of a weight that an op reads as a tensor. */
+/* The dequantized weight, for an op that reads it as a tensor. */
 static int dequantized_of(dt__lite_model *m, const dt_trace_call *c, int i)
 {
     dt__lite_weight w;
@@ -139,7 +139,7 @@ static int plain_from_flat(dt__lite_model *m, int x, int64_t channels, const dt_
     return dt__lite_reshaped(m, x, &to, 0);
 }
 
-/* The value of an operand, with a constant in the graph. */
+/* The value of an operand; adds a constant to the graph first. */
 static dt__lite_value *value_of(dt__lite_model *m, const dt_trace_call *c, int i)
 {
     const dt_trace_value *v = dt__lite_operand(m, c, i);
@@ -214,7 +214,7 @@ int dt__lite_constant_codes(dt__lite_model *m, const dt_trace_value *v, int rank
     return tensor;
 }
 
-/* A constant that is broadcast to an image: its dimensions are counted from the last. */
+/* A constant that broadcasts to an image, aligned at the last dimension of the trace. */
 static int last_constant(dt__lite_model *m, const dt_trace_value *v, int rank)
 {
     const dt_tensor *x = v->tensor;

@@ -1,8 +1,7 @@
-/* From a trace to a model of TFLite: the state of an export, and what emitters share.
+/* Translation of a trace to a TFLite model: the state of an export, and functions for emitters.
  *
- * TFLite's images have their channels last. A value of the trace stands in the file in one of three
- * layouts; an emitter asks for the one that it reads, and conversions are written only where no
- * emitter could do without. */
+ * TFLite's images have channels last. A value of the trace has one of three layouts in the file; an
+ * emitter requests the layout that it reads, and a conversion is written only if it needs one. */
 #ifndef DT__EXPORT_TFLITE_PUT_MODEL_H
 #define DT__EXPORT_TFLITE_PUT_MODEL_H
 
@@ -23,44 +22,45 @@ typedef struct dt__lite_value {
     int tensor; /* -1: not in the graph yet */
     dt__lite_layout layout;
     int64_t channels; /* of FLAT */
-    int plain, last;  /* its conversions; -1: none yet */
+    int plain, last;  /* tensors with its conversions; -1: not made yet */
 } dt__lite_value;
 
 typedef struct dt__lite_model {
     dt__lite p;
     const dt_export_call *call;
     const dt_trace *trace;
-    dt__lite_value *value; /* of each value of the trace */
-    int *weight;           /* likewise: a linear layer's weight as a tensor; -1: none yet */
-    int64_t *uses;         /* likewise: how many operands of calls, and outputs, it is */
-    bool *spatial;         /* likewise: an image's op reads it */
-    bool *folded;          /* of each call: an earlier one has written it */
-    dt_status status;      /* of what is not a failure of the builder */
+    dt__lite_value *value; /* for each value of the trace */
+    /* for each value: its tensor as weight of a linear layer; -1: not made yet */
+    int *weight;
+    int64_t *uses;    /* for each value: number of operands and outputs that it is */
+    bool *spatial;    /* for each value: an op on images reads it */
+    bool *folded;     /* for each call: folded into an earlier one */
+    dt_status status; /* of errors outside of the builder */
     int64_t integer_products, float_products;
-    int64_t pointwise;    /* convolutions of 1 x 1, int8, with dynamic ranges */
-    int64_t weights_only; /* products of floats whose weights are codes in the model */
-    int64_t widened;      /* weights of at most 4 bits that are written with 8 */
-    bool blocks;          /* a weight has blocks */
+    int64_t pointwise;    /* number of 1 x 1 convolutions in int8 with dynamic ranges */
+    int64_t weights_only; /* number of float products whose weights are quantized in the model */
+    int64_t widened;      /* number of weights of at most 4 bits that are stored in 8 */
+    bool blocks;          /* a weight has block scales */
     /* Inputs, then outputs: "last" where an end has its channels last, else "plain", with commas
      * between them. */
     char ends[8 * (DT_MAX_IN + DT_MAX_OUT)];
 } dt__lite_model;
 
-/* How an op of a trace is written. */
+/* How an op of a trace is translated. */
 typedef struct dt__lite_emitter {
     const char *op;
-    const char *to; /* the operators that it becomes */
-    bool spatial;   /* its first operand is an image, channels last */
-    /* Whether it can write a call; if not, says why. NULL: every call. */
+    const char *to; /* names of the operators it becomes, for the docs */
+    bool spatial;   /* the first operand is an image with channels last */
+    /* Whether the emitter supports a call; if not, `why` receives the reason. NULL: every call. */
     bool (*takes)(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
     void (*emit)(dt__lite_model *m, const dt_trace_call *c);
 } dt__lite_emitter;
 
-/* The i-th emitter; NULL past the last. */
+/* The i-th emitter; NULL: after the last. */
 const dt__lite_emitter *dt__lite_emitter_at(int i);
-/* The emitter of an op; NULL: there is none. */
+/* The emitter of an op; NULL: none. */
 const dt__lite_emitter *dt__lite_emitter_of(const char *op);
-/* Lists, ended by an empty row (tflite_put_<topic>.c). */
+/* Lists that end with an empty row (tflite_put_<topic>.c). */
 extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[], dt__lite_linear[],
     dt__lite_convs[], dt__lite_pools[], dt__lite_norms[], dt__lite_cells[], dt__lite_device[];
 
@@ -68,50 +68,51 @@ extern const dt__lite_emitter dt__lite_maps[], dt__lite_moves[], dt__lite_sums[]
 
 const dt_trace_value *dt__lite_operand(const dt__lite_model *m, const dt_trace_call *c, int i);
 const dt_trace_value *dt__lite_result_of(const dt__lite_model *m, const dt_trace_call *c);
-/* The float data of a parameter or constant; NULL: the operand is not given, or is quantized. */
+/* The float data of a parameter or constant; NULL: the operand is absent or quantized. */
 const float *dt__lite_data(const dt__lite_model *m, const dt_trace_call *c, int i);
-/* Extents of a value of one example, as in the trace; and with the channels last. */
+/* Extents of a value for one example: in the trace's order, and with channels last. */
 dt__lite_shape dt__lite_plain_shape(const dt_trace_value *v);
 dt__lite_shape dt__lite_last_shape(const dt_trace_value *v);
-/* The dimension of the file that dimension d of a value of that rank becomes with channels last. */
+/* The dimension with channels last that dimension d becomes, for values of this rank. */
 int dt__lite_last_axis(int rank, int d);
 
-/* Operand i in the layout of its name; of a quantized weight the dequantized values. */
+/* Operand i in a layout; a quantized weight is dequantized. */
 int dt__lite_plain(dt__lite_model *m, const dt_trace_call *c, int i);
 int dt__lite_last(dt__lite_model *m, const dt_trace_call *c, int i);
-/* A coded constant as int8, with leading extents of 1 up to a rank; `last`: its channels last. */
+/* A quantized constant as int8, with leading extents of 1 up to a rank; `last`: with channels
+ * last. */
 int dt__lite_constant_codes(dt__lite_model *m, const dt_trace_value *v, int rank, bool last);
-/* dt__lite_plain for an emitter whose operators broadcast a constant row to the batch. */
+/* dt__lite_plain for operators that broadcast a constant row to the batch. */
 int dt__lite_rows(dt__lite_model *m, const dt_trace_call *c, int i);
-/* Operand i as it is in the file. */
+/* Operand i in the layout that it has in the file. */
 dt__lite_value dt__lite_as_is(dt__lite_model *m, const dt_trace_call *c, int i);
-/* Whether operand i is in the file with the channels last. */
+/* Whether operand i has channels last in the file. */
 bool dt__lite_is_last(const dt__lite_model *m, const dt_trace_call *c, int i);
 void dt__lite_out(dt__lite_model *m, const dt_trace_call *c, int i, int tensor,
                   dt__lite_layout layout);
-/* The same of a value in any layout. */
+/* Sets a call's result to a value in any layout. */
 void dt__lite_out_as(dt__lite_model *m, const dt_trace_call *c, dt__lite_value v);
 
 /* ---- operators that several emitters write (tflite_put_model.c) ------------------------------ */
 
-/* An operator of one operand whose result has its shape. */
+/* Adds an operator of one operand whose result has the same shape. */
 int dt__lite_map(dt__lite_model *m, dt__lite_operator op, int x);
-/* x after an activation of a batch norm (DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6), which is part
- * of the operator that made x where it can be. */
+/* Applies an activation (DT_ACT_NONE, DT_ACT_RELU or DT_ACT_RELU6) to x; fuses it into the operator
+ * that made x if possible. */
 int dt__lite_activated(dt__lite_model *m, int x, int64_t activation);
 /* ADD, MUL, SUB, DIV, MINIMUM, MAXIMUM: b is broadcast to a. */
 int dt__lite_with(dt__lite_model *m, dt__lite_operator op, int a, int b);
 int dt__lite_transposed(dt__lite_model *m, int x, int n, const int64_t *order);
-/* x with another shape. `batch` is the dimension of the examples, -1: none. */
+/* Reshapes x. `batch` is the dimension of the examples, -1: none. */
 int dt__lite_reshaped(dt__lite_model *m, int x, const dt__lite_shape *shape, int batch);
-/* Elements start ... stop - 1 of each dimension, `step` apart; NULL: 1. A dimension that is taken
- * whole may be resized. */
+/* Elements start ... stop - 1 of each dimension, `step` apart; step NULL: 1. A dimension that is
+ * selected whole may be resized. */
 typedef struct dt__lite_slice {
     int64_t start[DT__LITE_RANK], stop[DT__LITE_RANK], step[DT__LITE_RANK];
 } dt__lite_slice;
 int dt__lite_sliced(dt__lite_model *m, int x, const dt__lite_slice *s);
 dt__lite_slice dt__lite_whole(const dt__lite_model *m, int x);
-/* x with before[d] and after[d] elements of `value` around it. */
+/* x padded with before[d] and after[d] elements of `value` in dimension d. */
 int dt__lite_padded(dt__lite_model *m, int x, const int64_t *before, const int64_t *after,
                     float value);
 int dt__lite_joined(dt__lite_model *m, const int *x, int n, int axis);
@@ -123,40 +124,42 @@ int dt__lite_floats(dt__lite_model *m, const char *name, int64_t n, const float 
 
 /* ---- weights (tflite_put_weight.c) ----------------------------------------------------------- */
 
-/* The weight of a product: floats, or codes with a scale a row or a block. Rows are outputs,
+/* The weight of a product: floats, or codes with one scale per row or block. Rows are outputs,
  * columns the other dimensions in the order of the trace. */
 typedef struct dt__lite_weight {
     const char *name;
     int64_t rows, columns;
     const float *floats; /* NULL: codes */
     dt__weight_rows r;
-    bool one_scale;     /* all rows have the scale of the first */
-    float *dequantized; /* owned; what `floats` is where only weights are quantized */
+    bool one_scale; /* all rows have the same scale */
+    /* owned; data of `floats` if the product is of floats and only the weight is quantized */
+    float *dequantized;
 } dt__lite_weight;
 
-/* `dynamic` tells whether the product multiplies codes. The caller frees *out in any case. */
+/* Reads a weight. `dynamic`: the product multiplies codes. The caller frees *out in any case. */
 dt_status dt__lite_weight_of(dt__lite_model *m, const dt_trace_call *c, int i, bool dynamic,
                              dt__lite_weight *out);
 void dt__lite_weight_free(dt__lite_model *m, dt__lite_weight *w);
-/* Where the elements of a weight go: `to` of n elements takes element from(user, i). */
+/* The order of a weight in the file: element i of `to`, of n elements, is element from(user, i) of
+ * the weight. */
 typedef struct dt__lite_order {
     dt__lite_shape shape;
-    int axis;                                     /* the dimension of the rows */
-    int64_t (*from)(const void *user, int64_t i); /* an element [rows][columns]; -1: zero */
+    int axis;                                     /* the dimension of `to` that is the rows */
+    int64_t (*from)(const void *user, int64_t i); /* index in [rows][columns]; -1: zero */
     const void *user;
-    bool wide; /* codes of 4 bits are written with 8 */
+    bool wide; /* codes of 4 bits are stored in 8 */
 } dt__lite_order;
 int dt__lite_put_weight(dt__lite_model *m, const dt__lite_weight *w, const dt__lite_order *o);
 
-/* Whether the product of operand 0 and weight i can be written: ranges, scales, codes. */
+/* Whether the product of operand 0 and weight i can be written; checks ranges, scales, codes. */
 bool dt__lite_takes_product(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                             size_t size);
-/* Whether it multiplies codes. */
+/* Whether the product multiplies codes, with dynamically quantized inputs. */
 bool dt__lite_is_dynamic(const dt_trace_call *c, int weight);
 
 /* ---- networks of integers (tflite_put_device.c) ---------------------------------------------- */
 
-/* An op of device.h with a weight: its integers, and its codes as a weight. */
+/* A layer of device.h with a weight: its integer parameters, and its codes as a weight. */
 typedef struct dt__lite_layer {
     dt__device_layer layer;
     dt__lite_weight w; /* lent by `layer` */
@@ -169,15 +172,15 @@ bool dt__lite_is_device(const dt_trace_call *c);
 dt_status dt__lite_layer_of(dt__lite_model *m, const dt_trace_call *c, dt__lite_layer *out);
 void dt__lite_layer_free(dt__lite_model *m, dt__lite_layer *l);
 int dt__lite_layer_bias(dt__lite_model *m, const dt_trace_call *c, const dt__lite_layer *l);
-/* A tensor becomes int8 with scale and zero point of a coded value. */
+/* Makes a tensor int8 with scale and zero point of a coded value. */
 void dt__lite_coded(dt__lite_model *m, int tensor, const dt_trace_value *v);
-/* The fused activation of a DT_ACT_... */
+/* The fused activation for a DT_ACT_... */
 int dt__lite_activation(int activation);
-/* The emitters of its products, beside those of floats. */
+/* Emitters of its products. */
 void dt__lite_put_linear_codes(dt__lite_model *m, const dt_trace_call *c);
 void dt__lite_put_conv_codes(dt__lite_model *m, const dt_trace_call *c);
 
-/* The dimension that the batch is part of; -1: none. */
+/* The dimension that contains the batch; -1: none. */
 int dt__lite_batch_of(const dt_trace_value *v);
 
 #endif

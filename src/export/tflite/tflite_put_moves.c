@@ -1,4 +1,4 @@
-/* Ops that move elements, in TFLite: the same bits. Images stay with their channels last. */
+/* Ops that move elements, in TFLite: exact. Images keep channels last. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The dimension of the file for dimension `dim` of operand 0, which is read in `last` layout. */
+/* The dimension in the file for dimension `dim` of operand 0; `last`: it is read with channels
+ * last. */
 static int axis_of(const dt__lite_model *m, const dt_trace_call *c, int64_t dim, bool last)
 {
     const int rank = dt__lite_operand(m, c, 0)->rank, d = dt__trace_axis(dim, rank);
@@ -19,7 +20,7 @@ static int operand(dt__lite_model *m, const dt_trace_call *c, int i, bool last)
     return last ? dt__lite_last(m, c, i) : dt__lite_plain(m, c, i);
 }
 
-/* [N, C, ...] of an image as [N, C ...]: the elements stay as they are in the file. */
+/* Whether a reshape flattens [N, C, ...] of an image: elements keep the file's order. */
 static bool flattens(const dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *x = dt__lite_operand(m, c, 0), *y = dt__lite_result_of(m, c);
@@ -67,7 +68,7 @@ static void put_permute(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, y, DT__LITE_PLAIN);
 }
 
-/* A bound as Python counts it, for one example. */
+/* A bound of a slice, counted as in Python, for one example. */
 static int64_t bound(const dt_trace_call *c, size_t list, int i, int64_t n)
 {
     const size_t at = list + offsetof(dt_ints, v) + (size_t)i * sizeof(int64_t);
@@ -76,8 +77,8 @@ static int64_t bound(const dt_trace_call *c, size_t list, int i, int64_t n)
     return dt__min_i64(dt__max_i64(v, 0), n);
 }
 
-/* Whether a slice takes parts *first ... *stop - 1 of a first dimension that has several, each as
- * long as the batch: steps and halves of states of recurrent networks are such parts. */
+/* Whether a slice selects parts *first ... *stop - 1 of a first dimension that consists of several
+ * parts of the batch's length, such as steps and halves of states in recurrent networks. */
 static bool takes_parts(const dt_trace_call *c, const dt_trace_value *from, int64_t *first,
                         int64_t *stop)
 {
@@ -96,7 +97,7 @@ static bool takes_parts(const dt_trace_call *c, const dt_trace_value *from, int6
            b.size <= from->extent[0].size;
 }
 
-/* x [k * batch, ...] as [k, batch, ...]: then the parts are there for any batch. */
+/* Reshapes x [k * batch, ...] to [k, batch, ...], where the parts can be selected for any batch. */
 static int put_parts(dt__lite_model *m, int x, int64_t k, int64_t first, int64_t stop)
 {
     dt__lite_shape part = dt__lite_shape_of(&m->p, x), whole = part;

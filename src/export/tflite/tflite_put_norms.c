@@ -1,5 +1,5 @@
-/* Norms in TFLite, of its own operators: y = (x - mean) / sqrt(var + eps) * weight + bias. Batch
- * norms that no convolution holds are a product and a sum. */
+/* Norms in TFLite, composed of its operators: y = (x - mean) / sqrt(var + eps) * weight + bias. A
+ * batch norm that is not folded into a convolution is a product and a sum. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -7,14 +7,14 @@
 #include <math.h>
 #include <stdio.h>
 
-static int times(dt__lite_model *m, const dt_trace_call *c, int i, int y)
+static int weighted(dt__lite_model *m, const dt_trace_call *c, int y)
 {
-    return dt__trace_has(c, i) ? dt__lite_with(m, DT__LITE_MUL, y, dt__lite_plain(m, c, i)) : y;
+    return dt__trace_has(c, 1) ? dt__lite_with(m, DT__LITE_MUL, y, dt__lite_plain(m, c, 1)) : y;
 }
 
-static int plus(dt__lite_model *m, const dt_trace_call *c, int i, int y)
+static int biased(dt__lite_model *m, const dt_trace_call *c, int y)
 {
-    return dt__trace_has(c, i) ? dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, i)) : y;
+    return dt__trace_has(c, 2) ? dt__lite_with(m, DT__LITE_ADD, y, dt__lite_plain(m, c, 2)) : y;
 }
 
 /* x / sqrt(mean(x^2) + eps) over axes */
@@ -26,7 +26,7 @@ static int scaled(dt__lite_model *m, int x, const dt_ints *axes, double eps)
     return dt__lite_with(m, DT__LITE_MUL, x, dt__lite_map(m, DT__LITE_RSQRT, v));
 }
 
-/* The same of x - mean(x). */
+/* (x - mean) / sqrt(mean((x - mean)^2) + eps) over axes */
 static int normalized(dt__lite_model *m, int x, const dt_ints *axes, double eps)
 {
     const int mean = dt__lite_reduced(m, DT__LITE_MEAN, x, axes, true);
@@ -39,17 +39,17 @@ static void put_layer_norm(dt__lite_model *m, const dt_trace_call *c)
     dt_ints axes = { .n = (int)dt__trace_integer(c, "normalized_dims") };
     for (int i = 0; i < axes.n; i++) axes.v[i] = rank - axes.n + i;
     const int y = normalized(m, dt__lite_plain(m, c, 0), &axes, dt__trace_number(c, "eps"));
-    dt__lite_out(m, c, 0, plus(m, c, 2, times(m, c, 1, y)), DT__LITE_PLAIN);
+    dt__lite_out(m, c, 0, biased(m, c, weighted(m, c, y)), DT__LITE_PLAIN);
 }
 
 static void put_rms_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_ints axes = { 1, { dt__lite_operand(m, c, 0)->rank - 1 } };
     const int y = scaled(m, dt__lite_plain(m, c, 0), &axes, dt__trace_number(c, "eps"));
-    dt__lite_out(m, c, 0, times(m, c, 1, y), DT__LITE_PLAIN);
+    dt__lite_out(m, c, 0, weighted(m, c, y), DT__LITE_PLAIN);
 }
 
-/* [N, H, W, C] as [N, pixels, groups, channels of a group]. */
+/* Reshapes [N, H, W, C] to [N, pixels, groups, channels of a group]. */
 static void put_group_norm(dt__lite_model *m, const dt_trace_call *c)
 {
     const dt_trace_value *v = dt__lite_operand(m, c, 0);
@@ -64,7 +64,7 @@ static void put_group_norm(dt__lite_model *m, const dt_trace_call *c)
     int y = dt__lite_reshaped(m, x, &cut, 0);
     y = normalized(m, y, &axes, dt__trace_number(c, "eps"));
     y = dt__lite_reshaped(m, y, &s, 0);
-    y = plus(m, c, 2, times(m, c, 1, y));
+    y = biased(m, c, weighted(m, c, y));
     dt__lite_out(m, c, 0, y, image ? DT__LITE_LAST : DT__LITE_PLAIN);
 }
 

@@ -1,4 +1,4 @@
-/* Operators that several emitters of TFLite write. */
+/* Operators for several emitters of TFLite. */
 #include "export/tflite/tflite_put_model.h"
 #include "ops/device/device_layer.h"
 
@@ -88,7 +88,7 @@ int dt__lite_sliced(dt__lite_model *m, int x, const dt__lite_slice *s)
     return y;
 }
 
-/* A constant of the type of x; of codes the code of the value. */
+/* A scalar of the type of x; for codes the code of the value. */
 static int constant_like(dt__lite_model *m, int x, float value)
 {
     const dt__lite_tensor *of = &m->p.tensor[x];

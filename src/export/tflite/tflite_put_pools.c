@@ -1,8 +1,8 @@
-/* Pools of TFLite, channels last. A window's part outside of the image does not count in TFLite's
- * SAME, which is taken where it means the same pixels; else a PAD stands in front, and an average
- * that counts other pixels than a whole window is corrected by a constant, if it is of floats. Of
- * codes, windows that reach past the image are pools of their own, of the part of the image that
- * they see. Windows with gaps are maxima of slices. */
+/* Pools of TFLite, channels last. TFLite's SAME does not count pixels outside of the image; it is
+ * used if it means the same pixels. Otherwise a PAD comes first, and a float average that counts
+ * other pixels than a whole window is multiplied by a correction. For codes, windows that reach
+ * past the image become separate pools over the part inside. Dilated windows become maxima of
+ * slices. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Windows of an image; of one dimension it has one row. */
+/* Windows of an image; a signal is an image with one row. */
 typedef struct windows {
     int64_t kernel[2], stride[2], before[2], after[2], in[2], out[2], dilation[2];
     bool counts_padding;
@@ -36,7 +36,7 @@ static windows windows_of(const dt__lite_model *m, const dt_trace_call *c)
     return w;
 }
 
-/* Whether SAME has these windows. */
+/* Whether SAME gives these windows. */
 static bool is_same(const windows *w)
 {
     bool same = true;
@@ -48,7 +48,7 @@ static bool is_same(const windows *w)
     return same;
 }
 
-/* x with the windows' padding around it. */
+/* Pads x by the windows' padding. */
 static int padded(dt__lite_model *m, const windows *w, int x, float outside)
 {
     const int64_t before[DT__LITE_RANK] = { 0, w->before[0], w->before[1], 0 };
@@ -77,7 +77,7 @@ static int pool(dt__lite_model *m, dt__lite_operator op, const windows *w, int x
     return y;
 }
 
-/* Maxima of windows with gaps: of slices, one for each row of a window, then for each column. */
+/* Maxima of dilated windows: of slices, one per row of a window, then one per column. */
 static int max_of_slices(dt__lite_model *m, const windows *w, int x)
 {
     x = padded(m, w, x, -INFINITY);
@@ -108,14 +108,14 @@ static void put_max_pool(dt__lite_model *m, const dt_trace_call *c)
 
 /* ---- averages -------------------------------------------------------------------------------- */
 
-/* Pixels of window i that count. */
+/* Number of pixels that window i counts. */
 static int64_t counted(const windows *w, int d, int64_t i, int64_t padding)
 {
     const int64_t margin = w->counts_padding ? padding : 0, from = i * w->stride[d] - padding;
     return dt__min_i64(from + w->kernel[d], w->in[d] + margin) - dt__max_i64(from, -margin);
 }
 
-/* Pixels of a window / those that count, [1, rows, columns, 1]; -1: 1 everywhere. */
+/* (pixels per window) / (counted pixels), [1, rows, columns, 1]; -1: 1 everywhere. */
 static int correction(dt__lite_model *m, const windows *w)
 {
     const int64_t n = w->out[0] * w->out[1];
@@ -136,8 +136,8 @@ static int correction(dt__lite_model *m, const windows *w)
                                                 .lent = true });
 }
 
-/* Windows from ... past - 1 along direction d, which lie in the image, or of which one does not:
- * it becomes what it sees of it. */
+/* Restricts to windows from ... past - 1 along dimension d; either all are inside of the image, or
+ * it is one window, which is cropped to the part inside. */
 static void cut_windows(windows *w, int d, int64_t from, int64_t past, int64_t place[2])
 {
     const int64_t first = from * w->stride[d] - w->before[d];
@@ -150,7 +150,8 @@ static void cut_windows(windows *w, int d, int64_t from, int64_t past, int64_t p
     w->before[d] = w->after[d] = 0;
 }
 
-/* Windows `from` and those behind it that are whole, or window `from` alone: where they end. */
+/* The end of the run of windows inside of the image that begins with `from`; if `from` is not
+ * inside, from + 1. */
 static int64_t run_of(const windows *w, int d, int64_t from)
 {
     int64_t i = from;
@@ -161,7 +162,7 @@ static int64_t run_of(const windows *w, int d, int64_t from)
     return dt__max_i64(i, from + 1);
 }
 
-/* Means along direction d and those behind it, by pools without padding, joined. */
+/* Means along dimension d and later ones, by joining pools without padding. */
 static int means_of_parts(dt__lite_model *m, const windows *w, int x, int d)
 {
     if (d == 2) return pool(m, DT__LITE_AVERAGE_POOL_2D, w, x, 0);
@@ -179,7 +180,8 @@ static int means_of_parts(dt__lite_model *m, const windows *w, int x, int d)
     return part == NULL || m->p.failed ? -1 : dt__lite_joined(m, part, n, 1 + d);
 }
 
-/* The mean of codes: padding that counts has the zero point, and no constant corrects it. */
+/* The mean of codes: counted padding has the zero point as its code, as results cannot be corrected
+ * by a constant. */
 static int coded_means(dt__lite_model *m, windows w, int x)
 {
     for (int d = 0; d < 2; d++) {
@@ -217,7 +219,8 @@ static void put_global_avg(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, dt__lite_reduced(m, DT__LITE_MEAN, x, &axes, true), DT__LITE_LAST);
 }
 
-/* Bins floor(i in / n) ... ceil((i + 1) in / n) - 1 of one side: their means, joined. */
+/* Adaptive pooling of one dimension: means over floor(i in / n) ... ceil((i + 1) in / n) - 1,
+ * joined. */
 static int bin_means(dt__lite_model *m, int x, int axis, int64_t n)
 {
     const int64_t in = dt__lite_shape_of(&m->p, x).dims[axis];
@@ -251,7 +254,8 @@ static void put_adaptive_avg(dt__lite_model *m, const dt_trace_call *c)
     dt__lite_out(m, c, 0, x, DT__LITE_LAST);
 }
 
-/* Pixel i of n comes from floor(i in / n): by the operator where one is a multiple of the other. */
+/* Pixel i of n is pixel floor(i in / n): by an operator if one extent is a multiple of the
+ * other. */
 static void put_upsample(dt__lite_model *m, const dt_trace_call *c)
 {
     dt__lite *p = &m->p;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Axes of operand 0 in the trace; none means all. */
+/* Axes of operand 0 in the trace; an empty list: all. */
 static dt_ints axes_of(const dt_trace_value *x, const dt_ints *dims)
 {
     dt_ints axes = { .n = dims->n == 0 ? x->rank : dims->n };
@@ -15,7 +15,7 @@ static dt_ints axes_of(const dt_trace_value *x, const dt_ints *dims)
     return axes;
 }
 
-/* Axes of an image with the channels last; all dimensions of the image are gone, or stay as 1. */
+/* Whether the axes are all spatial dimensions of an image. */
 static bool is_of_pixels(const dt_trace_value *x, const dt_ints *axes)
 {
     bool gone[DT_MAX_RANK] = { false };
@@ -42,7 +42,7 @@ static void reduce(dt__lite_model *m, const dt_trace_call *c, dt__lite_operator 
 static void put_sum(dt__lite_model *m, const dt_trace_call *c)
 {
     const bool keep = dt__trace_integer(c, "keepdim") != 0;
-    const bool mean = strstr(c->op->name, "mean") != NULL; /* of codes, too */
+    const bool mean = strstr(c->op->name, "mean") != NULL; /* also supports codes */
     const dt_ints axes = axes_of(dt__lite_operand(m, c, 0), dt__trace_list(c, "dims"));
     reduce(m, c, mean ? DT__LITE_MEAN : DT__LITE_SUM, &axes, keep);
 }

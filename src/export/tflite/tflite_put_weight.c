@@ -1,8 +1,9 @@
-/* Weights of TFLite: what LiteRT can multiply, and in which order codes and scales are written.
+/* Weights of TFLite: which ones LiteRT can multiply, and the order of codes and scales.
  *
- * A product of codes has inputs whose range is found at each call: int8, asymmetric, of a row or of
- * an example. Its weights are symmetric, of a scale for each output channel, or of blocks of 32 k
- * columns whose scales are exact in bf16 and in f16: the file holds f16, XNNPACK rounds to bf16. */
+ * In a product of codes, inputs are dynamically quantized: int8, asymmetric, per row or per
+ * example. Its weights are symmetric, with one scale per output channel, or per block of 32 k
+ * columns; scales of blocks must be exact in bf16 and in f16, as the file stores f16, and XNNPACK
+ * rounds to bf16. */
 #include "export/tflite/tflite_put_model.h"
 
 #include "autograd/op.h"
@@ -42,7 +43,7 @@ static bool takes_activation(const dt_trace_operand *a, char *why, size_t size)
     return false;
 }
 
-/* Whether a float is one of f16 and of bf16: at most 8 significant bits, and its last one worth at
+/* Whether a float is exact in f16 and in bf16: at most 8 significant bits, the last of which is at
  * least 2^-24. */
 static bool is_exact(float s)
 {
@@ -50,7 +51,7 @@ static bool is_exact(float s)
            ldexpf(s, 7 - ilogbf(s)) == floorf(ldexpf(s, 7 - ilogbf(s)));
 }
 
-/* What the codes of a converted weight are. */
+/* Whether TFLite supports the codes of a converted weight. */
 static bool takes_codes(const dt__weight_rows *r, char *why, size_t size)
 {
     for (int64_t i = 0; i < r->n * r->columns && r->bits == 8; i++) {
@@ -99,7 +100,7 @@ static bool takes_groups(const dt_quant_spec *q, bool linear, char *why, size_t 
     return false;
 }
 
-/* Columns of a weight's rows; a transposed convolution's rows are its second dimension. */
+/* Columns per row of a weight; rows of a transposed convolution are its second dimension. */
 static int64_t columns_of(const dt_trace_call *c, const dt_trace_value *w)
 {
     int64_t n = 1;

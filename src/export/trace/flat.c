@@ -1,4 +1,4 @@
-/* Writing a flatbuffer. A table is
+/* Writes a flatbuffer. A table is
  *
  *     vtable   u16 bytes of the vtable, u16 bytes of the table, u16 place of each field in it or 0
  *     table    i32 distance back to the vtable, then its fields: those of 4 bytes, those of 1
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define HEAD 8 /* u32 place of the root, the kind of file */
+#define HEAD 8 /* u32 offset of the root, then the file identifier */
 #define MOST_BYTES ((size_t)INT32_MAX)
 
 static void put16(uint8_t *to, uint32_t v)
@@ -29,8 +29,8 @@ static uint32_t get16(const uint8_t *at) { return at[0] | (uint32_t)at[1] << 8; 
 
 static bool has_failed(const dt__flat *f) { return f->status != DT_OK; }
 
-/* `bytes` zero bytes at the end, the byte after `skip` of them at a multiple of `align`; returns
- * where they begin. */
+/* Appends `bytes` zero bytes so that the byte after `skip` of them is aligned to `align`; returns
+ * the offset of the first. */
 static size_t append(dt__flat *f, size_t bytes, size_t skip, size_t align)
 {
     const size_t padding = (align - (f->used + skip) % align) % align;
@@ -74,7 +74,7 @@ dt_status dt__flat_status(const dt__flat *f) { return f->status; }
 
 static size_t size_of(dt__flat_kind kind) { return kind == DT__FLAT_BYTE ? 1 : 4; }
 
-/* The bytes of a vtable for these fields; returns how many. */
+/* Writes the bytes of a vtable for these fields; returns their number. */
 static size_t layout(const dt__flat_field *field, int n, uint8_t *to)
 {
     size_t at = 4;
@@ -92,7 +92,7 @@ static size_t layout(const dt__flat_field *field, int n, uint8_t *to)
     return bytes;
 }
 
-/* Where a vtable with these bytes is; written if there was none. */
+/* The offset of a vtable with these bytes; appends it if there is none. */
 static size_t vtable_of(dt__flat *f, const uint8_t *bytes, size_t n)
 {
     for (int64_t i = 0; i < f->vtables; i++) {
@@ -109,7 +109,7 @@ static size_t vtable_of(dt__flat *f, const uint8_t *bytes, size_t n)
     return at;
 }
 
-/* The place of a field in a table; 0: it is not there. */
+/* The offset of a field in a table; 0: absent. */
 static size_t field_at(const dt__flat *f, size_t table, int id)
 {
     const uint8_t *t = f->bytes + table;

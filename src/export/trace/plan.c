@@ -26,7 +26,7 @@ static bool overlap(const dt_plan_block *a, const dt_plan_block *b)
     return a->first <= b->last && b->first <= a->last;
 }
 
-/* Places b among the n blocks of `near`, which are in use at the same time. */
+/* Places b among the n blocks of `near`, whose lifetimes overlap with b's. */
 static void place(dt_plan_block *b, dt_plan_block **near, int64_t n)
 {
     size_t end = 0, best = SIZE_MAX;
@@ -49,7 +49,7 @@ static dt_status too_large(dt_ctx *ctx)
     return dt_fail(ctx, DT_ERR_ARG, "plan: the values have more bytes than memory can");
 }
 
-/* Rounds all sizes up. Where their sum is a size_t, every offset is one, too. */
+/* Rounds all sizes up. If their sum fits size_t, so does every offset. */
 static dt_status round_sizes(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t align)
 {
     size_t sum = 0;
@@ -91,8 +91,8 @@ dt_status dt_plan_blocks(dt_ctx *ctx, dt_plan_block *block, int64_t n, size_t al
     return DT_OK;
 }
 
-/* Values that lie at one place: `root` is the first of them, or -1 outside of the block; `last` of
- * a root is when the latest of them is read. */
+/* Values that share memory: `root` is the first of them, -1: not in the block; `last` of a root:
+ * the last time one of them is read. */
 typedef struct layout {
     const dt_trace *t;
     int64_t batch, length;
@@ -107,7 +107,7 @@ static bool is_output(const dt_trace *t, int64_t value)
     return false;
 }
 
-/* The operand over which a call writes its result; -1: none. Views always lie over theirs. */
+/* The operand that a call's result overwrites; -1: none. Views always share memory with theirs. */
 static int64_t shared_operand(const layout *l, int64_t call)
 {
     const dt_trace_call *c = &l->t->call[call];
@@ -135,7 +135,7 @@ static void set_root(layout *l, int64_t value)
     l->last[value] = v->last;
 }
 
-/* The bytes of a value; false: more than size_t counts. */
+/* The bytes of a value; false: overflow of size_t. */
 static bool bytes_of(const layout *l, const dt_trace_value *v, size_t *bytes)
 {
     bool fits = true;

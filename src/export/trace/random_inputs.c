@@ -1,7 +1,6 @@
-/* Random inputs of a model, and how far its outputs are from those of floats in the place of codes:
- *     largest |y' - y|, and the same over the largest |y|
- * on one batch, where y' is computed with the inputs of layers as they come, and of a prepared
- * model with its masters. */
+/* Random inputs for a model, and the difference of its outputs from those without quantization of
+ * activations: largest |y' - y|, and its ratio to the largest |y|, on one batch; y' is computed
+ * with unquantized inputs of layers, and for a prepared model with master weights. */
 #include "export/trace/random_inputs.h"
 
 #include "core/tensor.h"
@@ -73,7 +72,7 @@ void dt__add_difference(const float *other, const float *own, int64_t n, dt_expo
     d->relative = *largest > 0 && *largest < HUGE_VAL ? d->absolute / *largest : d->absolute;
 }
 
-/* With codes, or with floats; *n: how many layers have codes. */
+/* Enables or disables quantization; *n: number of quantized layers. */
 static dt_status set_codes(dt_module *m, bool on, int64_t *n)
 {
     *n = dt_is_prepared(m);
@@ -116,7 +115,7 @@ dt_status dt__note_floats(const dt_export_call *e, const char *what)
     if (e->options->note == NULL) return DT_OK;
     const dt_status s = compare(e, &d, &n);
     if (s == DT_ERR_NOMEM) return s;
-    e->ctx->status = DT_OK; /* the file does not depend on it */
+    e->ctx->status = DT_OK; /* the file does not depend on this measurement */
     if (s == DT_OK && n == 0) return DT_OK;
     const size_t used = (size_t)snprintf(line, sizeof line, "%s: ", what);
     if (s != DT_OK) {

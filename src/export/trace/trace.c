@@ -1,6 +1,6 @@
-/* Recording a run of a module as a list of calls. The tape calls `on_call` after each op: its
- * operands are found among the values known so far by their handles, which are kept until the run
- * has ended so that none is used twice. */
+/* Records a forward pass of a module as a list of calls. The tape calls `on_call` after each op;
+ * its operands are identified among the known values by their handles, which are kept until the
+ * end, so that no handle's address is reused. */
 #include "export/trace/trace.h"
 
 #include "autograd/coded.h"
@@ -13,7 +13,7 @@
 
 typedef struct recorder {
     dt_trace *t;
-    dt_tensor **handle; /* of each value; a reference */
+    dt_tensor **handle; /* for each value; holds a reference */
     int64_t room_handles;
     dt__trace_size size;
     bool shapes_only;
@@ -41,7 +41,7 @@ static dt_status add_value(recorder *r, const dt_trace_value *v, dt_tensor *hand
     return DT_OK;
 }
 
-/* An owned dense copy of x; where ops compute nothing its shape. */
+/* An owned dense copy of x; if ops compute nothing, only its shape. */
 static dt_status copy_of(const recorder *r, dt_tensor *x, dt_tensor **out)
 {
     if (r->shapes_only) return dt__handle_create(x->ctx, x->dtype, x->rank, x->dims, out);
@@ -60,7 +60,7 @@ static dt_status add_constant(recorder *r, dt_tensor *x, int64_t *id)
     return s;
 }
 
-/* The path of an entry of m or below that is x; NULL: none. */
+/* The path of the parameter or buffer x in m; NULL: none. */
 static const char *path_of(const dt_module *m, const dt_tensor *x)
 {
     for (int64_t i = 0; i < m->n_entries; i++) {
@@ -71,7 +71,7 @@ static const char *path_of(const dt_module *m, const dt_tensor *x)
     return path;
 }
 
-/* 0, 1, ... for each token. */
+/* Whether x is 0, 1, ... for each token. */
 static bool is_positions(const recorder *r, const dt_tensor *x)
 {
     if (!r->t->tokens || x->dtype != DT_I32 || x->rank != 1 || x->dims[0] != r->size.length ||
@@ -85,7 +85,7 @@ static bool is_positions(const recorder *r, const dt_tensor *x)
     return true;
 }
 
-/* A view that was made without an op cannot be told from what it views. */
+/* Whether x is a view that was made without an op, which cannot be identified. */
 static bool is_hidden_view(const recorder *r, const dt_tensor *x)
 {
     for (int64_t i = 0; i < r->t->n_values && x->storage != NULL; i++) {
@@ -96,7 +96,7 @@ static bool is_hidden_view(const recorder *r, const dt_tensor *x)
     return false;
 }
 
-/* The constant without dimensions that has x's bits; -1: none. */
+/* The scalar constant that has x's bits; -1: none. */
 static int64_t equal_number(const recorder *r, const dt_tensor *x)
 {
     const bool number = x->kind == NULL && x->rank == 0 && x->storage != NULL && !r->shapes_only;
@@ -158,7 +158,7 @@ static bool is_variable(const dt_trace *t, int64_t value)
     return kind == DT_VALUE_INPUT || kind == DT_VALUE_RESULT || kind == DT_VALUE_POSITIONS;
 }
 
-/* Results of a call that reads constants alone are constants. */
+/* If a call reads only constants, its results are constants. */
 static dt_status add_folded(recorder *r, const dt_call *c)
 {
     int64_t id;
@@ -213,7 +213,7 @@ static dt_status add_call(recorder *r, const dt_call *c)
     DT__TRY(DT__RESERVE(t->ctx, t->call, t->n_calls, t->room_calls));
     DT__TRY(add_results(r, c, &k));
     DT__TRY(dt__copy_call_options(t->ctx, c, &k.options));
-    for (int i = 0; i < c->n_in; i++) { /* settings of a wrapper end with the run */
+    for (int i = 0; i < c->n_in; i++) { /* a wrapper's settings are valid only during the pass */
         if (k.in[i].quant == NULL) continue;
         dt_quant_spec *own = dt__alloc(t->ctx, sizeof *own);
         if (own != NULL) *own = *k.in[i].quant;
@@ -232,7 +232,7 @@ static void on_call(void *user, const dt_call *c)
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
-/* Numbers in [-1, 1), or indices, that need no random stream. */
+/* Fills x with numbers in [-1, 1), or indices below `below`, without a random stream. */
 static void fill(dt_tensor *x, int64_t below)
 {
     uint32_t state = 12345;

@@ -19,7 +19,7 @@ struct dt_trace {
     int64_t n_values, room_values;
     dt_trace_call *call;
     int64_t n_calls, room_calls;
-    int64_t in[DT_MAX_IN], out[DT_MAX_OUT]; /* values */
+    int64_t in[DT_MAX_IN], out[DT_MAX_OUT]; /* indices of values */
     int n_in, n_out;
     bool tokens;
     int64_t context;
@@ -27,47 +27,48 @@ struct dt_trace {
     dt__end_name *names; /* of inputs, then of outputs; owned */
 };
 
-/* The extents of a run: how many examples, and how many tokens. */
+/* The size of a recorded pass: number of examples, and of tokens. */
 typedef struct dt__trace_size {
     int64_t batch, length;
 } dt__trace_size;
 
-/* dt_trace_model for an exporter: what it lacks is traced as the calls of `lower`. */
+/* dt_trace_model for an exporter: calls that it does not support are traced as the calls of
+ * `lower`. */
 dt_status dt__trace_for(dt_module *m, const dt_model_info *info, const dt_exporter *e,
                         bool shapes_only, dt_trace **out);
-/* Records one run; extents are numbers. */
+/* Records one forward pass; extents are numbers. */
 dt_status dt__trace_record(dt_module *m, const dt_trace_options *o, const dt__trace_size *size,
                            dt_trace **out);
-/* Makes the extents of `t`, of a run of one example, symbolic by comparison with a run of another
- * size, whose options it takes over. `which` is 0 for another batch, 1 for another length. Errors:
- * UNSUPPORTED, NOMEM. */
+/* Makes the extents of `t`, recorded with one example, symbolic, by comparison with `other`, a pass
+ * of another size. `which` is 0 for another batch, 1 for another length. Errors: UNSUPPORTED,
+ * NOMEM. */
 dt_status dt__trace_join(dt_trace *t, dt_trace *other, const dt__trace_size *size,
                          const dt__trace_size *other_size, int which);
-/* Leaves out what no output depends on, and sets lifetimes. */
+/* Removes values and calls on which no output depends, and sets lifetimes. */
 dt_status dt__trace_prune(dt_trace *t);
 
-/* Names inputs and outputs: those of a network with several of them as its recipe has them, else
- * input, input1, ..., output, output1, ..., of language models logits. None is there twice.
- * out[DT_MAX_IN + DT_MAX_OUT]: first those of the inputs. */
+/* Names inputs and outputs: if a network has several, as in its recipe; else input, input1, ...,
+ * output, output1, ...; of language models logits. Names are unique. out[DT_MAX_IN + DT_MAX_OUT]:
+ * first those of the inputs. */
 void dt__trace_names(const dt_module *m, const dt_trace_options *o, dt__end_name *out);
 
-/* The inputs of a model in `in`, of DT_MAX_IN elements, as its graph or its family describes them.
+/* Describes the inputs of a model in `in`, of DT_MAX_IN elements, by its graph or its family.
  * Errors: ARG, those of the family. */
 dt_status dt__trace_inputs_of(dt_module *m, const dt_model_info *info, dt_trace_input *in, int *n);
 
 /* ---- repetitions (trace_repeats.c) ----------------------------------------------------------- */
 
-/* `n` calls from `from` on, which stand there `times` times. */
+/* `n` calls from `from` on that are repeated `times` times. */
 typedef struct dt__repeat {
     int64_t from, n, times;
 } dt__repeat;
 
-/* The repetition that begins at a call and leaves out the most calls. False: there is none. */
+/* The repetition beginning at a call that saves the most calls. False: there is none. */
 bool dt__trace_repeat(const dt_trace *t, int64_t from, dt__repeat *out);
 
-/* Where operand i of a call in repetition k comes from: result `result` of call `at` of the same
- * repetition or of the one before it; or value `at` of the trace, made in front of all (-1: not
- * given). */
+/* Where operand i of a call in repetition k comes from: INNER (CARRIED): result `result` of call
+ * `at` of the same (the previous) repetition; OUTER: value `at` of the trace, computed before all
+ * repetitions (-1: absent). */
 enum { DT__REPEAT_OUTER, DT__REPEAT_INNER, DT__REPEAT_CARRIED };
 typedef struct dt__repeat_operand {
     int kind;
@@ -78,8 +79,8 @@ typedef struct dt__repeat_operand {
 dt__repeat_operand dt__repeat_operand_of(const dt_trace *t, const dt__repeat *r, int64_t k,
                                          const dt_trace_call *c, int i);
 
-/* A slice of a value from outside, cut into `all` equal parts along dimension 0: repetition k reads
- * part first + k * step, step being 1 or -1. */
+/* A slice of an outer value that is divided into `all` equal parts along dimension 0: repetition k
+ * reads part first + k * step, with step 1 or -1. */
 typedef struct dt__repeat_slice {
     int64_t first, step, all;
 } dt__repeat_slice;
@@ -90,36 +91,37 @@ bool dt__repeat_rows(const dt_trace *t, const dt__repeat *r, int64_t j, dt__repe
 /* Frees what a call owns. */
 void dt__trace_call_free(dt_ctx *ctx, const dt_trace_call *c);
 
-/* A call's option by its name, which the op has: an integer, choice or bool; a number; integers. */
+/* A call's option by name, which the op must have: an integer, choice or bool; a number;
+ * integers. */
 int64_t dt__trace_integer(const dt_trace_call *c, const char *name);
 double dt__trace_number(const dt_trace_call *c, const char *name);
 const dt_ints *dt__trace_list(const dt_trace_call *c, const char *name);
 
-/* The row of an op in n lists of a format, each with rows of `size` bytes that begin with the op's
- * name, and an empty row at its end; NULL: there is none. And the i-th row; NULL past the last. */
+/* The row of an op in n lists of a format. A row has `size` bytes and begins with the op's name;
+ * each list ends with an empty row. NULL: none. And the i-th row; NULL: after the last. */
 const void *dt__row_of_op(const void *const *lists, int n, size_t size, const char *op);
 const void *dt__row_at(const void *const *lists, int n, size_t size, int i);
-/* Whether operand i is given. */
+/* Whether operand i is present. */
 static inline bool dt__trace_has(const dt_trace_call *c, int i)
 {
     return i < c->n_in && c->in[i].value >= 0;
 }
-/* A dimension that may count from the end, from the front. */
+/* A dimension, which may count from the end, as counted from the front. */
 static inline int dt__trace_axis(int64_t dim, int rank)
 {
     return (int)(dim < 0 ? dim + rank : dim);
 }
-/* Element i of an operand's floats, which may be absent. */
+/* Element i of an operand's floats; `absent` if the operand is. */
 static inline double dt__float_or(const float *x, int64_t i, double absent)
 {
     return x != NULL ? (double)x[i] : absent;
 }
-/* For rows of formats (`takes`) whose operand `weight` is a parameter or a constant. */
+/* For `takes` of emitters: operand `weight` must be a parameter or a constant. */
 bool dt__trace_takes_weight(const dt_trace *t, const dt_trace_call *c, int weight, char *why,
                             size_t size);
-/* For rows of formats (`takes`) of maxima, whose positions nothing may read. */
+/* For `takes` of emitters of maxima: nothing may read their positions. */
 bool dt__trace_takes_values(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
-/* For rows of formats (`takes`) that read all operands as floats. */
+/* For `takes` of emitters that read all operands as floats. */
 bool dt__trace_takes_floats(const dt_trace *t, const dt_trace_call *c, char *why, size_t size);
 
 #endif

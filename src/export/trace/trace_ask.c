@@ -1,4 +1,4 @@
-/* Making a trace, and questions about it. */
+/* Makes a trace, and returns information about it. */
 #include "export/trace/trace.h"
 
 #include "nn/families/family.h"
@@ -31,7 +31,7 @@ static dt_status check_options(dt_module *m, const dt_trace_options *o)
     return DT_OK;
 }
 
-/* The sizes of a run and of one to compare it with, which fit the model's context. */
+/* The sizes of two passes to compare, which fit the model's context. */
 static void sizes_of(int64_t context, int which, dt__trace_size *a, dt__trace_size *b)
 {
     const bool roomy = context == 0 || context >= 5;
@@ -239,14 +239,14 @@ static int64_t of_linear(const query *q)
     return dt__times_i64(count(q, q->c->out[0]), extent(q, 0, -1));
 }
 
-/* The elements of a filter; 0 where there is none. */
+/* Number of elements of a filter; 0: the op has none. */
 static int64_t of_filter(const query *q)
 {
     const int64_t filters = extent(q, 1, 0);
     return filters == 0 ? 0 : count(q, q->c->in[1].value) / filters;
 }
 
-/* A filter for each element of the result; the other way round if transposed. */
+/* One filter application per element of the result (transposed: of the input). */
 static int64_t of_conv(const query *q)
 {
     return dt__times_i64(count(q, q->c->out[0]), of_filter(q));
@@ -257,7 +257,7 @@ static int64_t of_transposed(const query *q)
     return dt__times_i64(count(q, q->c->in[0].value), of_filter(q));
 }
 
-/* q k^T and its product with v; what a causal mask leaves out is counted. */
+/* q k^T and its product with v; masked elements are counted. */
 static int64_t of_attention(const query *q)
 {
     return dt__times_i64(2, dt__times_i64(count(q, q->c->in[0].value), extent(q, 1, 1)));

@@ -1,16 +1,16 @@
-/* Which extents of a trace depend on the batch and on the length: runs of two sizes are compared,
- * call by call. Then what no output depends on is left out, and lifetimes are set. */
+/* Finds which extents of a trace depend on the batch or on the length, by comparing passes of two
+ * sizes call by call. Then values on which no output depends are removed, and lifetimes are set. */
 #include "export/trace/trace.h"
 
 #include "autograd/kind.h"
 
 #include <string.h>
 
-/* A run beside the one of one example. */
+/* A second pass of another size. */
 typedef struct pair {
     dt_trace *t;
     const dt_trace *other;
-    int64_t from, to; /* the extent that differs: batch or length of both runs */
+    int64_t from, to; /* the extent that differs, batch or length, in both passes */
     int which;
 } pair;
 
@@ -21,7 +21,7 @@ static dt_status fail(const pair *p, const dt_trace_call *c, const char *what)
                    p->which == 0 ? "; a layer must treat examples alike" : " in no simple way");
 }
 
-/* Whether two numbers, of both runs, are one multiple of batch or length. */
+/* Whether both numbers are the same multiple of the extent that differs. */
 static bool scales(const pair *p, int64_t a, int64_t b)
 {
     return a != b && a % p->from == 0 && b % p->to == 0 && a / p->from == b / p->to;
@@ -54,7 +54,7 @@ static bool is_uniform(const dt_tensor *x, int d)
     return true;
 }
 
-/* *x = its first element along dimension d. */
+/* Keeps the first element of *x along dimension d. */
 static dt_status shorten(dt_tensor **x, int d)
 {
     dt_tensor *part, *copy;
@@ -69,7 +69,8 @@ static dt_status shorten(dt_tensor **x, int d)
     return s;
 }
 
-/* A constant is kept once along an extent that is not constant. */
+/* Joins a constant of two extents: it must be uniform along that dimension, and one element is
+ * kept. */
 static dt_status join_constant(dt_trace_value *a, const dt_trace_value *b, int d, bool *fits)
 {
     *fits = true;
@@ -116,8 +117,8 @@ static bool same_ints(const pair *p, const dt_ints *a, const dt_ints *b)
     return true;
 }
 
-/* Options may differ in lists of integers, which are then multiples; between their fields are bytes
- * that hold anything. */
+/* Compares options field by field, as padding bytes are undefined. Lists of integers may differ by
+ * multiples. */
 static bool same_options(const pair *p, const dt_trace_call *a, const dt_trace_call *b)
 {
     const char *x = a->options, *y = b->options;
@@ -162,7 +163,7 @@ static const struct {
 } along[] = { { "softmax", "dim" }, { "log_softmax", "dim" }, { "max", "dim" },
               { "sum", "dims" },    { "mean", "dims" },       { "slice", "dims" } };
 
-/* Whether dimension d, negative from the end, of a value depends on the batch. */
+/* Whether dimension d of a value, negative from the end, depends on the batch. */
 static bool is_batch(const dt_trace_value *v, int64_t d)
 {
     if (d < 0) d += v->rank;
@@ -178,13 +179,14 @@ static bool joins_examples(const dt_trace *t, const dt_trace_call *c, const char
     bool batch = dims->n == 0;
     for (int i = 0; i < dims->n; i++) batch = batch || is_batch(x, dims->v[i]);
     if (strcmp(c->op->name, "slice") != 0 || !batch || c->out[0] < 0) return batch;
-    batch = false; /* a slice may take parts that are as long as the batch */
+    batch = false; /* a slice may select parts of the batch's length */
     for (int i = 0; i < x->rank; i++) batch = batch || is_batch(&t->value[c->out[0]], i);
     return !batch;
 }
 
-/* No call may read several examples for one, and one dimension of an output grows with the batch,
- * the second of the states of an LSTM: then an example has the same results in any batch. */
+/* Refuses calls that combine several examples, and outputs that do not have exactly one dimension
+ * that depends on the batch (for states of an LSTM the second): then the results of an example do
+ * not depend on the batch. */
 static dt_status check_examples(const pair *p)
 {
     const dt_trace *t = p->t;
@@ -236,7 +238,7 @@ dt_status dt__trace_join(dt_trace *t, dt_trace *other, const dt__trace_size *siz
 
 /* ---- pruning --------------------------------------------------------------------------------- */
 
-/* Marks what the outputs depend on. */
+/* Marks values and calls on which the outputs depend. */
 static void mark(const dt_trace *t, bool *value, bool *call)
 {
     for (int i = 0; i < t->n_in; i++) value[t->in[i]] = true;
@@ -250,7 +252,7 @@ static void mark(const dt_trace *t, bool *value, bool *call)
     }
 }
 
-/* Moves what is marked to the front; `to` is the new number of each value, `at` of each call. */
+/* Moves marked values and calls to the front; `to`: new index of each value, `at`: of each call. */
 static void compact(dt_trace *t, const bool *value, const bool *call, int64_t *to, int64_t *at)
 {
     int64_t n = 0, calls = 0;

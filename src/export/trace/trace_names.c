@@ -1,11 +1,11 @@
-/* The names that inputs and outputs of a model have in exported files. */
+/* Names of a model's inputs and outputs in exported files. */
 #include "export/trace/trace.h"
 #include "nn/lists/graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Letters, digits and _ - . / stay; a name is never empty. */
+/* Replaces all but letters, digits and _ - . /; a name is never empty. */
 static void clean(const char *from, dt__end_name *to)
 {
     snprintf(to->text, sizeof to->text - 16, "%s", *from == 0 ? "_" : from);
@@ -15,7 +15,7 @@ static void clean(const char *from, dt__end_name *to)
     }
 }
 
-/* Whether one of the n names in front of name[n] is the same. */
+/* Whether one of the n names before name[n] is equal to it. */
 static bool is_taken(const dt__end_name *name, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -24,7 +24,7 @@ static bool is_taken(const dt__end_name *name, int n)
     return false;
 }
 
-/* Sets name[n]: `own`, else `base` with the end's number i behind the first. */
+/* Sets name[n] to `own`, or to `base` with the number i (none for 0). */
 static void set(dt__end_name *name, int n, const char *own, const char *base, int i)
 {
     char numbered[32];

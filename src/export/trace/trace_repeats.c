@@ -1,6 +1,5 @@
-/* Steps of a recurrent layer come out of a trace one after the other. Finds where the same calls
- * repeat, each repetition reading what the one before it computed, and at most rows of a value from
- * outside that move on by one place. */
+/* Finds repeated calls, such as the unrolled steps of a recurrent layer. Each repetition reads
+ * results of the previous one, and consecutive rows of outer values. */
 #include "export/trace/trace.h"
 #include "qat/quantized.h"
 
@@ -9,8 +8,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#define LONGEST 64 /* calls of a repetition */
-#define FEWEST 4   /* repetitions */
+#define LONGEST 64 /* calls per repetition */
+#define FEWEST 4   /* least number of repetitions */
 
 static const dt_trace_call *call_at(const dt_trace *t, const dt__repeat *r, int64_t k, int64_t j)
 {
@@ -58,7 +57,7 @@ bool dt__repeat_rows(const dt_trace *t, const dt__repeat *r, int64_t j, dt__repe
     return out->step == 1 || out->step == -1;
 }
 
-/* Whether repetition k of call j reads the rows at the place that follows. */
+/* Whether call j reads the next rows in repetition k. */
 static bool continues_rows(const dt_trace *t, const dt__repeat *r, int64_t k, int64_t j)
 {
     dt__repeat_slice first, later;
@@ -83,7 +82,8 @@ static bool same_reading(const dt_trace_operand *a, const dt_trace_operand *b)
            a->scale == b->scale && a->zero_point == b->zero_point;
 }
 
-/* Operand i of a call in repetition k > 0 beside the same in the one before it. */
+/* Whether operand i of a call in repetition k > 0 corresponds to that in the previous
+ * repetition. */
 static bool continues_operand(const dt_trace *t, const dt__repeat *r, int64_t k, int64_t j, int i)
 {
     const dt_trace_call *a = call_at(t, r, k - 1, j), *b = call_at(t, r, k, j);
@@ -124,8 +124,8 @@ static bool continues(const dt_trace *t, const dt__repeat *r, int64_t k)
     return true;
 }
 
-/* Whether each value that goes from one repetition to the next has one initial value, there is such
- * a value, and there are rows that move on. */
+/* Whether there are values that pass from one repetition to the next, each with one initial value,
+ * and rows that advance. */
 static bool has_states(const dt_trace *t, const dt__repeat *r)
 {
     int64_t initial[LONGEST][DT_MAX_OUT];

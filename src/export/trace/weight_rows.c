@@ -1,4 +1,4 @@
-/* The codes of a quantized weight as rows. */
+/* Codes of a quantized weight as rows. */
 #include "export/trace/weight_rows.h"
 
 #include "autograd/codes.h"

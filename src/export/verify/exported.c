@@ -1,4 +1,4 @@
-/* Exported files as modules: whatever evaluates a module measures the file. */
+/* Exported files as modules, so that functions that evaluate a module can evaluate a file. */
 #include "export/verify/exported.h"
 
 #include "autograd/tape.h"
@@ -63,7 +63,7 @@ dt_status dt__exported_result(const dt__exported *e, int64_t n, int rank, const 
 typedef struct state {
     const dt__exported_kind *kind;
     dt__exported file;
-    char path[256]; /* the tail that file.path lends */
+    char path[256]; /* memory of file.path, the end of the path */
 } state;
 
 static void forward(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,

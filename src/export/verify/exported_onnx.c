@@ -31,7 +31,7 @@ static dt_status open_file(dt__exported *e, const char *path)
                    (long long)dt__verify_outputs(v), DT__S(dt__verify_outputs(v)));
 }
 
-/* Runs examples first ... first + n - 1 of x; *y is made with the first result. */
+/* Runs examples first ... first + n - 1 of x; creates *y with the first result. */
 static dt_status run_some(dt__exported *e, const dt_tensor *x, bool flat, int64_t first, int64_t n,
                           dt_tensor **y)
 {
@@ -63,7 +63,7 @@ static dt_status run_some(dt__exported *e, const dt_tensor *x, bool flat, int64_
     return DT_OK;
 }
 
-/* The extents that the file declares for its input, `n` for a symbol; false: none. */
+/* The extents that the file declares for its input, with `n` for a symbol; false: none. */
 static bool declared_dims(const dt__verify *v, int64_t n, dt__verify_value *out)
 {
     const DtOnnx__Type *type = v->input[0]->type;
@@ -80,7 +80,7 @@ static bool declared_dims(const dt__verify *v, int64_t n, dt__verify_value *out)
     return true;
 }
 
-/* A file whose batch is a number runs the examples by as many. */
+/* If the file has a fixed batch size, examples are run in batches of that size. */
 static dt_status run(dt__exported *e, const dt_tensor *x, dt_tensor **y)
 {
     dt__verify_value declared;

@@ -1,5 +1,5 @@
-/* Running exported files: dt_export_verify gives an export and its model the same random inputs,
- * and compares what both compute. */
+/* dt_export_verify: runs an exported file and its model with the same random inputs, and compares
+ * the results. */
 #include "core/system/atomic_file.h"
 #include "core/text/json.h"
 #include "core/system/open_file.h"
@@ -24,22 +24,22 @@
 typedef struct verification {
     dt_ctx *ctx;
     dt_module *m;
-    const char *path; /* its tail */
+    const char *path; /* the end of the path */
     dt__verify *file;
-    int64_t output[DT_MAX_OUT]; /* of the file, for each of the model */
+    int64_t output[DT_MAX_OUT]; /* index in the file of each output of the model */
     dt_trace_input in[DT_MAX_IN];
     int n_in, n_out;
     dt_tensor *x[DT_MAX_IN];
-    dt__verify_named *given; /* inputs of the file, whose data are in tensors of `wide` or `x` */
+    dt__verify_named *given; /* the file's inputs; their data are in tensors of `wide` or `x` */
     int64_t n_given;
-    float none;                 /* where inputs without elements begin */
-    dt_tensor *wide[DT_MAX_IN]; /* tokens as the file's integers */
-    double products;            /* of the batch */
+    float none;                 /* data of inputs without elements */
+    dt_tensor *wide[DT_MAX_IN]; /* token ids as int64 or int32, if the file needs them */
+    double products;            /* multiply-adds of the batch */
     dt_tape *tape;
     dt_tensor *y[DT_MAX_OUT];
 } verification;
 
-/* Input i of the model as the file wants it: tokens may be int64 there. */
+/* Sets input i of the file; token ids may be int64 there. */
 static dt_status give(verification *v, int i)
 {
     const dt__verify_type type = dt__verify_input_type(v->file, i);
@@ -63,7 +63,7 @@ static dt_status give(verification *v, int i)
     return DT_OK;
 }
 
-/* An input beyond the model's: keys or values of earlier tokens, of which there are none. */
+/* Sets an additional input: empty keys or values of earlier tokens. */
 static dt_status give_none(verification *v, int64_t i)
 {
     dt__verify_named *to = &v->given[i];
@@ -111,7 +111,7 @@ static dt_status compare(const verification *v, int i, dt_export_difference *d)
     return DT_OK;
 }
 
-/* Keys or values for the next tokens: present.0.key. */
+/* Whether an output is keys or values for later tokens: present.0.key. */
 static bool is_kept(const char *name)
 {
     if (strncmp(name, "present.", 8) != 0) return false;
@@ -119,7 +119,7 @@ static bool is_kept(const char *name)
     return strcmp(name, ".key") == 0 || strcmp(name, ".value") == 0;
 }
 
-/* The outputs of the file that are the model's: all but those. */
+/* Finds the outputs of the file that are the model's: all others. */
 static dt_status find_outputs(verification *v)
 {
     int n = 0;
@@ -134,27 +134,27 @@ static dt_status find_outputs(verification *v)
                    DT__S(n), v->n_out);
 }
 
-/* How often a file is read and run: of TFLite the examples one by one, and all at once. */
+/* How often a file is read and run: TFLite one example at a time, and all at once. */
 static int times_of(bool lite) { return lite ? 2 : 1; }
 
 static dt__work_of work_of(bool lite) { return lite ? DT__INTERPRET_LITE : DT__INTERPRET; }
 
-/* The steps of a file whose layers multiply and add so often. In one of ONNX weights are also
- * unpacked by nodes, and expanded once. */
+/* Estimated steps of a file, from the multiply-adds of its layers. In an ONNX file nodes also
+ * unpack weights, and expand them once. */
 static double steps_of(dt_module *m, bool lite, double products)
 {
     return times_of(lite) * products + (lite ? 0 : 3 * (double)dt_param_count(m));
 }
 
-/* The constants of the file. */
+/* Plans progress for the constants of the file. */
 static void plan_constants(const verification *v, bool lite)
 {
     dt__cut_work(v->ctx, DT__CONVERT);
     dt__plan_work(v->ctx, DT__CONVERT, times_of(lite) * (double)dt_param_count(v->m));
 }
 
-/* The model's answers. They come from fast kernels, those of the file from plain loops: the work is
- * that of the file. */
+/* Runs the model. Its kernels are fast and the file is run by plain loops, so progress counts only
+ * the file's work. */
 static dt_status run_model(verification *v)
 {
     dt__positions counted;
@@ -201,7 +201,7 @@ static dt_status verify_tflite(verification *v, const dt_model_info *info, const
     return dt__verify_tflite(v->ctx, v->path, file, &of, out);
 }
 
-/* A file tells its format by its first bytes. */
+/* The first bytes of a file tell its format. */
 static dt_status verify(verification *v, const dt_model_info *info, const char *path,
                         dt_export_difference *out)
 {

@@ -1,6 +1,5 @@
-/* The model of a GGUF file from its keys and the names of its tensors, as options of a family. A
- * key of the architecture that is not known here is refused, as it may change what the model
- * computes. */
+/* Derives the options of a family from the keys of a GGUF file and the names of its tensors. An
+ * unknown key of the architecture is an error, as it may change what the model computes. */
 #include "io/gguf/gguf_keys.h"
 
 #include <detent/experimental/nn.h>
@@ -10,7 +9,7 @@
 #include <string.h>
 
 #define MOST 1073741824
-#define MOST_AMPLITUDE 1e6 /* as family llama has */
+#define MOST_AMPLITUDE 1e6 /* the limit of family llama */
 
 typedef struct reading {
     dt__gguf_file *raw;
@@ -47,7 +46,7 @@ static bool is_arch(const reading *r, const char *name)
     return strcmp(r->g->arch->name, name) == 0;
 }
 
-/* Keys of the architecture that are read, or change nothing, each followed by a blank. */
+/* Keys of the architecture that are read, or have no effect. Each is followed by a blank. */
 static const char known[] =
     "vocab_size context_length embedding_length block_count feed_forward_length "
     "attention.head_count attention.head_count_kv attention.key_length "
@@ -76,7 +75,7 @@ static dt_status check_known(const reading *r)
     return DT_OK;
 }
 
-/* -1 for `missing`: the key must be there. */
+/* `missing` -1: the key is required. */
 static dt_status read_int(const reading *r, const char *key, int64_t missing, int64_t *out)
 {
     char name[96];
@@ -120,7 +119,7 @@ static dt_status read_sizes(const reading *r)
                          (long long)g->o.head_width);
 }
 
-/* Settings that must be as detent has them. */
+/* Settings for which only one value is supported. */
 static dt_status check_settings(const reading *r)
 {
     const dt__gguf_model *g = r->g;
@@ -170,7 +169,8 @@ static dt_status read_longrope(const reading *r, double amplitude)
         return dt__gguf_refuse(r->raw, "longrope of architecture %s; that of llama is supported",
                                r->g->arch->name);
     }
-    if (!(amplitude > 0 && amplitude <= MOST_AMPLITUDE)) { /* 0 would be computed */
+    if (!(amplitude > 0 &&
+          amplitude <= MOST_AMPLITUDE)) { /* 0 would be computed from the factors */
         return dt__gguf_fail(
             r->raw, "key 'llama.rope.scaling.attn_factor' is %g; expected above 0, up to %g",
             amplitude, (double)MOST_AMPLITUDE);
@@ -186,7 +186,7 @@ static dt_status read_longrope(const reading *r, double amplitude)
     return read_factors(r, DT__GGUF_LONG_FACTORS, &l->long_factor);
 }
 
-/* Of gptneox: the share of a head that is rotated, and what blocks are. */
+/* Of gptneox: the rotated share of a head, and the form of the blocks. */
 static dt_status read_neox(const reading *r)
 {
     dt__gguf_model *g = r->g;
@@ -277,7 +277,8 @@ static bool has(const reading *r, const char *name)
     return dt__gguf_tensor_of(r->raw, name) != NULL;
 }
 
-/* A part of a model has the keys of all of it; without its head it would pass for a tied one. */
+/* Refuses one of several files of a split model: it has the keys of the whole model, and without
+ * its head it would be read as a model with a tied head. */
 static dt_status check_whole(const reading *r)
 {
     int64_t parts;
@@ -316,7 +317,7 @@ static dt_status describe(const reading *r)
     return DT_OK;
 }
 
-/* A share of a head of which family gpt makes this number of elements. */
+/* The share of a head that family gpt rounds to g->rotated elements. */
 static double share_of(const dt__gguf_model *g)
 {
     const double width = (double)g->o.head_width, share = (double)g->rotated / width;

@@ -1,5 +1,5 @@
-/* Names and types in GGUF files, and the order of rows of queries and keys: arch llama rotates
- * pairs (2j, 2j + 1) of a head where detent rotates halves (j, j + h/2). */
+/* Names and types in GGUF files, and the order of rows of queries and keys: architecture llama
+ * rotates pairs (2j, 2j + 1) of a head where detent rotates halves (j, j + h/2). */
 #include "io/gguf/gguf.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ const dt__gguf_arch *dt__gguf_arch_named(const char *name, size_t n)
     return NULL;
 }
 
-/* What a model has: a tensor is in all that have any of these. */
+/* Conditions: a model has a tensor if it meets one of the tensor's conditions. */
 enum {
     ALWAYS = 1,
     UNTIED = 2,
@@ -56,8 +56,8 @@ enum {
     QK_NORM = 32,
     DENSE = 64, /* no experts */
     MIXED = 128,
-    LEARNED = 256, /* positions */
-    BEFORE = 512,  /* norms of inputs alone, of outputs alone, of both */
+    LEARNED = 256, /* learned positions */
+    BEFORE = 512,  /* norms before sublayers, behind them (AFTER), or both (BOTH) */
     AFTER = 1024,
     BOTH = 2048
 };
@@ -110,8 +110,8 @@ static const dt__gguf_name gpt_whole[] = {
     { .theirs = NULL },
 };
 
-/* llama.cpp wants the biases of gpt2 and gptneox; the writer has zeros for those that a model
- * lacks. */
+/* llama.cpp requires biases for gpt2 and gptneox; the writer stores zeros where a model has
+ * none. */
 static const dt__gguf_name gpt_block[] = {
     { "attn_norm.weight", { "norm1.weight" }, ALWAYS, 0 },
     { "attn_norm.bias", { "norm1.bias" }, ALWAYS, 0 },

@@ -1,6 +1,6 @@
-/* The vocabulary of sentencepiece in a GGUF file ("llama") as that of a BPE. llama.cpp merges the
- * neighbours whose text is the token of the highest score. So each way to cut a token into two is a
- * merge, and merges are in the order of the scores of what they make. */
+/* Converts the sentencepiece vocabulary of a GGUF file ("llama") to BPE. llama.cpp merges the
+ * neighbours whose joined text is the token with the highest score. So each way to cut a token into
+ * two tokens is a merge, and merges are sorted by the scores of the tokens that they produce. */
 #include "core/text/byte_order.h"
 #include "io/gguf/gguf_keys.h"
 
@@ -10,18 +10,18 @@
 
 #define MOST_BYTES 512 /* of a token */
 #define MOST_WAYS 8    /* merges for each token, on average: those of Llama and Gemma have 2 */
-#define FREE_WAYS 4096 /* more of them: small vocabularies have runs of one character */
+#define FREE_WAYS 4096 /* allowed in addition: small vocabularies have runs of one character */
 
 typedef struct piece {
     const char *text;
     size_t n;
     int64_t id;
     float score;
-    bool merges; /* it is made by merges, and merged */
+    bool merges; /* is a result and an operand of merges */
 } piece;
 
 typedef struct pieces {
-    piece *by_text; /* sorted; made by merges or not */
+    piece *by_text; /* all pieces, sorted by text */
     const piece **by_score;
     int64_t n, merges;
 } pieces;
@@ -61,7 +61,7 @@ static void put_merges_of(pieces *all, const piece *p, dt__chars *t)
     }
 }
 
-/* Stops behind more merges than vocabularies have: the ways to cut all tokens could take hundreds
+/* Refuses more merges than real vocabularies have: the ways to cut all tokens could take hundreds
  * of times the bytes of the file. */
 static bool put_all(pieces *all, dt__chars *t)
 {

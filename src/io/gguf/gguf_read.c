@@ -1,4 +1,4 @@
-/* A GGUF file of llama.cpp as a file of detent: its tensors under the model's names, in their own
+/* Reads a GGUF file of llama.cpp as an open file: its tensors under the model's names, in their own
  * types, and detent.model from its keys (gguf_model.c). */
 #include "core/block_list.h"
 #include "core/system/system_calls.h"
@@ -15,7 +15,7 @@
 typedef struct reading {
     dt__gguf_file raw;
     dt__gguf_model g;
-    int64_t room; /* of file->entry */
+    int64_t room; /* allocated entries of file->entry */
 } reading;
 
 static dt_status add_entry(reading *r, const char *name, const dt_file_entry *e)
@@ -39,7 +39,7 @@ static dt_file_entry entry_of(const dt__gguf_raw *t)
                             .data = t->data };
 }
 
-/* Rows in the model's order, in new memory. */
+/* Copies rows in the model's order to new memory. */
 static dt_status order_rows(reading *r, const dt__gguf_name *n, const dt__gguf_raw *t,
                             dt_file_entry *e)
 {
@@ -62,7 +62,7 @@ static dt_status order_rows(reading *r, const dt__gguf_name *n, const dt__gguf_r
     return DT_OK;
 }
 
-/* A norm without what the file adds to it, in new memory. */
+/* Copies a norm's values to new memory, less the file's offset (dt__gguf_offset). */
 static dt_status subtract(reading *r, const dt__gguf_name *n, const dt__gguf_raw *t,
                           dt_file_entry *e)
 {
@@ -85,7 +85,7 @@ static dt_status subtract(reading *r, const dt__gguf_name *n, const dt__gguf_raw
     return DT_OK;
 }
 
-/* One of several parts of equal size: queries, keys, values. */
+/* Adds part i of a tensor that has several of equal size: queries, keys, values. */
 static dt_status add_share(reading *r, const dt__gguf_raw *t, int i, int parts, const char *path)
 {
     char shown[DT__SHOWN];
@@ -116,7 +116,7 @@ static dt_status take(reading *r, const dt__gguf_name *n, int64_t layer)
                  (long long)layer);
     }
     dt__gguf_raw *t = dt__gguf_has(&r->g, n) ? dt__gguf_tensor_of(&r->raw, label) : NULL;
-    if (t == NULL) return DT_OK; /* found missing when the model is built */
+    if (t == NULL) return DT_OK; /* reported when the model is built */
     t->used = true;
     while (parts < 3 && n->ours[parts] != NULL) parts++;
     for (int i = 0; i < parts; i++) {
@@ -157,7 +157,7 @@ static dt_status take_all(reading *r)
     return DT_OK;
 }
 
-/* Extents outlive the list of raw tensors. */
+/* Copies extents, as entries outlive the list of raw tensors. */
 static dt_status keep_dims(reading *r)
 {
     dt_file *file = r->raw.file;
@@ -171,7 +171,7 @@ static dt_status keep_dims(reading *r)
     return DT_OK;
 }
 
-/* detent.model, detent.tokenizer and detent.tokens, one after the other in one text. */
+/* detent.model, detent.tokenizer and detent.tokens, one after the other in one string. */
 static dt_status make_metas(reading *r, dt__chars *t)
 {
     dt_file *file = r->raw.file;

@@ -1,4 +1,5 @@
-/* llama3's scaling, known by the divisors x_i of the frequencies. With the wavelength l_i of pair i
+/* Derives llama3's scaling from the divisors x_i of the frequencies, all that a file has of it.
+ * With the wavelength l_i of pair i
  *     s_i = (original_context / l_i - low) / (high - low), cut to 0 ... 1
  *     1 / x_i = (1 - s_i) / factor + s_i
  * A file has the divisors alone. The factor is the largest one, and s is linear in 1 / l_i where it
@@ -9,11 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-#define CLOSE 1e-4     /* of a divisor: other programs compute in f32 */
-#define SAME 1e-5      /* as a Llama 3's */
-#define MOST_BOUND 1e6 /* as family llama has */
+#define CLOSE 1e-4     /* relative error of a divisor: other programs compute in f32 */
+#define SAME 1e-5      /* relative error at which the bounds of Llama 3 are used */
+#define MOST_BOUND 1e6 /* the limit of family llama */
 
-/* What is read: the inverse wavelengths, and s before the cut where x says it. */
+/* The inverse wavelengths, and s before clamping where it can be computed from x. */
 typedef struct divisors {
     const dt__gguf_model *g;
     const unsigned char *data;
@@ -52,8 +53,9 @@ static double slope_of(const divisors *d, int64_t i, int64_t j, double s_i, doub
     return (s_i - s_j) / (inverse_length(d, i) - inverse_length(d, j));
 }
 
-/* A slope that fits, and the pair and its s through which the line goes. Pairs before `first` are
- * not divided, those from `end` on are divided by the factor. */
+/* Finds the slope of s that fits all divisors, and a pair through which the line goes (*through,
+ * with its *s). Pairs before `first` are not divided; those from `end` on are divided by the full
+ * factor. */
 static double find_slope(const divisors *d, double factor, int64_t *through, double *s)
 {
     int64_t first = 0, end;
@@ -67,13 +69,14 @@ static double find_slope(const divisors *d, double factor, int64_t *through, dou
     return before > 0 || after > 0 ? fmax(before, after) : 1 / inverse_length(d, first);
 }
 
-/* Sets the options from the line; false: the divisors are on none. */
+/* Sets the options from the line; false: no line fits the divisors. */
 static bool fit(const divisors *d, dt_rope_options *o)
 {
     int64_t through;
     double s;
     const double a = find_slope(d, o->factor, &through, &s);
-    const double least = a * inverse_length(d, d->n - 1); /* the last pair has the whole factor */
+    /* the last pair is divided by the full factor */
+    const double least = a * inverse_length(d, d->n - 1);
     const double b = fmax(a * inverse_length(d, through) - s, least);
     if (!(a > 0 && b > 0 && isfinite(a / b))) return false;
     const double context = fmin(fmax(round(a / b), 1), 1 << 30);
@@ -100,7 +103,8 @@ dt_status dt__gguf_read_divisors(const dt__gguf_file *raw, dt__gguf_model *g, co
         }
         o->factor = fmax(o->factor, x);
     }
-    for (; o->original_context > 16; o->original_context /= 2) { /* the bounds of every Llama 3 */
+    for (; o->original_context > 16;
+         o->original_context /= 2) { /* the bounds of all Llama 3 models */
         if (is_close(&d, SAME)) return DT_OK;
     }
     if (fit(&d, o) && is_close(&d, CLOSE)) return DT_OK;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 #define LEAST_KEY 13    /* bytes of a pair: an empty name, a type, one byte */
-#define LEAST_TENSOR 24 /* likewise */
+#define LEAST_TENSOR 24 /* bytes of a tensor's description */
 #define MOST_ALIGNMENT 65536
 
 dt_status dt__gguf_fail(const dt__gguf_file *g, const char *format, ...)
@@ -74,7 +74,7 @@ const unsigned char *dt__gguf_string(const unsigned char *at, const char **out, 
     return at + sizeof bytes + *n;
 }
 
-/* A name as text for messages and comparisons: UTF-8 without NUL. */
+/* Whether a name can be printed and compared as a C string: UTF-8 without NUL. */
 static bool is_name(const char *text, size_t n)
 {
     const unsigned char *p = (const unsigned char *)text, *end = p + n;
@@ -98,7 +98,7 @@ static dt_status keep_name(dt__gguf_file *g, const char *text, size_t n, const c
 
 /* ---- pairs ---------------------------------------------------------------------------------- */
 
-/* Bytes of a value of fixed size; 0: a string, an array, or no type. */
+/* Bytes of a value of fixed size; 0: a string, an array, or an unknown type. */
 static size_t value_bytes(uint32_t type)
 {
     static const size_t bytes[DT__GGUF_KEYS] = { 1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8 };
@@ -220,7 +220,8 @@ dt_status dt__gguf_real(const dt__gguf_file *g, const char *name, double missing
     } else {
         char text[32];
         dt__copy_little(&x, k->data, sizeof x);
-        snprintf(text, sizeof text, "%.7g", (double)x); /* 1e-5, not the float nearest to it */
+        snprintf(text, sizeof text, "%.7g",
+                 (double)x); /* 1e-5, not the decimal expansion of the float */
         const double shortest = strtod(text, NULL);
         *out = (float)shortest == x ? shortest : (double)x;
     }
@@ -294,7 +295,7 @@ static dt_status scan_type(dt__gguf_file *g, dt__gguf_raw *t, const char *shown)
     return dt__gguf_fail(g, "tensor '%s' is too large", shown);
 }
 
-/* `data` stays the offset until all are known. */
+/* *offset: where the tensor's data begin, from the end of the header. */
 static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset)
 {
     const char *name;
@@ -311,7 +312,7 @@ static dt_status scan_tensor(dt__gguf_file *g, dt__gguf_raw *t, uint64_t *offset
     return take_u64(g, offset);
 }
 
-/* Floats in the order of a big-endian machine. Blocks stay as the file has them. */
+/* On a big-endian machine, swaps the bytes of floats. Blocks stay as in the file. */
 static dt_status turn_floats(const dt__gguf_file *g, dt__gguf_raw *t)
 {
     if (t->type->elements > 1 || t->bytes == 0) return DT_OK;

@@ -1,7 +1,7 @@
-/* The tokenizer of a GGUF file as detent's JSON: byte-level BPE ("gpt2" with a split that is known
- * here) and sentencepiece ("llama") as a tokenizer.json; "rwkv" where every token is a byte, or a
- * character, as format gguf writes them. Other tokenizers are left out, and that is said: the model
- * runs on ids. */
+/* The tokenizer of a GGUF file as detent's JSON: byte-level BPE ("gpt2" with a supported split) and
+ * sentencepiece ("llama") become a tokenizer.json; "rwkv" is supported if every token is a byte, or
+ * a character, as export to gguf writes them. Other tokenizers are left out with a warning; the
+ * model then runs on ids. */
 #include "core/text/byte_order.h"
 #include "core/text/utf8.h"
 #include "data/text/tokenizer.h"
@@ -38,7 +38,8 @@ static int digit(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The bytes of an escaped token; -1 if it has more than `most`, or a wrong escape. */
+/* Decodes an escaped token to bytes; returns their number, or -1 if there are more than `most` or
+ * an escape is wrong. */
 static int unescape(const char *text, size_t n, unsigned char *out, int most)
 {
     static const char letters[] = "tnr", means[] = "\t\n\r";
@@ -71,8 +72,8 @@ static int32_t type_at(const writing *w, uint64_t i)
     return type;
 }
 
-/* A token of each byte, in order; else characters in the order of their code points. Tokens behind
- * the last used one are rows to spare. */
+/* Tokens are either all bytes in order, or characters in the order of their code points. Unused
+ * tokens at the end of the vocabulary only pad it. */
 static dt_status put_characters(writing *w, bool *there)
 {
     unsigned char bytes[DT__UTF8_BYTES];
@@ -111,7 +112,7 @@ static dt_status put_characters(writing *w, bool *there)
 static const struct {
     const char *pre;
     int digits;                 /* of dt__split */
-    bool ignore_merges, begins; /* begins: a token in front of a text is usual */
+    bool ignore_merges, begins; /* begins: a token is put before texts by default */
 } splits[] = {
     { "gpt-2", 0, false, false },  { "llama-bpe", 3, true, true }, { "llama3", 3, true, true },
     { "llama-v3", 3, true, true }, { "dbrx", 3, false, false },    { "smaug-bpe", 3, false, false },
@@ -127,7 +128,7 @@ static const dt__split *split_of(int digits)
 
 #define BYTE_LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,"
 
-/* Strings of an array must be UTF-8, to be written as JSON. */
+/* Strings of an array must be UTF-8, as they are written as JSON. */
 static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char *name)
 {
     const unsigned char *at = k->data;
@@ -142,7 +143,7 @@ static dt_status check_texts(const writing *w, const dt__gguf_key *k, const char
     return DT_OK;
 }
 
-/* Calls put for every token of the vocabulary, or for every added one. */
+/* Calls put for every token of the vocabulary (added false), or for every added token. */
 static void put_tokens(writing *w, bool added,
                        void (*put)(writing *w, const char *text, size_t n, uint64_t id))
 {
@@ -217,7 +218,7 @@ static void put_special(writing *w, int64_t id)
     dt__put_text(w->t, "]}");
 }
 
-/* A token before every text and one behind it; -1: none. */
+/* Writes the template with a token before every text and one behind it; -1: none. */
 static void put_template(writing *w, int64_t before, int64_t after)
 {
     static const char *const of[] = { "\"single\":[", "],\"pair\":[" };
@@ -248,13 +249,15 @@ static void put_template(writing *w, int64_t before, int64_t after)
     dt__put_text(w->t, "}}");
 }
 
-/* The id of a key such as bos_token_id if `flag` says that it is put around texts; -1: not. */
+/* The id of a key such as bos_token_id if `flag` says that it is added to texts; else -1. `usual`:
+ * default of the flag. */
 static dt_status read_end(const writing *w, const char *flag, const char *id, bool usual,
                           int64_t *out)
 {
     bool on;
     const bool begins = strcmp(id, "tokenizer.ggml.bos_token_id") == 0;
-    const int64_t missing = w->pieces ? (begins ? 1 : 2) : -1; /* llama.cpp's of sentencepiece */
+    const int64_t missing =
+        w->pieces ? (begins ? 1 : 2) : -1; /* llama.cpp's defaults for sentencepiece */
     DT__TRY(dt__gguf_bool(w->g, flag, usual, &on));
     DT__TRY(dt__gguf_int(w->g, id, missing, out));
     if (dt__gguf_find(w->g, id) == NULL && *out >= 0 && *out < (int64_t)w->tokens->n &&
@@ -299,7 +302,8 @@ static dt_status put_bpe(writing *w, int at)
     return w->t->failed ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* A text that the tokenizer's reader refuses is taken back, with its reason. */
+/* Removes the text again, with a warning that has the reason, if the tokenizer's reader refuses
+ * it. */
 static dt_status keep(writing *w, size_t begin, bool *there)
 {
     dt_tokenizer *k;
@@ -384,7 +388,7 @@ static dt_status find_array(const dt__gguf_file *g, const char *name, uint32_t t
 
 /* ---- tokens that begin, end and pad texts ---------------------------------------------------- */
 
-/* An id that the keys name; -1: none, or a row that stands for no token. */
+/* The id that a key names; -1: none, or an id without a token. */
 static dt_status find_id(const dt__gguf_file *g, const char *key, int64_t vocab, int32_t *out)
 {
     const dt__gguf_key *types;

@@ -1,5 +1,5 @@
-/* Values of blocks in GGUF files [ggml]. d and m are f16; a block's elements are in order but for
- * what is said.
+/* Values of blocks in GGUF files [ggml]. d and m are f16; elements are stored in order unless
+ * stated otherwise.
  *
  *     Q8_0   d, 32 codes                             x = code d
  *     Q4_0   d, 16 bytes: byte j has code j + 8 and, above it, code j + 16 plus 8    x = code d
@@ -51,7 +51,7 @@ void dt__gguf_q4_0(const unsigned char *from, float *x)
     }
 }
 
-/* Two bits of element e. */
+/* The two low bits of element e's code. */
 static int low_bits(const unsigned char *codes, int e)
 {
     return codes[e / 128 * 32 + e % 32] >> (e / 32 % 4 * 2) & 3;
@@ -126,6 +126,6 @@ void dt__gguf_q2_0(const unsigned char *from, float *x)
 {
     const float d = half_at(from);
     for (int e = 0; e < DT__GGUF_Q2_BLOCK; e++) {
-        x[e] = (float)((from[2 + e / 4] >> e % 4 * 2 & 3) - 1) * d + 0; /* not -0 */
+        x[e] = (float)((from[2 + e / 4] >> e % 4 * 2 & 3) - 1) * d + 0; /* + 0: not -0 */
     }
 }

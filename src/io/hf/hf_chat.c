@@ -1,18 +1,18 @@
-/* The chat template of a model, for the files that are written of it. */
+/* Chooses the chat template that exports write. */
 #include "data/text/chats.h"
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
 #include <string.h>
 
-/* Whether the template writes chats as the model was trained on them. */
+/* Whether the template formats chats as in the model's training data. */
 static bool is_same(const dt__chat_found *f, const dt_model_data *d)
 {
     const bool one = f->system != NULL && d->system != NULL;
     return f->form == d->chat && (one ? strcmp(f->system, d->system) == 0 : f->system == d->system);
 }
 
-/* That of the source in *out, if the model may keep it. */
+/* *out: the source's template, if it fits the training data; else NULL. */
 static dt_status keep_source(dt_ctx *ctx, const char *text, const dt_model_data *d, char **out)
 {
     dt__chat_found f = { .form = DT_CHAT_AUTO };
@@ -34,7 +34,7 @@ static void put_added(dt__chars *t, const dt_tokenizer *k, int32_t id)
     if (of != NULL && of->added) dt__put(t, k->bytes + of->at, of->n);
 }
 
-/* The texts of the tokens before a text, and of the one that ends texts; the caller frees them. */
+/* The texts of the tokens that begin and end texts; the caller frees them. */
 static dt_status ends_of(dt_ctx *ctx, const dt_model_info *info, dt__chars *begin, dt__chars *end)
 {
     static const dt_encoding wrapped = { .wrap = true };

@@ -1,4 +1,5 @@
-/* Weights of a compressed-tensors folder as weights of a converted model. Of a layer NAME
+/* Reads weights of a compressed-tensors folder as weights of a converted model. The tensors of a
+ * layer NAME
  *
  *     NAME.weight_packed  I32 [out, words] (pack-quantized), else NAME.weight  I8 [out, in]
  *     NAME.weight_scale   F32, F16 or BF16 [out, groups]; [1] of strategy tensor
@@ -42,7 +43,7 @@ typedef struct layer {
     const char *path; /* of the module, kept */
     const dt_file_entry *codes, *scale, *zero, *shape, *global, *input;
     int64_t rows, columns, groups;
-    int real; /* the scheme of floats in blocks, or -1 */
+    int real; /* scheme of a block float type, or -1 */
     dt__module_quant quant;
     bool packed, packed_zero;
 } layer;
@@ -88,9 +89,9 @@ bool dt__hf_has_integer_head(const dt_file *folder)
 
 /* ---- which group ---------------------------------------------------------------------------- */
 
-/* Python's expression as POSIX has it: \d and \w, and no lazy or group extensions. Counts in braces
- * and references to groups would let a file take any memory and time; no folder was seen to have
- * them. */
+/* Translates Python's regular expression to POSIX: \d and \w, and no lazy or group extensions.
+ * Counts in braces and back references are refused, as a hostile file could take any memory and
+ * time with them; no real folder uses them. */
 static bool translate(const char *from, char *to, size_t size)
 {
     size_t used = 0;
@@ -139,7 +140,8 @@ static dt_status is_target(const layer *l, const char *target, bool *out)
     return strncmp(target, "re:", 3) == 0 ? matches(l, target + 3, out) : DT_OK;
 }
 
-/* A path or an expression counts before the class, as in compressed-tensors. */
+/* Groups that name the path take precedence over those that name the class, as in
+ * compressed-tensors. */
 static dt_status find_group(layer *l, const dt__hf_groups *g)
 {
     for (int of_class = 0; of_class < 2 && l->group == NULL; of_class++) {
@@ -191,7 +193,7 @@ static dt_status read_shape(layer *l)
     return DT_OK;
 }
 
-/* Codes of floats in blocks are their values times 2^this. */
+/* Codes of block floats are their values times 2^this. */
 static int unit_of(const layer *l)
 {
     return l->real == DT_SCHEME_MXFP8 ? 0 : l->real == DT_SCHEME_MXFP6 ? 3 : 1;
@@ -220,8 +222,8 @@ static float scale_at(const layer *l, int64_t i)
     return strcmp(e->dtype, "F16") == 0 ? dt__f16_to_f32(half) : dt__bf16_to_f32(half);
 }
 
-/* The same as a model holds it: of a block of zeros any scale will do. That of NVFP4 remains E4M3
- * under the scale of the tensor. */
+/* The scale of block i as the model stores it: any scale fits a block of zeros. A scale of NVFP4
+ * stays E4M3, without the factor of the tensor's scale. */
 static float held_scale(const layer *l, int64_t i)
 {
     const float s = scale_at(l, i);
@@ -232,7 +234,7 @@ static float held_scale(const layer *l, int64_t i)
     return fmaxf(0.125f / global / 2, 0x1p-126f);
 }
 
-/* Code k of a stream of `bits` a code, in words of 32 that lie `stride` apart. */
+/* Code k of a sequence of `bits` bits each, in 32-bit words that are `stride` words apart. */
 static int code_at(const unsigned char *words, int64_t stride, int64_t bits, int64_t k)
 {
     const int64_t at = k * bits;
@@ -255,7 +257,8 @@ static dt_status code_of(const layer *l, int64_t row, int64_t column, int *out)
     }
     if (l->real == DT_SCHEME_MXFP6) {
         const int64_t at = (row * l->columns + column) * 6, part = at % 8;
-        const unsigned next = part > 2 ? data[at / 8 + 1] : 0; /* only where the code goes on */
+        /* only if the code extends into the next byte */
+        const unsigned next = part > 2 ? data[at / 8 + 1] : 0;
         const unsigned both = data[at / 8] | next << 8;
         *out = (int)(8 * dt__small_value(&dt__e2m3, both >> part & 63));
         return DT_OK;
@@ -287,8 +290,8 @@ static bool is_zero(const layer *l, int64_t i)
     return true;
 }
 
-/* Scales of blocks that a model can hold: one below its least number must be of zeros alone, whose
- * scale has no effect. */
+/* Checks that a model can store all scales: a block whose scale is below the least number must
+ * consist of zeros, so that the scale has no effect. */
 static dt_status check_block_scales(const layer *l)
 {
     const dt_file_entry *e = l->global;
@@ -335,7 +338,7 @@ static dt_status check_zero(layer *l)
     const dt_file_entry *e = l->zero;
     const int64_t blocks = l->rows * l->groups, bits = l->group->weight.bits;
     if (l->group->weight.symmetric) {
-        l->zero = NULL; /* zeros, where there are any */
+        l->zero = NULL; /* zero points that are all 0 */
         return DT_OK;
     }
     if (e == NULL) return refuse(l, "weight_zero_point is missing");
@@ -367,7 +370,7 @@ static dt_status measure(layer *l)
 
 /* ---- codes ---------------------------------------------------------------------------------- */
 
-/* Codes as a model's file has them. */
+/* Writes codes in the form of a model's file. */
 static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes)
 {
     const int bits = dt__storage_bits(l->group->weight.bits);
@@ -379,7 +382,7 @@ static dt_status make_codes(const layer *l, unsigned char *to, int64_t row_bytes
             int code;
             DT__TRY(code_of(l, r, k, &code));
             if (levels != NULL && levels->real == NULL)
-                code = dt__edges_below(levels, (float)code) - 1; /* its place */
+                code = dt__edges_below(levels, (float)code) - 1; /* its index among the levels */
             to[r * row_bytes + k / per_byte] |=
                 (unsigned char)(((unsigned)code & (0xFFU >> (8 - bits))) << (k % per_byte * bits));
         }
@@ -396,7 +399,7 @@ static int zero_at(const layer *l, int64_t row, int64_t group)
     return (int8_t)from[l->zero->count == 1 ? 0 : row * l->groups + group];
 }
 
-/* Scales of either sign that are all f16's: what scheme q4_0 makes. */
+/* Whether all scales fit f16 and some are not positive, as scheme q4_0 computes them. */
 static bool is_q4_0(const layer *l)
 {
     const dt__hf_arguments *w = &l->group->weight;
@@ -500,7 +503,7 @@ static dt_status add_scales(layer *l)
     return DT_OK;
 }
 
-/* The scale of the tensor of an input in NVFP4. */
+/* Adds the global scale of an input in NVFP4. */
 static dt_status add_input(layer *l)
 {
     void *data;
@@ -538,7 +541,7 @@ static dt_status add_layer(layer *l, dt__chars *quant)
     return DT_OK;
 }
 
-/* The values of an expert. */
+/* Adds an expert's dequantized values. */
 static dt_status add_values(layer *l)
 {
     void *data;
@@ -602,7 +605,7 @@ dt_status dt__hf_take_integers(dt_file *folder, const dt_file *part, const dt_fi
     l.path = path;
     const dt_file_entry *first = find(&l, ".weight_packed");
     if (first == NULL) first = find(&l, ".weight");
-    if (first != NULL && first != e) return DT_OK; /* its codes bring the others along */
+    if (first != NULL && first != e) return DT_OK; /* the layer was read with its first tensor */
     DT__TRY(open_layer(&l, g));
     return strstr(path, ".experts.") != NULL ? add_values(&l) : add_layer(&l, quant);
 }

@@ -15,10 +15,10 @@
 typedef struct reading {
     dt__hf_groups *g;
     dt__json *j;
-    const char *refused; /* a setting that detent has not */
+    const char *refused; /* a setting that is not supported */
 } reading;
 
-/* Calls `with` for every field of an object; null is skipped. */
+/* Calls `with` for every field of an object, except those that are null. */
 static dt_status each_field(reading *r, void *to,
                             dt_status (*with)(reading *r, const char *key, void *to))
 {
@@ -31,7 +31,7 @@ static dt_status each_field(reading *r, void *to,
     return j->status;
 }
 
-/* A key that is absent, null, or an empty list or map; else the setting is refused. */
+/* Skips a value that is null, or an empty list or map; refuses any other. */
 static dt_status want_nothing(reading *r, const char *key)
 {
     const char first = dt__json_peek(r->j);
@@ -63,7 +63,7 @@ static dt_status read_argument(reading *r, const char *key, void *to)
     if (strcmp(key, "actorder") == 0 || strcmp(key, "block_structure") == 0) {
         return want_nothing(r, key);
     }
-    return dt__json_skip(j); /* observers, and how it was calibrated */
+    return dt__json_skip(j); /* such as observers and calibration settings */
 }
 
 static dt_status read_arguments(reading *r, dt__hf_arguments *a)
@@ -106,7 +106,7 @@ static bool is(const char *text, const char *word)
     return text != NULL && strcmp(text, word) == 0;
 }
 
-/* Weights of type float, as compressed-tensors names them, and the scheme. */
+/* Schemes of weights of type float, and the names of their formats. */
 static const struct {
     int64_t bits, group;
     const char *strategy, *scale_dtype, *format;
@@ -118,7 +118,7 @@ static const struct {
     { 8, 32, "group", "torch.uint8", "mxfp8-quantized", DT_SCHEME_MXFP8 },
 };
 
-/* Whether a format that is named is of weights of another scheme. */
+/* Whether this format belongs to another scheme than `scheme`. */
 static bool is_of_others(const char *format, int scheme)
 {
     for (int i = 0; i < DT__COUNT_OF(floats); i++) {
@@ -130,7 +130,7 @@ static bool is_of_others(const char *format, int scheme)
 int dt__hf_float_scheme(const dt__hf_arguments *w)
 {
     for (int i = 0; is(w->type, "float") && i < DT__COUNT_OF(floats); i++) {
-        /* FP4 has no other scales */
+        /* Scales of FP4 have fixed dtypes */
         const bool scales =
             w->scale_dtype == NULL ? w->bits == 4 : is(w->scale_dtype, floats[i].scale_dtype);
         const bool same = w->bits == floats[i].bits && w->group == floats[i].group;
@@ -217,10 +217,10 @@ static dt_status read_quantization(reading *r, const char *key, void *to)
         strcmp(key, "transform_config") == 0) {
         return want_nothing(r, key);
     }
-    return dt__json_skip(r->j); /* what is ignored has floats, which is seen in the file */
+    return dt__json_skip(r->j); /* `ignore` is not needed: ignored layers have tensors of floats */
 }
 
-/* The method first: of another one the settings mean other things. */
+/* Reads quant_method before the other settings, whose meaning depends on it. */
 static dt_status read_method(reading *r, const char *key, void *to)
 {
     (void)to;
@@ -249,7 +249,7 @@ dt_status dt__hf_groups_read(dt_ctx *ctx, const dt__hf_text *config, dt__hf_grou
     *out = (dt__hf_groups){ .ctx = ctx, .path = config->path };
     DT__TRY(dt__hf_scan(ctx, config, &j, &out->strings));
     reading r = { .g = out, .j = &j };
-    /* strings of the method are read twice */
+    /* a second scan fills the strings again */
     dt__release(ctx, out->strings);
     out->strings = j.strings = dt__alloc_array(ctx, 2, config->bytes + 1);
     dt_status s = out->strings == NULL ? DT_ERR_NOMEM : each_field(&r, NULL, read_config);

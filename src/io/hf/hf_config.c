@@ -1,6 +1,5 @@
-/* config.json of a Hugging Face folder: which class of models it is of, and that class's reader. A
- * key that affects what the model computes is used or refused; other keys are skipped; null means
- * absent. */
+/* config.json of a Hugging Face folder: finds the model class and calls its reader. A key that
+ * affects what the model computes is used or refused; other keys are skipped; null means absent. */
 #include "io/hf/hf_config.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ static const struct {
     { "gpt_neox", &dt__hf_neox_names, dt__hf_config_read_neox, { 0, 2, -1 } },
 };
 
-/* By the class, which is read first. */
+/* Reads the rest by the class, which is known already. */
 static dt_status read_model(dt__json *j, dt__hf_config *c, dt__hf_model *out)
 {
     const dt__json begin = *j;

@@ -27,23 +27,24 @@ typedef struct dt__hf_rope {
     char other[DT__SHOWN]; /* the first unknown key */
 } dt__hf_rope;
 
-/* A list with an entry for each layer, in which every n-th is marked. */
+/* A list with an entry per layer, in which every n-th is marked. */
 typedef struct dt__hf_pattern {
     bool given;
-    int64_t n, marked; /* entries; those that are marked */
+    int64_t n, marked; /* number of entries, and of marked ones */
     int64_t every;     /* entries every - 1, 2 every - 1, ... are marked; 0: none is */
-    int64_t odd;       /* 1 + the first entry that does not fit this; 0: all fit */
+    int64_t odd;       /* 1 + the first entry that does not fit `every`; 0: all fit */
 } dt__hf_pattern;
 
-/* What sliding_window does, where layer_types does not say which layers have it. */
+/* What sliding_window means, if layer_types does not list the layers with a window. */
 enum {
-    DT__HF_NO_WINDOW,    /* the class ignores it: refused where it would have an effect */
-    DT__HF_WINDOW,       /* all layers have it, where it is given */
-    DT__HF_USUAL_WINDOW, /* all layers have it, unless it is null */
-    /* Below, of classes that can list which layers have one */
-    DT__HF_USED_WINDOW,  /* with use_sliding_window, the layers from max_window_layers on */
-    DT__HF_TYPED_WINDOW, /* with use_sliding_window, layers that only layer_types can name */
-    DT__HF_GEMMA_WINDOW  /* all but every sliding_window_pattern-th; they rotate by another base */
+    DT__HF_NO_WINDOW,    /* the class ignores it; detent refuses it if it would have an effect */
+    DT__HF_WINDOW,       /* all layers have it, if the key is present */
+    DT__HF_USUAL_WINDOW, /* all layers have it, unless the key is null */
+    /* The following ones are for classes with layer_types */
+    DT__HF_USED_WINDOW,  /* if use_sliding_window, the layers from max_window_layers on */
+    DT__HF_TYPED_WINDOW, /* if use_sliding_window, only layers that layer_types lists */
+    /* all but every sliding_window_pattern-th; their rotation has another base */
+    DT__HF_GEMMA_WINDOW
 };
 
 /* Model classes. Qwen2 has biases whatever attention_bias says; only LlamaConfig reads mlp_bias.
@@ -51,24 +52,24 @@ enum {
 typedef struct dt__hf_class {
     const char *name;         /* model_type */
     const char *architecture; /* the class */
-    bool biased;              /* q, k, v; never o */
+    bool biased;              /* q, k and v have biases, o never has */
     bool reads_attention_bias, reads_mlp_bias, normed, mixed;
     int window;                            /* DT__HF_..._WINDOW */
-    int64_t kv_heads, head_width, context; /* defaults; 0: heads, width / heads */
+    int64_t kv_heads, head_width, context; /* defaults; 0: heads, and width / heads */
     int64_t
         original; /* default of original_max_position_embeddings; 0: the class has no longrope */
     double theta, eps;
     dt__hf_token_defaults tokens;
-    bool tied;                 /* the default */
-    bool after, norm_all;      /* norms of outputs; of all heads together */
-    bool gemma;                /* as Gemma 3: norms, gate, scales */
+    bool tied;                 /* default of tie_word_embeddings */
+    bool after, norm_all;      /* norms behind sublayers; QK norms over all heads together */
+    bool gemma;                /* norms, gate and scales of Gemma 3 */
     bool drops;                /* reads resid_pdrop and embd_pdrop */
-    int64_t unrotated;         /* default of no_rope_layer_interval; 0: it is not read */
-    const dt__hf_names *names; /* of its tensors; NULL: those of family llama */
+    int64_t unrotated;         /* default of no_rope_layer_interval; 0: the key is not read */
+    const dt__hf_names *names; /* names of its tensors; NULL: those of family llama */
 } dt__hf_class;
 
-/* All of them, and one without a name. A new config.json is of the first that has what its model
- * needs. */
+/* The list ends with a class without a name. A new config.json uses the first class that supports
+ * the model's options. */
 extern const dt__hf_class dt__hf_classes[];
 
 typedef struct dt__hf_config {
@@ -84,14 +85,15 @@ typedef struct dt__hf_config {
     bool tied, attention_bias, mlp_bias, use_window, bidirectional;
     bool has_vocab, has_width, has_hidden, has_layers, has_heads, has_theta, has_window;
     bool has_local_theta, has_experts, has_soft_scores, has_soft_logits;
-    /* Keys that are null, which is not their default */
+    /* Keys that are null where null is not their default */
     bool no_window, no_kv_heads;
     dt__hf_rope scaling, parameters;
-    dt__hf_rope local;        /* of rope_parameters, by layer: that of layers with a window */
-    dt__hf_pattern full;      /* of layer_types: full_attention */
-    dt__hf_pattern unrotated; /* of no_rope_layers: 0 */
+    /* rotation of the layers with a window, from rope_parameters by layer type */
+    dt__hf_rope local;
+    dt__hf_pattern full;      /* layers that are full_attention in layer_types */
+    dt__hf_pattern unrotated; /* layers that are 0 in no_rope_layers */
     int64_t unrotated_every;  /* no_rope_layer_interval */
-    int64_t original;         /* original_max_position_embeddings outside of the rotation's map */
+    int64_t original;         /* original_max_position_embeddings beside rope_scaling, not in it */
     bool has_quantization, has_code;
 } dt__hf_config;
 
@@ -100,40 +102,40 @@ typedef struct dt__hf_config {
 /* UNSUPPORTED, with the path in front. */
 dt_status dt__hf_refuse(const dt__hf_config *c, const char *format, ...) DT_PRINTF(2, 3);
 
-/* Read the values of keys. rope_parameters may be a map of maps, by the type of layer. */
+/* Read the values of keys. rope_parameters may be a map of maps by layer type. */
 dt_status dt__hf_read_layer_types(dt__json *j, dt__hf_config *c);
 dt_status dt__hf_read_rope_layers(dt__json *j, dt__hf_config *c);
 dt_status dt__hf_read_rope(dt__json *j, dt__hf_rope *out);
 dt_status dt__hf_read_rope_parameters(dt__json *j, dt__hf_config *c);
 dt_status dt__hf_read_method(dt__json *j, bool *quantized);
 
-/* Set what they mean, after checking it: options of the block that differ by layer, and the
- * rotation. */
+/* Check the values and set the options that they mean: those of blocks that differ by layer, and
+ * the rotation. */
 dt_status dt__hf_set_layers(dt__hf_config *c, dt_llama_options *out);
 dt_status dt__hf_set_rotation(const dt__hf_config *c, dt_llama_options *out);
 
-/* Of the whole config.json of a class that c->model_type names; *found false: there is none. */
+/* Reads a config.json whose class is c->model_type; *found false: no class of family llama. */
 dt_status dt__hf_config_read_llama(dt__json *j, dt__hf_config *c, dt_llama_options *out,
                                    bool *found);
 
 /* ---- classes of family gpt: GPT-2, and GPT-NeoX (Pythia) ------------------------------------- */
 
-/* Of the whole config.json. */
+/* Readers of a whole config.json. */
 dt_status dt__hf_refuse_gpt(const dt__json *j, const char *what); /* UNSUPPORTED */
 dt_status dt__hf_config_read_gpt2(dt__json *j, dt_gpt_options *out);
 dt_status dt__hf_config_read_neox(dt__json *j, dt_gpt_options *out);
-/* Whether an activation is gelu itself (1) or by tanh (0); -1: another one. */
+/* 1: exact gelu, 0: gelu by tanh, -1: another activation. */
 int dt__hf_gelu_of(const char *name);
 /* `dtype` as config.json names it. */
 dt_status dt__hf_config_put_gpt2(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 dt_status dt__hf_config_put_neox(dt__chars *t, const dt_gpt_options *o, const char *dtype);
 
-/* The keys by which a new config.json says which class its model is of. UNSUPPORTED: no class has
+/* Writes the keys that identify the model's class in a new config.json. UNSUPPORTED: no class has
  * such options. */
 dt_status dt__hf_put_class(dt__chars *t, const dt_llama_options *o, const dt__hf_new *how);
 const dt__hf_names *dt__hf_class_names(const dt_llama_options *o, const dt__hf_new *how);
 
-/* `,`, a line, the key and its value; dt__hf_put_key without a value. */
+/* Writes `,`, a newline, the key and its value; dt__hf_put_key writes no value. */
 void dt__hf_put_key(dt__chars *t, const char *key);
 void dt__hf_put_null(dt__chars *t, const char *key);
 void dt__hf_put_bool(dt__chars *t, const char *key, bool value);

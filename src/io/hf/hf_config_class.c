@@ -1,12 +1,12 @@
-/* Finds the class of models that has the options of a model of family llama, and writes the keys of
- * config.json in which these classes differ. */
+/* Finds the model class that supports the options of a model of family llama, and writes the keys
+ * of config.json in which these classes differ. */
 #include "io/hf/hf_config.h"
 #include "nn/families/family.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Whether a block has all that makes it Gemma 3's, or nothing of it. */
+/* Whether a block has either all settings of Gemma 3 or none, as the class requires. */
 static bool fits_gemma(const dt__hf_class *k, const dt_block_options *b)
 {
     if (!k->gemma) {
@@ -44,7 +44,7 @@ static bool fits(const dt__hf_class *k, const dt_llama_options *o)
            (k->original > 0 || !o->longrope.given) && b.hadamard == 0 && fits_gemma(k, &b);
 }
 
-/* The class that is asked for, if it fits, else the first that does. */
+/* The requested class if it fits, else the first that fits. */
 static const dt__hf_class *class_of(const dt_llama_options *o, const dt__hf_new *how)
 {
     const dt__hf_class *first = NULL;
@@ -99,7 +99,7 @@ static dt_status refuse(dt_ctx *ctx, const dt_llama_options *o)
                    (long long)b.full_every, b.local_theta);
 }
 
-/* A list with one of two words for each layer: `every` n-th has the first. */
+/* A list with one of two words per layer: every `every`-th layer has the first word. */
 static void put_layers(dt__chars *t, const char *key, int64_t layers, int64_t every,
                        const char *const words[2])
 {
@@ -128,7 +128,7 @@ static void put_gemma(dt__chars *t, const dt_llama_options *o, const dt_block_op
     const int64_t head = o->head_width == 0 ? o->width / o->heads : o->head_width;
     const double query = b->query_width == 0 ? (double)head : b->query_width;
     dt__hf_put_text(t, "hidden_activation", "gelu_pytorch_tanh");
-    if (query == floor(query)) { /* transformers 5 wants an integer */
+    if (query == floor(query)) { /* transformers 5 requires an integer */
         dt__hf_put_int(t, "query_pre_attn_scalar", (int64_t)query);
     } else {
         dt__hf_put_real(t, "query_pre_attn_scalar", query);

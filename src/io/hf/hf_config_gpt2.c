@@ -1,5 +1,5 @@
 /* config.json of a GPT-2 as options of family gpt, and back. Defaults are GPT2Config's. Its
- * dropouts are settings of training: they are not taken, a recipe's `model.dropout` is. */
+ * dropouts are ignored, as they are settings of training: a recipe sets `model.dropout`. */
 #include "io/hf/hf_config.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct config {
     const char *activation;
     bool scaled, by_layer, crossed;
     bool has_code, has_quantization;
-    /* Other names of n_positions, n_embd, n_layer, n_head; 0: not there */
+    /* n_ctx and others: other names of n_positions, n_embd, n_layer, n_head; 0: absent */
     int64_t context, width, layers, heads;
     bool has_context, has_width, has_layers, has_heads;
 } config;
@@ -52,7 +52,7 @@ int dt__hf_gelu_of(const char *name)
     return strcmp(name, "gelu") == 0 ? 1 : -1;
 }
 
-/* transformers has two names for some keys; both may be there, and agree. */
+/* transformers has two names for some keys; if both are present, they must agree. */
 static dt_status take_other_names(const dt__json *j, config *c)
 {
     const struct {

@@ -1,6 +1,6 @@
-/* What config.json says of single layers: which have a sliding window (layer_types, sliding_window,
- * max_window_layers, sliding_window_pattern), and which no rotation (no_rope_layers). Lists in
- * which every n-th layer differs are supported, no other order. */
+/* Settings of config.json for single layers: which layers have a sliding window (layer_types,
+ * sliding_window, max_window_layers, sliding_window_pattern), and which have no rotation
+ * (no_rope_layers). Only lists in which every n-th layer differs are supported. */
 #include "io/hf/hf_config.h"
 
 #include <string.h>
@@ -73,7 +73,7 @@ static dt_status set_rotated(const dt__hf_config *c, dt_block_options *out)
     return DT_OK;
 }
 
-/* Marks the layers without a window, as the class does where layer_types is absent. */
+/* Marks the layers without a window by the class's default, if layer_types is absent. */
 static dt_status find_full(dt__hf_config *c)
 {
     const int64_t every = c->window_pattern > 0 ? c->window_pattern : 6;
@@ -101,7 +101,7 @@ static bool has_window(const dt__hf_config *c)
     }
 }
 
-/* A window as long as the context has no effect, but on a Gemma's rotation. */
+/* A window as long as the context has no effect, except on the rotation of Gemma 3. */
 static bool has_effect(const dt__hf_config *c)
 {
     return has_window(c) && (c->of->window == DT__HF_GEMMA_WINDOW || c->window < c->context);

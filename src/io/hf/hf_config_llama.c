@@ -1,4 +1,4 @@
-/* config.json of a Llama and of classes like it as options of family llama. Defaults are those of
+/* Reads config.json of Llama and similar classes as options of family llama. Defaults are those of
  * LlamaConfig, Qwen2Config, Qwen3Config, MixtralConfig, Phi3Config, Olmo2Config, SmolLM3Config and
  * Gemma3TextConfig (transformers 4.57 and 5.23). */
 #include "io/hf/hf_config.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define MOST DT__HF_MOST
-#define MOST_LAYERS (1 << 12) /* as family llama has: what differs by layer is listed */
+#define MOST_LAYERS (1 << 12) /* limit of family llama: settings by layer are lists */
 
 #define AT(field) .offset = offsetof(dt__hf_config, field)
 #define GIVEN(field) .given = offsetof(dt__hf_config, field)
@@ -125,7 +125,7 @@ static dt_status check_missing(const dt__hf_config *c)
     return dt_fail(c->ctx, DT_ERR_FORMAT, "%s: missing: %s", c->path, text);
 }
 
-/* As given, or the class's default; null: as many as there are heads. */
+/* The given number, or the class's default; null: the number of heads. */
 static int64_t kv_heads_of(const dt__hf_config *c)
 {
     const int64_t usual = c->no_kv_heads ? 0 : c->of->kv_heads;
@@ -148,7 +148,7 @@ static dt_status check_heads(const dt__hf_config *c)
                    (long long)c->width, (long long)c->heads);
 }
 
-/* pretraining_tp splits products into slices that are added up: the same result. */
+/* pretraining_tp splits products into slices whose results are added: the same result. */
 static dt_status check_arithmetic(const dt__hf_config *c)
 {
     char shown[DT__SHOWN];
@@ -204,7 +204,7 @@ static dt_status check_gemma(const dt__hf_config *c)
                          DT__LEAST_QUERY_WIDTH);
 }
 
-/* Noise during training: no other implementation draws the same. */
+/* Refuses router noise during training: its random numbers cannot be reproduced. */
 static dt_status check_experts(dt__hf_config *c)
 {
     if (!c->of->mixed) return DT_OK;
@@ -228,7 +228,7 @@ static dt_status check_experts(dt__hf_config *c)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-/* Values of family llama's rope options without scaling. */
+/* Family llama's rope options for a rotation without scaling. */
 static const dt_rope_options unscaled = { .scaling = DT_ROPE_PLAIN,
                                           .factor = 1,
                                           .low_freq_factor = 1,
@@ -249,7 +249,7 @@ static void set_block(const dt__hf_config *c, dt_block_options *out)
     out->query_width = c->query_width;
 }
 
-/* Whether a key of the object that comes next is null, where that is not its default. */
+/* *is_null: the next object has a key `name` that is null. */
 static dt_status find_null(const dt__json *j, const char *name, bool *is_null)
 {
     dt__json look = *j;

@@ -1,6 +1,6 @@
-/* config.json of a GPT-NeoX, which Pythia's models are, as options of family gpt, and back.
- * Defaults are GPTNeoXConfig's. Its dropouts are settings of training, as GPT-2's are. The rotation
- * is rotary_pct and rotary_emb_base in transformers 4, rope_parameters in 5. */
+/* Reads config.json of GPT-NeoX (also Pythia's models) as options of family gpt, and writes it.
+ * Defaults are GPTNeoXConfig's. Its dropouts are ignored, as those of GPT-2. The rotation is
+ * rotary_pct and rotary_emb_base in transformers 4, rope_parameters in 5. */
 #include "io/hf/hf_config.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 typedef struct config {
     dt_gpt_options gpt;
     bool has_share, has_theta;
-    int64_t head; /* head_dim, which only transformers' rotation reads; 0: absent */
+    int64_t head; /* head_dim, which transformers reads for the rotation only; 0: absent */
     const char *activation;
     bool biased;
     dt__hf_rope parameters;

@@ -1,5 +1,5 @@
 /* Writes config.json: the original text, or a new one like save_pretrained of transformers 4, with
- * every key that this program uses. */
+ * every key that detent reads. */
 #include "core/text/number.h"
 #include "io/hf/hf_config.h"
 
@@ -94,7 +94,7 @@ void dt__hf_put_int(dt__chars *t, const char *key, int64_t value)
     dt__put_integer(t, value);
 }
 
-/* A whole number with ".0": transformers 5 refuses integers for most of its floats. */
+/* Writes integral values with ".0": transformers 5 refuses integers for most of its floats. */
 static void put_float(dt__chars *t, double value)
 {
     char text[32];
@@ -183,7 +183,7 @@ static dt_status put_llama(dt__chars *t, const dt_llama_options *o, const dt__hf
     return DT_OK;
 }
 
-/* A GPT-2 has learned positions. */
+/* Options of family gpt with a rotation are GPT-NeoX; GPT-2 has learned positions. */
 static bool is_neox(const dt_gpt_options *o) { return o->rotated > 0; }
 
 static dt_status put_gpt(dt__chars *t, const dt_gpt_options *o, const char *dtype)

@@ -1,4 +1,4 @@
-/* The rotation that config.json sets: rope_scaling of transformers 4, or rope_parameters of
+/* Rotary position embeddings of config.json: rope_scaling of transformers 4, or rope_parameters of
  * transformers 5, and rope_theta. */
 #include "io/hf/hf_config.h"
 
@@ -50,7 +50,7 @@ dt_status dt__hf_read_rope_parameters(dt__json *j, dt__hf_config *c)
 {
     static const dt_key none[] = { { 0 } };
     if (!c->of->gemma) return dt__hf_read_rope(j, &c->parameters);
-    c->parameters.present = c->local.present = false; /* their names may occur once again */
+    c->parameters.present = c->local.present = false; /* the second scan reads these keys again */
     return dt__hf_read_object(j, none, c, read_by_layer);
 }
 
@@ -63,7 +63,8 @@ static dt_status lacks(const dt__hf_config *c, const char *name, const char *key
 
 static bool is_longrope(const char *type)
 {
-    return strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0; /* "su" in its first files */
+    /* "su": in the first versions */
+    return strcmp(type, "longrope") == 0 || strcmp(type, "su") == 0;
 }
 
 static dt_status check_factors(const dt__hf_config *c, const char *name, const char *key,
@@ -81,7 +82,7 @@ static dt_status check_factors(const dt__hf_config *c, const char *name, const c
     return DT_OK;
 }
 
-/* transformers 5 takes the original context from outside of the map, if it is there. */
+/* transformers 5 prefers the original context outside of the map. */
 static dt_status check_original(const dt__hf_config *c, const char *name, const dt__hf_rope *r)
 {
     if (c->original == 0 || !r->has_original || r->original == c->original) return DT_OK;
@@ -91,7 +92,7 @@ static dt_status check_original(const dt__hf_config *c, const char *name, const 
                          (long long)c->original, (long long)r->original, name);
 }
 
-/* Where attention_factor is absent transformers 5 computes it from `factor`, version 4 from the
+/* If attention_factor is absent, transformers 5 computes it from `factor`, version 4 from the
  * contexts. */
 static dt_status check_contexts(const dt__hf_config *c, const char *name, const dt__hf_rope *r)
 {
@@ -139,7 +140,7 @@ static const struct scaling_kind {
     { "llama3", DT_ROPE_LLAMA3, true, true },
 };
 
-/* What both kinds of rotation have. */
+/* What the rotations of layers with and without a window share. */
 typedef struct rotation {
     dt_rope_options rope;
     dt_longrope_options longrope;
@@ -212,7 +213,7 @@ static bool same_rope(const rotation *x, const rotation *y)
            a->original_context == b->original_context;
 }
 
-/* rope_theta may be in three places; repeated values must agree. */
+/* rope_theta may be in three places; all that are present must agree. */
 static dt_status find_theta(const dt__hf_config *c, double *theta)
 {
     const struct {
@@ -234,7 +235,7 @@ static dt_status find_theta(const dt__hf_config *c, double *theta)
     return *theta > 0 ? DT_OK : dt__hf_refuse(c, "rope_theta %g: it must be above 0", *theta);
 }
 
-/* The base of layers with a window, which have no scaling. */
+/* The rotation's base for layers with a window, which have no scaling. */
 static dt_status set_local(const dt__hf_config *c, dt_llama_options *out)
 {
     rotation local = { .rope.scaling = DT_ROPE_PLAIN };
@@ -258,7 +259,7 @@ static dt_status set_local(const dt__hf_config *c, dt_llama_options *out)
     return DT_OK;
 }
 
-/* The first name of rope_type is read in a Gemma's rope_scaling by transformers 4 alone. */
+/* Refuses rope_scaling of a Gemma with the old key `type`, which only transformers 4 reads. */
 static dt_status check_name(const dt__hf_config *c)
 {
     const dt__hf_rope *r = &c->scaling;

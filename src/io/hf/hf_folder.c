@@ -1,6 +1,6 @@
 /* A Hugging Face folder as one open file: the tensors of its parts, and metadata as in a model file
  * of detent (detent.model, detent.tokenizer), plus the folder's other contents (detent.hf). So
- * every function that accepts a model file accepts such a folder. */
+ * every function that reads a model file also reads such a folder. */
 #include "data/text/tokenizer.h"
 #include "core/text/ending.h"
 #include "io/hf/hf.h"
@@ -16,11 +16,11 @@ bool dt__hf_is_skipped(const char *name) { return dt__has_end(name, "rotary_emb.
 
 /* ---- tensors -------------------------------------------------------------------------------- */
 
-/* What a folder says beside its tensors. */
+/* Settings of a folder that its tensors are read with. */
 typedef struct folder_settings {
     int64_t experts;
     dt__hf_cutting cutting;
-    dt__hf_groups groups; /* of a folder of compressed-tensors */
+    dt__hf_groups groups; /* of compressed-tensors */
     dt__chars quant;      /* detent.quant; empty: nothing is quantized */
 } folder_settings;
 
@@ -50,7 +50,7 @@ static dt_status join(dt_file *file, folder_settings *f)
 {
     int64_t n = 0;
     for (int64_t i = 0; i < file->n_parts; i++) n += dt__hf_tensors(file->part[i], f->experts);
-    if (f->groups.n > 0) n *= 3; /* codes, scale and zero point of each */
+    if (f->groups.n > 0) n *= 3; /* codes, scale and zero point of each weight */
     if (f->cutting.names != NULL) n *= DT__HF_PARTS;
     file->entry = dt__alloc_array(file->ctx, n, sizeof *file->entry);
     file->by_name = dt__alloc_array(file->ctx, n, sizeof *file->by_name);
@@ -96,14 +96,14 @@ static dt_status put_tokenizer(const dt__hf_place *p, dt__chars *t, bool *there)
     return DT_OK;
 }
 
-/* One that is not known here is an error where it is needed; *k stays NULL. */
+/* An unsupported tokenizer is an error only where it is needed; *k stays NULL. */
 static dt_status try_tokenizer(const dt__hf_place *p, const char *text, size_t n, dt_tokenizer **k)
 {
     const dt_status s = dt_tokenizer_parse(p->ctx, text, n, DT__HF_TOKENIZER, k);
     return s == DT_ERR_NOMEM ? s : DT_OK;
 }
 
-/* The folder's tokenizer, and the tokens that begin, end and pad texts. */
+/* Adds the folder's tokenizer, and the tokens that begin, end and pad texts. */
 static dt_status put_texts(const dt__hf_place *p, const dt__hf_model *model, metas *m)
 {
     dt_text_tokens tokens;
@@ -215,8 +215,8 @@ static dt_status make_metas(dt_file *file, const char *folder, const dt__hf_text
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* transformers loads an adapter that lies in the folder by itself: the base alone is another model.
- * Without its config the weights are not loaded there, either. */
+/* Refuses a folder with a LoRA adapter: transformers would load it with the model, so the base
+ * alone is another model. An adapter without its configuration is ignored, as in transformers. */
 static dt_status check_adapter(dt_file *file, const char *folder)
 {
     static const char *const weights[] = { "adapter_model.safetensors", "adapter_model.bin" };

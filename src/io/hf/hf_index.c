@@ -2,15 +2,15 @@
  *
  *     model.safetensors.index.json = { "metadata": {...}, "weight_map": { tensor: shard, ... } }
  *
- * Index and shards must agree: every tensor is in the shard that the index names, and nowhere
- * else. */
+ * Index and shards must agree: every tensor is in the shard that the index names, and in no other.
+ * */
 #include "io/hf/hf.h"
 
 #include <string.h>
 
 #define INDEX_MOST ((size_t)64 << 20)
 
-/* A shard, and which of its tensors the index named. */
+/* A shard, and the number of its tensors that the index names. */
 typedef struct shard {
     const char *name; /* lent by the scanner's strings */
     dt_file *file;
@@ -31,7 +31,7 @@ static dt_status check_name(dt__json *j, const char *name)
     const bool plain = *name != 0 && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
                        strpbrk(name, "/\\") == NULL;
     if (plain) return DT_OK;
-    return dt__json_fail(j, "the shard '%s' is not the name of a file: it must lie in the folder",
+    return dt__json_fail(j, "the shard '%s' is not the name of a file: it must be in the folder",
                          dt__shown(name, shown));
 }
 

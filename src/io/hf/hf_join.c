@@ -1,4 +1,5 @@
-/* The tensor of a folder that holds several of a model's, or one turned (hf_names.c). */
+/* Makes a tensor of a folder that is several of the model's tensors, or a transposed one
+ * (hf_names.c). */
 #include "core/tensor.h"
 #include "io/hf/hf.h"
 #include "io/hf/hf_names.h"
@@ -30,12 +31,13 @@ static dt_status shape_of(dt_module *m, const dt__hf_row *r, const char *path, i
     return DT_OK;
 }
 
-/* Where rows of a part go: `each` rows at `first`, the next ones `apart` rows further. */
+/* Where the rows of a part go: `each` rows from `first` on, then `each` rows at first + apart, and
+ * so on. */
 typedef struct place {
     int64_t first, each, apart;
 } place;
 
-/* Copies x to its rows of all of them, [rows, columns] or, turned, [columns, rows]. */
+/* Copies x to its rows of the joined tensor, [rows, columns] or, transposed, [columns, rows]. */
 static void put_rows(const dt_tensor *x, const place *at, bool turned, const int64_t dims[2],
                      float *to)
 {

@@ -1,7 +1,7 @@
 /* Which keys of a Hugging Face folder's files are known. A key is used (by the readers of
- * config.json, by hf_tokens.c), or it changes nothing that is computed here, or it must have its
- * neutral value; of any other a line says that it is not used. The tables of values that are read
- * are in hf_config_llama.c, _gpt2.c, _neox.c; docs/format.md says what each does. */
+ * config.json, by hf_tokens.c), has no effect here, or must have its neutral value; for any other
+ * key a warning says that it is not used. The tables of values that are read are in
+ * hf_config_llama.c, _gpt2.c, _neox.c; docs/format.md says what each does. */
 #include "data/text/tokenizer.h"
 #include "io/hf/hf_config.h"
 
@@ -31,18 +31,18 @@ static const char *const names[] = { "llama", "mistral", "qwen2",       "qwen3",
 typedef struct row {
     const char *key;
     unsigned classes;
-    const char *only; /* null, or one of these values, with | between them; NULL: any */
+    const char *only; /* allowed values besides null, separated by |; NULL: any */
 } row;
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
-/* Of all classes, with any value. */
+/* Keys of all classes, with any value. */
 static const char *const config_keys[] = {
     /* used */
     "model_type", "vocab_size", "tie_word_embeddings", "bos_token_id", "eos_token_id",
     "pad_token_id", "auto_map", "quantization_config", "hidden_size", "num_hidden_layers",
     "num_attention_heads", "max_position_embeddings",
-    /* change nothing: of training, of other programs, of other tasks */
+    /* no effect: training, other programs, other tasks */
     "_name_or_path", "name_or_path", "architectures", "transformers_version",
     "transformers.js_config", "unsloth_version", "unsloth_fixed", "torch_dtype", "dtype",
     "use_cache", "cache_implementation", "initializer_range", "attn_implementation",
@@ -107,7 +107,7 @@ static const row config_rows[] = {
     { "rotary_emb_base", NEOX, NULL },
     { "use_parallel_residual", NEOX, NULL },
 
-    /* must have the value that changes nothing */
+    /* must have the value that has no effect */
     { "is_encoder_decoder", ALL, "false" },
     { "add_cross_attention", ALL, "false" },
     { "pruned_heads", ALL, "{}" },
@@ -132,7 +132,7 @@ static const row config_rows[] = {
     { "rope_scaling", NEOX, "" },
     { "num_nextn_predict_layers", ALL, "0" },
 
-    /* change nothing: of a class that ignores it, of training */
+    /* no effect: ignored by the class, or of training */
     { "attention_bias", QWEN2 | PHI3 | MISTRAL | MIXTRAL, NULL },
     { "mlp_bias", ROTATED & ~(LLAMA | SMOLLM3), NULL },
     { "use_sliding_window", LLAMA | MISTRAL | MIXTRAL | PHI3 | OLMO2 | GEMMA3, NULL },
@@ -152,12 +152,12 @@ static const row config_rows[] = {
 
 /* ---- generation_config.json ------------------------------------------------------------------ */
 
-/* With any value. */
+/* Keys with any value. */
 static const char *const generation_keys[] = {
-    /* lengths, other ways to choose tokens */
+    /* lengths, other sampling methods */
     "max_length", "max_new_tokens", "do_sample", "early_stopping", "length_penalty",
     "renormalize_logits", "remove_invalid_values",
-    /* speed, what is returned */
+    /* speed, returned data */
     "low_memory", "num_return_sequences", "output_scores", "output_logits",
     "return_dict_in_generate", "cache_config", "max_cache_len", "assistant_ensemble_weight",
     "speculation_type", "return_legacy_cache", "prefill_chunk_size", "is_assistant",
@@ -168,8 +168,8 @@ static const char *const generation_keys[] = {
     "chat_format", NULL
 };
 
-/* `only`: where a value is another one, a line says that `detent sample` does not take it. They may
- * be in config.json, too, as transformers 4 wrote them. */
+/* For other values than `only` a warning says that `detent sample` does not use them. These keys
+ * may also be in config.json, where transformers 4 wrote them. */
 static const row generation_rows[] = {
     { "min_length", ALL, "0" },
     { "min_new_tokens", ALL, "0" },
@@ -207,7 +207,7 @@ static const row generation_rows[] = {
     { NULL, 0, NULL },
 };
 
-/* Of config.json that generation_config.json has too. */
+/* Keys of config.json that generation_config.json has too. */
 static const char *const also_generation[] = { "bos_token_id",         "eos_token_id",
                                                "pad_token_id",         "decoder_start_token_id",
                                                "transformers_version", "use_cache",
@@ -220,7 +220,7 @@ static const char *const tokenizer_keys[] = {
     /* used */
     "bos_token", "eos_token", "pad_token", "add_bos_token", "add_eos_token", "add_prefix_space",
     "tokenizer_class", "added_tokens_decoder",
-    /* change no id: templates of chats, lengths, decoded text for display, other programs */
+    /* no effect on ids: chat templates, lengths, decoding for display, other programs */
     "chat_template", "response_template", "response_schema", "unk_token", "sep_token", "cls_token",
     "mask_token", "additional_special_tokens", "extra_special_tokens",
     "model_specific_special_tokens", "clean_up_tokenization_spaces",
@@ -239,16 +239,16 @@ static const char *const tokenizer_keys[] = {
 static const char *const map_keys[] = {
     /* as in tokenizer_config.json */
     "bos_token", "eos_token", "pad_token",
-    /* change no id */
+    /* no effect on ids */
     "unk_token", "sep_token", "cls_token", "mask_token", "additional_special_tokens",
     "extra_special_tokens", NULL
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-/* A value as it is written, without the white space between its parts. */
+/* The text of a JSON value, without white space between its parts. */
 typedef struct value {
-    char text[64]; /* cut */
+    char text[64]; /* truncated */
     bool is_null;
 } value;
 
@@ -301,7 +301,7 @@ typedef struct checking {
     const char *path;
     unsigned class;
     const char *class_name;
-    char unused[DT__MESSAGE_SIZE / 2]; /* settings of generation, with commas */
+    char unused[DT__MESSAGE_SIZE / 2]; /* unused settings of generation, with commas */
 } checking;
 
 static void say_unknown(const checking *c, const char *key)

@@ -30,7 +30,7 @@ static const struct {
     { "w2.weight", "w_down.weight" },
 };
 
-/* Skips `text`, or digits; false if they do not come next. */
+/* Skips `text` (NULL: digits) at *at; false if something else is there. */
 static bool skip(const char **at, const char *text)
 {
     const size_t n = strlen(text);
@@ -96,7 +96,7 @@ static bool write_name(const char *path, int64_t expert, char text[DT__SHOWN])
 
 const dt__naming dt__hf_mixtral = { read_name, write_name };
 
-/* The parts that a tensor of all experts holds of each expert, in order. */
+/* The tensors of each expert that a stacked tensor contains, in order. */
 typedef struct stack {
     const char *name;
     int n;
@@ -114,7 +114,8 @@ static const stack *stack_of(const char *name, int *layer)
     return rest != NULL ? DT__ROW_NAMED(stacks, rest) : NULL;
 }
 
-/* A tensor without elements would allow any number of experts. */
+/* Whether the stacked tensor has elements (else the number of experts could be anything) and its
+ * shape fits. */
 static bool has_form(const dt_file_entry *e, const stack *s)
 {
     return e->rank == 3 && e->bytes > 0 && e->dims[1] % s->n == 0;

@@ -1,5 +1,5 @@
 /* Maps the tensor names of Hugging Face to ours; marks tensors that are fused or transposed. A row
- * of a class's table is one tensor of its files and the tensors of the family that it is:
+ * of a class's table names one tensor of its files and the corresponding tensors of the family:
  *
  *     PLAIN    the same
  *     TURNED   [in, out] where the family has [out, in]
@@ -53,7 +53,7 @@ static const dt__hf_row gpt2_rows[] = {
     { .theirs = NULL },
 };
 
-/* Buffers of old exports: attn.bias is the causal mask. */
+/* Buffers in files of old versions: attn.bias is the causal mask. */
 static const char *const gpt2_skipped[] = { "transformer.h.*.attn.bias",
                                             "transformer.h.*.attn.masked_bias", NULL };
 
@@ -99,8 +99,8 @@ const dt__hf_names dt__hf_gpt2_names = { .rows = gpt2_rows,
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Whether a name is the pattern with digits for `*`; *digits is then where they begin, *n their
- * number. Without `*`: 0. */
+/* Whether a name matches the pattern, in which `*` is digits; *digits and *n: where they are and
+ * their number (0 without `*`). */
 static bool matches(const char *name, const char *pattern, const char **digits, int *n)
 {
     const char *star = strchr(pattern, '*');
@@ -113,7 +113,7 @@ static bool matches(const char *name, const char *pattern, const char **digits, 
     return *n > 0 && *n < 10 && strcmp(*digits + *n, star + 1) == 0;
 }
 
-/* The pattern with these digits for `*`. */
+/* The pattern with these digits in place of `*`. */
 static void put_digits(const char *pattern, const char *digits, int n, char text[DT__SHOWN])
 {
     const char *star = strchr(pattern, '*');
@@ -128,7 +128,7 @@ static int parts_of(const dt__hf_row *r)
     return n;
 }
 
-/* The rows of part i of n in a tensor of `rows` rows; 0: it cannot be cut so. */
+/* The number of rows of part i of n in a tensor of `rows` rows; 0: it cannot be divided. */
 static int64_t rows_of(const dt__hf_cutting *c, int i, int n, int64_t rows)
 {
     if (n == 1) return rows;
@@ -138,7 +138,7 @@ static int64_t rows_of(const dt__hf_cutting *c, int i, int n, int64_t rows)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Memory for a copy of a tensor, which is given back while a model reads it. NULL: NOMEM. */
+/* Memory for a copy of a tensor, which is released while a model reads the copy. NULL: NOMEM. */
 static char *keep_copy(dt_file *folder, const dt_file_entry *e)
 {
     char *to = dt__block_list_add(folder->ctx, &folder->arena, e->bytes + 1);
@@ -149,7 +149,7 @@ static char *keep_copy(dt_file *folder, const dt_file_entry *e)
     return to;
 }
 
-/* x [in, out] as [out, in], in the folder's memory. */
+/* Transposes an entry x [in, out] to [out, in], in the folder's memory. */
 static dt_status turn(dt_file *folder, dt_file_entry *e)
 {
     const int64_t in = e->dims[0], out = e->dims[1];
@@ -171,7 +171,7 @@ static dt_status turn(dt_file *folder, dt_file_entry *e)
     return DT_OK;
 }
 
-/* The rows of parts of a head, one part of all heads after the other, in the folder's memory. */
+/* Reorders rows that are sorted by head to rows that are sorted by part, in the folder's memory. */
 static dt_status sort_heads(dt_file *folder, dt_file_entry *e, int64_t heads, int parts)
 {
     if (e->bytes == 0) return DT_OK;
@@ -247,7 +247,7 @@ dt_status dt__hf_cut(dt_file *folder, const dt_file_entry *e, const dt__hf_cutti
     *taken = false;
     if (names == NULL) return DT_OK;
     const char *prefix = names->prefix == NULL ? "" : names->prefix;
-    for (int bare = 0; bare < 2; bare++) { /* the base class's folders have no prefix */
+    for (int bare = 0; bare < 2; bare++) { /* files of the base class lack the prefix */
         if (bare == 1 && *prefix == 0) break;
         snprintf(text, sizeof text, "%s%s", bare == 1 ? prefix : "", e->name);
         for (int i = 0; names->skipped != NULL && names->skipped[i] != NULL; i++) {

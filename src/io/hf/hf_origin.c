@@ -78,7 +78,8 @@ static void put_dtypes(const dt_file *file, const char *table, dt__chars *t)
     dt__put_text(t, ",\"dtypes\":{");
     for (int64_t i = 0; i < file->count; i++) {
         const dt_file_entry *e = file->by_name[i];
-        const bool is_float = dt__hf_dtype(e->dtype) != NULL; /* parts of integers are not */
+        /* parts of quantized weights are left out */
+        const bool is_float = dt__hf_dtype(e->dtype) != NULL;
         if (!is_float || strcmp(e->dtype, dtype) == 0) continue;
         dt__put_comma(t, &first);
         DT__PUT_ALL(t, DT__QUOTED(e->name), ":", DT__QUOTED(e->dtype));
@@ -109,7 +110,7 @@ static dt_status check_once(dt__json *j, const dt__hf_pairs *pairs)
     return DT_OK;
 }
 
-/* The pairs come to be ascending by key. */
+/* Reads pairs that must be sorted by key. */
 static dt_status read_pairs(dt__json *j, dt__hf_pairs *to, const char *const *allowed, bool of_keys)
 {
     char shown[DT__SHOWN];

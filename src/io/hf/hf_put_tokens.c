@@ -27,7 +27,7 @@ void dt__hf_put_ids(dt__chars *t, const dt_text_tokens *k)
     put_id(t, id_keys[2], k->pad);
 }
 
-/* A key for each token that the tokenizer has a text for. */
+/* Writes a key for each of these tokens that has a text in the tokenizer. */
 static void put_texts(dt__chars *t, const dt__hf_said *s)
 {
     const dt_text_tokens *k = s->tokens;

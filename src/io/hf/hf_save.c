@@ -21,17 +21,17 @@ typedef struct saving {
     const dt_model_info *info;
     const dt_hf_options *how;
     const dt__hf_form *form; /* NULL: floats */
-    bool head_apart;         /* a tied head is quantized, and becomes a weight of its own */
+    bool head_apart;         /* a tied head is quantized, so it becomes a separate weight */
     dt__hf_origin origin;    /* config NULL: the model was not read from a folder */
     const char *type;        /* model_type of that folder; NULL: none */
-    dt_tokenizer *tokenizer; /* the model's; NULL: none, or none that is known here */
+    dt_tokenizer *tokenizer; /* the model's; NULL: none, or an unsupported one */
     dt_text_tokens tokens;   /* that begin, end and pad texts */
-    bool same_tokens;        /* the folder's files say the same */
-    dt__saving keep;         /* the writer and the memory that it borrows */
+    bool same_tokens;        /* the folder's files already contain these tokens */
+    dt__saving keep;         /* the writer, and memory that it borrows */
     dt__new_folder folder;
     const dt__naming *naming;
     bool is_gpt;
-    const dt__hf_names *names; /* of the class that is written */
+    const dt__hf_names *names; /* of the class that is written; NULL: the family's */
 } saving;
 
 const char *const dt_hf_dtypes[] = { "as_read", "f32", "f16", "bf16", NULL };
@@ -80,14 +80,14 @@ static dt_status add_values(saving *s, const char *name, const dt_tensor *x)
     return notes ? s->form->added(s->form->user, name) : DT_OK;
 }
 
-/* The file's name of a parameter, or of an expert of it. */
+/* The name in the file of a parameter, or of one of its experts. */
 static const char *name_of(const saving *s, const char *path, int64_t expert, char text[DT__SHOWN])
 {
     const bool named = s->naming != NULL && s->naming->write(path, expert, text);
     return named ? text : path;
 }
 
-/* Adds a dense x; a grouped parameter as one tensor per expert. */
+/* Adds a dense x; a grouped parameter becomes one tensor per expert. */
 static dt_status add_named(saving *s, const char *path, const dt_tensor *x, int64_t experts)
 {
     char name[DT__SHOWN];
@@ -113,7 +113,7 @@ static dt_status add_quantized(saving *s, const char *name, dt_tensor *x)
     return status;
 }
 
-/* Embeddings are values in every form. */
+/* Adds a converted weight; embeddings are stored as values in every form. */
 static dt_status add_packed(saving *s, const char *name, dt_tensor *x)
 {
     const bool is_table = strcmp(name, dt__hf_tokens(s->is_gpt)) == 0;
@@ -126,7 +126,8 @@ static int64_t heads_of(const saving *s)
     return s->is_gpt ? ((const dt_gpt_options *)s->info->options)->heads : 1;
 }
 
-/* A tensor of the class that holds this one and others; it is added with the first of them. */
+/* Adds the class's tensor that contains this parameter and others, when called for the first of
+ * them. */
 static dt_status add_joined(saving *s, const char *path, const dt__hf_row *row, const char *name)
 {
     dt_tensor *x;
@@ -162,10 +163,11 @@ static dt_status write_tensors(saving *s)
     const char *path = dt__folder_file(&s->folder, DT__HF_SINGLE);
     if (path == NULL) return DT_ERR_IO;
     DT__TRY(dt_writer_create(s->ctx, &s->keep.writer));
-    DT__TRY(
-        dt_writer_meta(s->keep.writer, "format", "pt")); /* transformers refuses files without it */
+    /* transformers requires this key */
+    DT__TRY(dt_writer_meta(s->keep.writer, "format", "pt"));
     DT__EACH_ENTRY(m, e, s->m) {
-        if (dt__quantizer_of(m) == NULL) DT__TRY(add_entry(s, e)); /* scales are not of floats */
+        /* quantizers hold scales only */
+        if (dt__quantizer_of(m) == NULL) DT__TRY(add_entry(s, e));
     }
     if (s->form != NULL && s->form->put_meta != NULL) {
         DT__TRY(s->form->put_meta(s->form->user, s->keep.writer));
@@ -198,7 +200,7 @@ static dt_status same_options(dt_ctx *ctx, const dt__hf_model *a, const void *b,
 
 #define CONFIG_END "\n}\n" /* of a new config.json */
 
-/* Removes the end of a new config.json, and appends the tokens. */
+/* Reopens the object of a new config.json and appends the tokens. */
 static dt_status put_tokens(saving *s, dt__chars *t)
 {
     if (t->failed) return DT_ERR_NOMEM;
@@ -230,7 +232,7 @@ static dt_status put_new(saving *s, const char *dtype, dt__chars *t)
     return DT_OK;
 }
 
-/* Dropout is not a part of what config.json says of a GPT-2. */
+/* *same: config.json describes the model. The dropout of a GPT-2 is not compared. */
 static dt_status is_same(saving *s, const dt__hf_model *said, bool *same)
 {
     *same = false;
@@ -241,7 +243,7 @@ static dt_status is_same(saving *s, const dt__hf_model *said, bool *same)
     return same_options(s->ctx, said, &o, same);
 }
 
-/* A config.json that was read, with the dtype of the weights. */
+/* Writes a config.json that was read, with another dtype of the weights. */
 static dt_status put_again(const saving *s, const dt__hf_text *config, const char *dtype,
                            dt__chars *t)
 {
@@ -284,7 +286,7 @@ static dt_status write_config(saving *s)
     return status;
 }
 
-/* A tokenizer of bytes or characters has no form that other programs read. */
+/* Other programs cannot read a tokenizer of bytes or characters. */
 static bool is_own(const dt_tokenizer *k)
 {
     return k != NULL && strcmp(dt_tokenizer_kind(k), "bpe") != 0;
@@ -296,7 +298,7 @@ static dt_status write_tokenizer(saving *s, const char *text)
                       strlen(text));
 }
 
-/* A file with the model's tokens; `text` NULL: it is new. */
+/* Writes a file with the model's tokens; `text` NULL: a new one. */
 static dt_status write_said(saving *s, const char *name, const char *text)
 {
     dt__chars t = { .ctx = s->ctx };
@@ -309,7 +311,7 @@ static dt_status write_said(saving *s, const char *name, const char *text)
     return status;
 }
 
-/* Files that say tokens, which the folder did not have. */
+/* Writes files with tokens that the original folder did not have. */
 static dt_status write_new(saving *s)
 {
     static const char *const files[] = { "generation_config.json", "tokenizer_config.json" };
@@ -325,7 +327,7 @@ static dt_status write_new(saving *s)
     return DT_OK;
 }
 
-/* Whether the folder has the template already, in a file that is written as it was. */
+/* *has: one of the original files, which are written unchanged, contains the template. */
 static dt_status has_chat(const saving *s, const char *jinja, bool *has)
 {
     char *text = NULL, *own = NULL;
@@ -339,8 +341,8 @@ static dt_status has_chat(const saving *s, const char *jinja, bool *has)
     return status;
 }
 
-/* chat_template.jinja, which counts before tokenizer_config.json, of a model that was trained on
- * chats. */
+/* For a model that was trained on chats: writes chat_template.jinja, which takes precedence over
+ * tokenizer_config.json. */
 static dt_status write_chat(saving *s)
 {
     char *jinja;
@@ -436,7 +438,7 @@ static bool are_equal(const dt_text_tokens *a, const dt_text_tokens *b)
            memcmp(a->end, b->end, (size_t)a->n_end * sizeof a->end[0]) == 0;
 }
 
-/* Of a model that says nothing the tokenizer knows the end by its name. */
+/* If the model names no end token, uses the tokenizer's token with the usual name of one. */
 static void find_end(saving *s)
 {
     const int32_t end = s->tokenizer == NULL ? -1 : dt_tokenizer_end(s->tokenizer);

@@ -1,6 +1,6 @@
-/* Small files of a Hugging Face folder. Files outside of it are not read: a name has no separators;
- * a link must lead to a file of the folder itself or of `blobs`, where the hub's cache keeps the
- * targets of links in `snapshots/REVISION`. */
+/* Small files of a Hugging Face folder. Files outside of it are not read: a name contains no
+ * separators, and a link must lead to a file in the folder itself or in `blobs`, where the hub's
+ * cache keeps the targets of links in `snapshots/REVISION`. */
 #define _XOPEN_SOURCE 700 /* realpath */
 #include "core/text/byte_mark.h"
 #include "core/system/system_calls.h"
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Whether `path` is inside `folder`; both without links. */
+/* Whether `path` is inside `folder`; both have no links. */
 static bool is_within(const char *path, const char *folder)
 {
     const size_t n = strlen(folder);

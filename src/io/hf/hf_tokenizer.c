@@ -1,6 +1,6 @@
-/* What tokenizer_config.json of a Hugging Face folder says of tokens, beside the tokenizer itself,
- * which tokenizer.json says. As in transformers 5 the post_processor of tokenizer.json decides
- * which tokens are put around a text, whatever add_bos_token and add_eos_token say. */
+/* Compares tokenizer_config.json of a Hugging Face folder with tokenizer.json. As in transformers 5
+ * the post_processor of tokenizer.json decides which tokens are added to a text, whatever
+ * add_bos_token and add_eos_token say. */
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
@@ -18,7 +18,7 @@ typedef struct checking {
     const dt__hf_place *p;
     const dt_tokenizer *k;
     const char *path;
-    bool has_decoder; /* added_tokens_decoder, instead of which added_tokens.json is not read */
+    bool has_decoder; /* has added_tokens_decoder, which replaces added_tokens.json */
     said said;
 } checking;
 
@@ -45,7 +45,7 @@ static dt_status read_flag(dt__json *j, const char *name, flags *f)
     return dt__json_skip(j);
 }
 
-/* The token of this id, if it has this text; else a line, and NULL. */
+/* The token with this id, if its text is `text`; else warns and returns NULL. */
 static const dt__token *find_token(const checking *c, const char *key, const char *text)
 {
     char *end, shown[DT__SHOWN];
@@ -136,7 +136,8 @@ static void compare_template(const checking *c, const char *key, bool says, bool
                  c->path, key, says ? "true" : "false", does ? "such a token" : "no such token");
 }
 
-/* Classes that build their own splitting of text, with that prefix. */
+/* Whether the class in transformers ignores the pre_tokenizer of tokenizer.json and builds its own
+ * with add_prefix_space. */
 static bool splits_itself(const char *class)
 {
     static const char *const classes[] = { "GPT2Tokenizer", "Qwen2Tokenizer", "GPTNeoXTokenizer" };

@@ -1,11 +1,11 @@
-/* The tokens that begin, end and pad the texts of a Hugging Face folder's model. Each is what the
- * first of these files says of it, as transformers reads them: generation_config.json, config.json
- * (eos_token_id: an id or a list of ids), tokenizer_config.json, special_tokens_map.json
- * (eos_token: a text, or an object with a `content`); else the default of the model's class, where
- * that is an added token of the tokenizer. null and false say nothing; an empty list and a negative
- * id neither, and a line names them; an id beyond the vocabulary is an end that never comes. Of
- * several ends the first is that of tokenizer_config.json, with which prompts and completions are
- * written. */
+/* Finds the tokens that begin, end and pad texts of a Hugging Face folder's model. As in
+ * transformers each is read from the first of these files that sets it: generation_config.json,
+ * config.json (eos_token_id: an id or a list of ids), tokenizer_config.json,
+ * special_tokens_map.json (eos_token: a text, or an object with a `content`); else it is the
+ * default of the model's class, if that is an added token of the tokenizer. null and false set
+ * nothing; so do an empty list and a negative id, with a warning; an end token beyond the
+ * vocabulary never occurs. Of several end tokens the first is that of tokenizer_config.json, which
+ * ends prompts and completions. */
 #include "data/text/tokenizer.h"
 #include "io/hf/hf.h"
 
@@ -17,13 +17,13 @@ static const char *const text_keys[KINDS] = { "bos_token", "eos_token", "pad_tok
 
 typedef struct finding {
     dt_ctx *ctx;
-    const dt_tokenizer *k; /* NULL: the folder has none that is known here */
+    const dt_tokenizer *k; /* NULL: the folder has no supported tokenizer */
     int64_t vocab;         /* of the model */
     dt_text_tokens *to;
-    dt_text_tokens by_text; /* what tokenizer_config.json says */
+    dt_text_tokens by_text; /* from texts of tokenizer_config.json */
     const char *path;       /* of the current file */
-    bool decided[KINDS];    /* a file said an id, which the model may not have */
-    bool silent;            /* the folder was opened before, and lines were said then */
+    bool decided[KINDS];    /* a file set an id, though the model may not have it */
+    bool silent;            /* no warnings, as the folder was opened before */
 } finding;
 
 static bool is_known(const dt_text_tokens *t, int kind)
@@ -31,15 +31,15 @@ static bool is_known(const dt_text_tokens *t, int kind)
     return kind == END ? t->n_end > 0 : (kind == BEGIN ? t->begin : t->pad) >= 0;
 }
 
-/* A value that is not a token: the next file decides. */
+/* Warns of a value that is not a token; the next file decides. */
 static dt_status say_nothing(finding *f, int kind, const char *what)
 {
-    if (kind == PAD || f->silent) return DT_OK; /* -1 is a usual word for no padding */
+    if (kind == PAD || f->silent) return DT_OK; /* -1 often means no padding */
     dt__say_once(f->ctx, "warning: %s: %s is %s, and is not used", f->path, id_keys[kind], what);
     return DT_OK;
 }
 
-/* Adds an id; one that the model cannot have is said. */
+/* Adds an id; warns if it is beyond the vocabulary. */
 static dt_status add_id(finding *f, dt_text_tokens *to, int kind, int64_t id)
 {
     if (id < 0) return say_nothing(f, kind, "a negative id");
@@ -147,7 +147,7 @@ static dt_status read_object(finding *f, dt__json *j, const char *const *keys, r
     return dt__json_end(j);
 }
 
-/* What is still unknown, from one file. */
+/* Reads what is still undecided from one file. */
 static dt_status read_file(finding *f, const dt__hf_text *text, bool ids)
 {
     dt__json j;
@@ -169,7 +169,7 @@ static dt_status read_extra(finding *f, const dt__hf_place *p, const char *name,
     return s;
 }
 
-/* Texts fill what ids left open; the end that they name comes first. */
+/* Tokens given by text fill what ids left undecided; an end token given by text comes first. */
 static void take_texts(finding *f)
 {
     const dt_text_tokens *by = &f->by_text;
@@ -185,7 +185,7 @@ static void take_texts(finding *f)
     }
 }
 
-/* Texts are read of every kind, whatever ids say. */
+/* Reads all texts, also those of tokens that ids have decided. */
 static dt_status read_texts(finding *f, const dt__hf_place *p, const char *name)
 {
     finding apart = *f;

@@ -58,7 +58,7 @@ typedef struct saving {
     const dt_training_state *s;
 } saving;
 
-/* A state that other ranks have parts of. */
+/* A state tensor of which other ranks hold parts. */
 typedef struct remote_state {
     dt__byte_source source;
     dt_optimizer *o;
@@ -261,7 +261,7 @@ static dt_status read_options(const dt_file *file, const char *key, const dt_key
     return dt__json_end(&j);
 }
 
-/* rows -1: any number, at least 1. columns 1: rank 1. */
+/* rows -1: any number, at least 1. columns 1: the tensor has rank 1. */
 static dt_status find_words(const dt_file *file, const char *name, const char *dtype,
                             const int64_t shape[2], const dt_file_entry **out)
 {
@@ -339,20 +339,19 @@ dt_status dt__checkpoint_check(const dt_file *file)
 typedef struct slot {
     dt_tensor *x;
     const dt_file_entry *from;
-    int64_t first; /* element of it that is x's first */
+    int64_t first; /* element of the state that belongs to x's first element */
 } slot;
 
 typedef struct loading {
     dt_ctx *ctx;
     dt_training_state *s;
-    const dt_file *file; /* in the model's names and forms, during the restore */
+    const dt_file *file; /* in the model's names and forms, while restoring */
     parts parts;
     slot *slot;
     int64_t n_slots, room_slots;
 } loading;
 
-/* An optimizer's integer state counts updates of one parameter: at most the number of all
- * updates. */
+/* The step count in an optimizer's state is at most the total number of updates. */
 static dt_status check_updates(const loading *l, const char *path, const dt_file_entry *e)
 {
     for (int64_t i = 0; i < e->count && strcmp(e->dtype, "I64") == 0; i++) {
@@ -365,8 +364,8 @@ static dt_status check_updates(const loading *l, const char *path, const dt_file
     return DT_OK;
 }
 
-/* The tensor of the file with a name of three parts: prefix, slot, path; *same: whether it is of
- * this dtype and has the shape of `form`. */
+/* Finds the tensor of the file whose name is prefix, slot and path; *same: its dtype is `dtype` and
+ * its shape that of `form`. */
 static dt_status find_entry(const loading *l, const char *const name[3], dt_dtype dtype,
                             const dt_tensor *form, const dt_file_entry **out, bool *same)
 {
@@ -420,7 +419,8 @@ static dt_status find_slot(void *user, const dt__optimizer_state *s)
     return DT_OK;
 }
 
-/* A parameter that was trained before has state even if it is not trained now. */
+/* Requires state of trained parameters. A parameter that was trained earlier has state even if it
+ * is frozen now. */
 static dt_status want_slots(const loading *l)
 {
     static const char step[] = OPTIM "step.";
@@ -477,7 +477,7 @@ static dt_status check_counters(const loading *l)
     const dt_training_state *s = l->s;
     const run_names *has = &l->parts.names;
     const char *lost = NULL;
-    int counts = has->counts.n; /* and those that it may lack */
+    int counts = has->counts.n; /* required counters; the others are optional */
     for (int i = 0; i < s->n_counts; i++) {
         if (index_of(&has->counts, s->counts[i].name) >= 0) continue;
         if (s->counts[i].is_newer) counts++;
@@ -532,7 +532,7 @@ static dt_status check_positions(const loading *l)
     return DT_OK;
 }
 
-/* Called before the model changes; the last step that may fail. */
+/* Called before the model changes. This is the last step that may fail. */
 static dt_status check_rest(void *user, const dt_file *fitted)
 {
     loading *l = user;
@@ -548,7 +548,7 @@ static void restore_streams(const loading *l)
     const dt_file_entry *e = l->parts.rng;
     uint64_t words[2 * (1 + DT__PURPOSES)];
     memcpy(words, e->data, e->bytes);
-    dt_seed(l->ctx, words[0]); /* streams that the file does not know yet */
+    dt_seed(l->ctx, words[0]); /* streams that the file lacks get their initial state */
     for (int64_t i = 1; i < e->dims[0]; i++) {
         l->ctx->stream[i - 1] = (dt__stream){ words[2 * i], words[2 * i + 1] };
     }
@@ -611,8 +611,8 @@ static dt_status load(loading *l, const dt_file *file)
                                           .user = l }));
     if (l->s->optimizer != NULL) dt_optimizer_set_updates(l->s->optimizer, l->parts.names.updates);
     for (int i = 0; i < l->s->n_loaders; i++) {
-        DT__TRY(dt_loader_seek(l->s->loaders[i], position_at(l, i))); /* checked before: cannot
-                                                                       * fail */
+        /* checked before, cannot fail */
+        DT__TRY(dt_loader_seek(l->s->loaders[i], position_at(l, i)));
     }
     restore_streams(l);
     restore_counters(l);

@@ -18,7 +18,7 @@
 
 typedef struct steps {
     dt_ctx *ctx;
-    int64_t *at; /* dt__by_int64 */
+    int64_t *at; /* sorted by dt__by_int64 */
     int64_t n, room;
 } steps;
 

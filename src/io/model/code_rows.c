@@ -1,7 +1,7 @@
 /* The file format of an integer matrix W, [rows, columns] in groups of columns that share a scale:
  *
  *     W.codes       U8 [rows, ceil(columns * b / 8)], b = 1, 2, 4 or 8 for 1, 2, 3...4, 5...8 bits:
- *                   two's complement, of a scheme with levels the code's place among them; the
+ *                   two's complement; for a scheme with levels, the index of the code's level; the
  *                   first code in the lowest bits, a row padded with zeros;
  *                   or I8 [rows, columns], one code per byte
  *     W.scale       [rows, groups] in the scheme's scale dtype
@@ -55,14 +55,14 @@ void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_
     }
 }
 
-/* The code of `bits` bits at the end of x, with its sign. */
+/* The signed code in the low `bits` bits of x. */
 static inline int8_t signed_code(int bits, int x)
 {
     const int half = 1 << (bits - 1);
     return (int8_t)(((x & (2 * half - 1)) ^ half) - half);
 }
 
-/* Whole bytes in a loop of fixed length, where bits are a constant. */
+/* Unpacks whole bytes in a loop of fixed length if `bits` is a constant. */
 static inline void unpack(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
 {
     const int each = 8 / bits;
@@ -82,7 +82,7 @@ static void unpack_row(int bits, int64_t n, const uint8_t *bytes, int8_t *codes)
     else unpack(bits, n, bytes, codes);
 }
 
-/* Replaces codes by their places among the levels. */
+/* Replaces codes by the indices of their levels. */
 static void place_codes(const dt__levels *l, int64_t n, int8_t *codes)
 {
     for (int64_t k = 0; k < n; k++) {
@@ -94,7 +94,7 @@ static void place_codes(const dt__levels *l, int64_t n, int8_t *codes)
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-/* Converts scales to their dtype in place: no scale dtype is wider than float. */
+/* Rounds scales to their dtype in place; no scale dtype is wider than float. */
 static void narrow_scales(int dtype, int64_t n, float *scale)
 {
     unsigned char *to = (unsigned char *)scale;
@@ -196,7 +196,7 @@ static dt_status find_part(const reading *r, int part, const dt_file_entry **out
     return REFUSE(r, "its %s is %s; it must be %s", what, found, wanted);
 }
 
-/* Refuses a part that this scheme does not have. */
+/* Refuses a part that this scheme must not have. */
 static dt_status refuse_part(const reading *r, int part, const char *words)
 {
     const dt_file_entry *e;
@@ -204,7 +204,7 @@ static dt_status refuse_part(const reading *r, int part, const char *words)
     return e == NULL ? DT_OK : REFUSE(r, "%s", words);
 }
 
-/* Replaces the place of a code by the code; false where there is none. */
+/* Replaces the index of a level by its code; false if there is no such level. */
 static bool take_level(const dt__levels *l, const dt__rows_form *f, int bits, int8_t *code)
 {
     if (l->real != NULL) return dt__small_has(l->real, (uint8_t)*code);
@@ -215,7 +215,7 @@ static bool take_level(const dt__levels *l, const dt__rows_form *f, int bits, in
     return true;
 }
 
-/* Without a branch in the loop: models have billions of codes. */
+/* The loop has no branch, as models have billions of codes. */
 static bool are_within(int64_t n, const int8_t *code, int least, int most)
 {
     int outside = 0;
@@ -291,8 +291,8 @@ static dt_status check_scale(const reading *r, int64_t block)
                   (double)s, (double)least);
 }
 
-/* With granularity tensor all rows must repeat one scale and zero point; of a grouped weight, all
- * rows of an expert. */
+/* With granularity tensor all rows (for a grouped weight: of an expert) must have the same scale
+ * and zero point. */
 static dt_status check_repeats(const reading *r)
 {
     const float *scale = r->rows->scale;

@@ -12,7 +12,7 @@ typedef struct dt__rows_form {
     int64_t rows, columns;
     int64_t group, groups; /* columns of a group (the last of a row may be shorter); groups of a
                             * row */
-    int64_t op_groups;     /* the rows are cut into so many parts, each with a row of g_idx */
+    int64_t op_groups;     /* the rows are divided into this many parts, each with a row of g_idx */
     int64_t experts; /* of a grouped weight: granularity tensor is per expert; 0: not grouped */
     bool ordered;    /* has a g_idx: groups are not consecutive columns */
     bool bytes;      /* one code per byte, instead of bit-packed */
@@ -20,8 +20,8 @@ typedef struct dt__rows_form {
 
 /* Bits per code when bit-packed: 1, 2, 4 or 8. */
 int dt__storage_bits(int64_t bits);
-/* Packs n codes plus `offset` of so many bits (1, 2, 4 or 8), the first of a byte lowest. `bytes`
- * may be `codes`. */
+/* Adds `offset` to n codes and packs them with this many bits each (1, 2, 4 or 8), the first code
+ * of a byte in its lowest bits. `bytes` may be `codes`. */
 void dt__pack_codes(int bits, int64_t n, const int8_t *codes, int offset, uint8_t *bytes);
 /* Bytes of a row of codes. */
 int64_t dt__row_bytes(const dt__rows_form *f);
@@ -37,10 +37,9 @@ typedef struct dt__row_parts {
     int64_t dims[DT__ROW_PARTS][2];
 } dt__row_parts;
 
-/* Makes the parts from rows of codes. Codes are bit-packed into `packed` of rows * dt__row_bytes
- * bytes, or stay bytes (NULL), of a scheme with
- * levels overwriting them. Scales are converted to their dtype in place. Everything else is
- * borrowed. */
+/* Makes the parts from rows of codes. Codes are bit-packed into `packed`, which has rows *
+ * dt__row_bytes bytes. packed NULL: one byte per code; indices of levels overwrite the codes.
+ * Scales are rounded to their dtype in place. Everything else is borrowed. */
 void dt__row_parts_of(const dt__rows_form *f, const dt_code_rows *rows, uint8_t *packed,
                       dt__row_parts *out);
 /* Adds the parts to a writer as NAME.codes and so on; split into experts if NAME is one of `groups`

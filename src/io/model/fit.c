@@ -11,10 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A tensor that is one of the experts of a group. */
+/* A tensor that holds one expert of a group. */
 typedef struct part {
     const dt_file_entry *from;
-    const char *name; /* of the group */
+    const char *name; /* the group's name */
     int64_t expert;
     int form;
     const dt__group *group;
@@ -47,7 +47,7 @@ static dt_status add(work *w, const dt_file_entry *e)
 
 /* ---- what is wrong -------------------------------------------------------------------------- */
 
-/* The name in the file of an expert of the same group as `like`. */
+/* The name in the file of expert `expert` of the group to which `like` belongs. */
 static void name_expert(const work *w, const char *like, int64_t expert, char text[DT__SHOWN])
 {
     char path[2 * DT__SHOWN];
@@ -60,7 +60,7 @@ static void name_expert(const work *w, const char *like, int64_t expert, char te
     dt__shown(path, text);
 }
 
-/* Refuses numbers of experts that the file cannot hold. */
+/* Notes experts first ... end - 1 as missing. */
 static void note_missing(work *w, const char *like, int64_t first, int64_t end)
 {
     char name[DT__SHOWN];
@@ -167,13 +167,13 @@ static dt_status gather(work *w, const part *p, int64_t n, dt_file_entry *e)
     for (int64_t i = 0; i < n && e->bytes > 0; i++) {
         memcpy(to + (size_t)i * e->bytes, p[i].from->data, e->bytes);
     }
-    e->count *= n; /* at least as many bytes follow, or none */
+    e->count *= n; /* does not overflow: the file has as many bytes, or the tensor is empty */
     e->bytes = bytes;
     e->data = to;
     return DT_OK;
 }
 
-/* The number of checked parts: as many as the group has experts, at least one. */
+/* Stacks n parts that were checked: as many as the group has experts, at least one. */
 static dt_status join(work *w, const part *p, int64_t n)
 {
     dt_file_entry e = *p->from;
@@ -226,7 +226,7 @@ static dt_status add_part(work *w, const dt_file_entry *e, const dt__place *plac
 
 /* ---- stacked to expert by expert ------------------------------------------------------------ */
 
-/* An expert of the group that the file itself holds; NULL: none. */
+/* An expert of the group that the file also stores separately; NULL: none. */
 static const dt_file_entry *find_expert(work *w, const dt__place *place, const dt__group *g,
                                         dt_status *status)
 {
@@ -287,7 +287,7 @@ static dt_status take(work *w, const dt_file_entry *e)
     return as.name == NULL ? DT_ERR_NOMEM : add(w, &as);
 }
 
-/* Several names of other programs may mean one tensor; a file must have only one of them. */
+/* Several names of another program may mean one tensor; a file must have only one of them. */
 static dt_status sort(work *w)
 {
     char shown[DT__SHOWN];

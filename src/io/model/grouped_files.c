@@ -24,7 +24,7 @@ static const struct {
     { ".g_idx", DT__AS_LINES },  { ".count", DT__AS_REPEATED },
 };
 
-/* Removes a suffix from the path. */
+/* Moves a suffix from the path to p->suffix. */
 static void read_suffix(dt__place *p)
 {
     p->suffix = p->path + p->path_n;
@@ -47,7 +47,7 @@ int64_t dt__expert_number(const char *digits, int n)
     return value;
 }
 
-/* Removes an expert's number from the path. */
+/* Moves an expert's number from the path to p->expert. */
 static void read_expert(dt__place *p)
 {
     int n = 0;
@@ -203,7 +203,7 @@ dt_status dt__groups_of(dt_module *m, dt__groups *out)
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* The form of expert 0 of a stacked tensor; false: the tensor is not split. */
+/* *out: the form of one expert of a stacked tensor; false: the tensor is not split. */
 static bool form_of_expert(const dt_file_entry *e, const dt__place *place, int64_t n,
                            dt_file_entry *out)
 {

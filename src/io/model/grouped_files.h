@@ -1,7 +1,7 @@
 /* Grouped parameters in files. A file stores a parameter P of N experts either stacked, as P [N,
- * ...], or per expert, as P.0 ... P.N-1. Tensors that belong to P follow: P.codes or P.0.codes,
- * detent.optim.exp_avg.P or detent.optim.exp_avg.P.0. A model, too, may have one grouped parameter
- * or N tensors. */
+ * ...], or per expert, as P.0 ... P.N-1. Tensors that belong to P have the same form: P.codes or
+ * P.0.codes, detent.optim.exp_avg.P or detent.optim.exp_avg.P.0. A model, too, may have one grouped
+ * parameter or N parameters. */
 #ifndef DT__IO_GROUPED_FILES_H
 #define DT__IO_GROUPED_FILES_H
 
@@ -23,28 +23,28 @@ enum {
 
 /* The parts of a tensor's name: SLOT PATH .EXPERT SUFFIX. */
 typedef struct dt__place {
-    const char *slot, *path; /* slot: "detent.optim.NAME.", or empty; lengths of both */
+    const char *slot, *path; /* slot: "detent.optim.NAME.", or empty. Neither ends with NUL */
     int slot_n, path_n;
     int64_t expert;
     const char *suffix; /* ".codes", ...; "" */
     int form;
-    bool renamed;           /* the model has another name for it than the file */
-    char own[DT__OWN_PATH]; /* then its path in the model */
+    bool renamed;           /* the model has another name for this tensor than the file */
+    char own[DT__OWN_PATH]; /* the path in the model, if renamed */
 } dt__place;
 
 /* How another program names a model's tensors. */
 struct dt__naming {
-    /* The model's name of a tensor of the file; false: it has the model's own. */
+    /* Translates a name of the file to the model's; false: the names are the same. */
     bool (*read)(const char *name, dt__place *out);
-    /* The file's name of a parameter, a buffer or, unless `expert` is DT__WHOLE, of an expert;
-     * false: the model's own. */
+    /* Translates the name of a parameter, a buffer or, unless `expert` is DT__WHOLE, of an expert
+     * to the file's; false: the names are the same. */
     bool (*write)(const char *path, int64_t expert, char text[DT__SHOWN]);
 };
 
 /* The number of an expert, from n digits; DT__NO_EXPERT if they are not its canonical form. */
 int64_t dt__expert_number(const char *digits, int n);
 void dt__place_of(const dt__naming *naming, const char *name, dt__place *out);
-/* The file's name of a parameter, for messages. Returns text. */
+/* Writes the file's name of a parameter to `text`, for messages, and returns text. */
 const char *dt__name_in(const dt_file *file, const char *path, char text[DT__SHOWN]);
 
 /* ---- the grouped parameters of a model ------------------------------------------------------ */
@@ -65,11 +65,12 @@ typedef struct dt__groups {
 } dt__groups;
 
 dt_status dt__groups_of(dt_module *m, dt__groups *out);
-/* Without a model: groups are added one by one, then sorted. */
+/* For groups without a model: they are added one by one, then sorted. */
 dt_status dt__groups_add(dt__groups *groups, const dt__group *group);
 void dt__groups_sort(dt__groups *groups);
 void dt__groups_free(dt__groups *groups);
-/* The group of a name, and in place->form how its parts are combined; NULL: none. */
+/* The group to which a name belongs (NULL: none); sets place->form, how its tensors are
+ * combined. */
 const dt__group *dt__group_of(const dt__groups *groups, dt__place *place);
 
 /* ---- a file as a model has it (fit.c) ------------------------------------------------------- */
@@ -81,14 +82,14 @@ typedef struct dt__fit {
 } dt__fit;
 
 /* *out: the tensors of the file in the names and forms of the model. The caller frees it, also
- * after an error: FORMAT (both forms, experts that are missing, too many, of another form),
- * NOMEM. */
+ * after an error: FORMAT (a parameter both stacked and per expert; experts that are missing, too
+ * many, or of different shapes), NOMEM. */
 dt_status dt__fit_open(const dt_file *file, const dt__groups *groups, dt__fit *out);
 void dt__fit_free(dt__fit *fit);
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* Adds a tensor to a writer; split into experts if it belongs to one of the groups (NULL: none). */
+/* Adds a tensor to a writer, split into experts if it belongs to one of the groups (NULL: none). */
 dt_status dt__experts_add(dt_writer *w, const dt__groups *groups, const dt_file_entry *e);
 
 #endif

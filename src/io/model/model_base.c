@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define MOST_ABOVE 3 /* folders in which a relative path is looked for */
+#define MOST_ABOVE 3 /* parent folders in which a relative path is looked for */
 #define PATH_SIZE 4096
 
 typedef struct base {
@@ -43,7 +43,7 @@ static dt_status read_text(dt_ctx *ctx, const char *file, const char *text, char
     return dt__json_fail(&j, "path and xxh3 must be there");
 }
 
-/* `path` in the folder of a file, and `above` folders above that. */
+/* `path` relative to the folder of a file, or to the folder `above` levels above. */
 static bool place_of(const char *file, int above, const char *path, char out[PATH_SIZE])
 {
     const char *slash = strrchr(file, '/');

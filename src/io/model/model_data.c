@@ -1,4 +1,5 @@
-/* What a model was trained on, in its file, so that a program needs nothing else to use it:
+/* Metadata about the data a model was trained on, by which a program can use the model without
+ * other files:
  *
  *     detent.data = { "target": "classes", "input": [3, 64], "axis": 0,
  *                     "mean": [0.1, ...], "deviation": [1.2, ...], "names": ["rest", ...],
@@ -15,9 +16,9 @@
  *     detent.data = { "target": "tokens", "prompt": "Q: {question}", "completion": "{answer}" }
  *     detent.data = { "target": "tokens", "chat": "chatml", "system": "You answer in verse." }
  *
- * All but target and, unless that is tokens, input may be missing. inputs and outputs are there
- * where a model has several: `input` and `output` are then those of packed examples and answers,
- * in this order. */
+ * Only target is required and, unless target is tokens, input. A model with several inputs or
+ * outputs lists them in `inputs` or `outputs`; `input` and `output` are then the shapes of packed
+ * examples and outputs, in this order. */
 #include "core/block_list.h"
 #include "data/arrays.h"
 #include "data/columns/columns.h"
@@ -37,7 +38,7 @@ static const char *const targets[] = {
     [DT_TARGET_ANOMALY] = "anomaly", [DT_TARGET_SEVERAL] = "several",
 };
 
-/* What an answer is. */
+/* What the numbers of an output mean. */
 static const char *const meanings[] = {
     [DT_TARGET_CLASS] = "logits", [DT_TARGET_IMAGE] = "image",
     [DT_TARGET_MASK] = "logits",  [DT_TARGET_VALUES] = "values",
@@ -77,7 +78,7 @@ static void put_standard(dt__chars *t, const dt_dataset *d)
     }
 }
 
-/* The name of quantile i of the numbers of a target, such as "price q0.9". */
+/* Writes the name of quantile i of a target, such as "price q0.9". */
 static void put_level(dt__chars *t, const dt_dataset *d, int64_t i)
 {
     dt__chars own = { .ctx = d->ctx };
@@ -92,7 +93,7 @@ static void put_level(dt__chars *t, const dt_dataset *d, int64_t i)
     dt__release(d->ctx, own.bytes);
 }
 
-/* Numbers that the model gives. */
+/* Number of the model's outputs. */
 static int64_t outputs_of(const dt_dataset *d)
 {
     return dt_dataset_outputs(d) * dt__max_i64(1, d->quantiles.n);
@@ -118,7 +119,7 @@ static void put_columns(dt__chars *t, const dt__array_store *s)
     dt__put_text(t, "]");
 }
 
-/* How files become examples. */
+/* Writes how files are read as examples. */
 static void put_reading(dt__chars *t, const dt_dataset *d)
 {
     put_columns(t, d->arrays);
@@ -166,8 +167,8 @@ static void put_input(dt__chars *t, const dt_dataset *d)
     put_reading(t, d);
 }
 
-/* The shape of an answer: [classes] or [numbers]; for masks with the size behind it; else that of
- * the example. */
+/* Writes the shape of an output: [classes] or [numbers]; for masks also height and width; else the
+ * shape of the example. */
 static void put_output(dt__chars *t, const dt_dataset *d)
 {
     int64_t dims[DT_MAX_RANK - 1];
@@ -212,7 +213,7 @@ static void put_sides(dt__chars *t, const dt__joined *j)
     dt__put_text(t, "]");
 }
 
-/* How fields became prompts and completions. */
+/* Writes how fields were formatted as prompts and completions. */
 static void put_formats(dt__chars *t, const dt_dataset *d)
 {
     const char *const formats[][2] = { { ", \"prompt\": ", d->prompt },
@@ -257,12 +258,12 @@ static dt_status read_dims(dt__json *j, const char *name, dt_ints *out)
     return j->status;
 }
 
-/* What is being read: an object, and the memory of all of them. */
+/* The object that is read, and memory for all objects. */
 typedef struct reading {
     dt_model_data *out;
     void **memory;
-    int64_t n[2]; /* means and deviations */
-    bool inner;   /* one of `inputs` or `outputs` */
+    int64_t n[2]; /* number of means and of deviations */
+    bool inner;   /* the object is an entry of `inputs` or `outputs` */
 } reading;
 
 static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out);
@@ -275,7 +276,7 @@ static dt_status read_table(dt__json *j, const reading *r)
     return dt__columns_read(j, r->memory, table);
 }
 
-/* Texts that are not there are written as empty ones; old files have neither rate nor method. */
+/* Absent texts are written as empty ones; files of older versions lack rate and method. */
 static dt_status read_series(dt__json *j, dt_series_options *out)
 {
     DT__TRY(dt__default_options(j->ctx, dt__series_keys, out, sizeof *out));
@@ -356,7 +357,7 @@ static dt_status read_field(dt__json *j, const char *name, reading *r)
     if (strcmp(name, "series") == 0) return read_series(j, &out->series);
     if (strcmp(name, "features") == 0)
         return dt__json_options(j, dt__features_keys, &out->features);
-    if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* of a later version */
+    if (strcmp(name, "axis") != 0) return dt__json_skip(j); /* a key of a later version */
     DT__TRY(dt__json_integer(j, &axis));
     if (axis >= DT_MAX_RANK) return dt__json_fail(j, "'axis' is not a dimension");
     out->axis = (int)axis;
@@ -372,7 +373,8 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
                (float)d->deviation[i] > 0;
     }
     const int rank = d->series.given ? 2 : 1;
-    const int64_t row = d->input.n == rank ? d->input.v[rank - 1] : 0; /* numbers of a row */
+    /* extent of the last dimension */
+    const int64_t row = d->input.n == rank ? d->input.v[rank - 1] : 0;
     const bool strides = d->stride >= 1 && (double)d->stride <= DT__MOST_CONTEXT;
     if (good && d->series.given && (row < 1 || !strides)) {
         return dt__json_fail(j, "windows of series must be [rows, numbers], with a stride");
@@ -393,7 +395,7 @@ static dt_status check_scaling(const dt__json *j, const dt_model_data *d, const 
                          "of at least 1 must be there");
 }
 
-/* Levels ascend within 0...1, and the outputs are as many for each target. */
+/* Levels must ascend within 0...1, and every target has one output per level. */
 static dt_status check_levels(const dt__json *j, const dt_model_data *d)
 {
     const int64_t n = d->n_quantiles;
@@ -406,7 +408,7 @@ static dt_status check_levels(const dt__json *j, const dt_model_data *d)
                          DT_MAX_REALS);
 }
 
-/* One for two classes, or one for each bit; floats. */
+/* Floats: one threshold for two classes, or one per bit. */
 static dt_status check_thresholds(const dt__json *j, const dt_model_data *d)
 {
     const int64_t n = d->n_thresholds, numbers = d->output.n == 1 ? d->output.v[0] : 0;
@@ -436,7 +438,7 @@ static dt_status read_object(dt__json *j, reading *r)
     return check_scaling(j, r->out, r->n);
 }
 
-/* The list of a model's inputs or outputs. */
+/* Reads the list of a model's inputs or outputs. */
 static dt_status read_sides(dt__json *j, const reading *r, int most, int *n, dt_model_data **out)
 {
     dt_model_data *v = dt__block_list_add(j->ctx, r->memory, (size_t)most * sizeof *v);
@@ -465,7 +467,7 @@ static int64_t numbers_of(const dt_ints *dims)
     return n;
 }
 
-/* Packed examples have the numbers of all inputs. */
+/* Whether a packed example has as many numbers as all inputs together. */
 static bool sides_fit(const dt_model_data *d)
 {
     int64_t all = 0;
@@ -532,7 +534,7 @@ void dt_model_data_free(dt_ctx *ctx, dt_model_data *data)
     *data = (dt_model_data){ .target = NULL };
 }
 
-/* Each input of joined arrays, by its name. */
+/* Standardizes each input of joined arrays with the statistics of the same name. */
 static dt_status standardize_joined(const dt_model_data *data, const dt__joined *j)
 {
     for (int i = 0; i < j->n_inputs; i++) {
@@ -542,7 +544,7 @@ static dt_status standardize_joined(const dt_model_data *data, const dt__joined 
             return dt_fail(j->ctx, DT_ERR_ARG, "the model was trained without an input '%s'",
                            j->input[i].name);
         }
-        /* the part is a dataset of its own, of which the join holds the only handle */
+        /* this is the only reference to the part, so it may be changed */
         dt_dataset *part = (dt_dataset *)(uintptr_t)&j->input[i].data;
         DT__TRY(dt_model_data_standardize(&data->inputs[k], part));
     }

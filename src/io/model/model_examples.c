@@ -1,5 +1,5 @@
-/* Examples for a model, from files: read by the readers of the training data, brought to the shape
- * that the model's file gives (detent.data), with the features that it names. */
+/* Reads examples for a model from files, with the readers of the training data, and brings them to
+ * the shape and the features of the metadata detent.data. */
 #include "core/text/ending.h"
 #include "data/files/array_file.h"
 #include "data/tables/csv.h"
@@ -18,7 +18,7 @@ typedef struct examples {
     dt_ctx *ctx;
     const char *path;
     const dt_model_data *data;
-    int64_t length, channels; /* of a signal that makes an example; 0: these are no signals */
+    int64_t length, channels; /* of the signal for one example; 0: examples are not signals */
 } examples;
 
 static const char *wanted_text(const examples *e, char text[160])
@@ -51,7 +51,7 @@ static dt_status make(const examples *e, dt_arrays *a, dt_dataset **out)
     return s == DT_OK ? s : blame(e, s);
 }
 
-/* Whether the last dimensions of the array are those of an example. */
+/* Whether the array's last dimensions are those of an example. */
 static bool ends_alike(const dt__array_file *a, const dt_ints *input)
 {
     const int before = a->rank - input->n;
@@ -59,8 +59,8 @@ static bool ends_alike(const dt__array_file *a, const dt_ints *input)
     return memcmp(a->dims + before, input->v, (size_t)input->n * sizeof *a->dims) == 0;
 }
 
-/* Whether they are [height, width, channels] of a model that reads [channels, height, width]: by
- * their extents, and where these fit both, by what the model was trained on. */
+/* Whether the array is [..., height, width, channels] and the model reads [channels, height,
+ * width]. If the extents fit both orders, the order of the training data decides. */
 static bool is_turned(const dt__array_file *a, const dt_model_data *data)
 {
     const dt_ints *input = &data->input;
@@ -71,7 +71,7 @@ static bool is_turned(const dt__array_file *a, const dt_model_data *data)
     return turned;
 }
 
-/* The same numbers, channels first; NULL: NOMEM. */
+/* A copy with channels first; NULL: NOMEM. */
 static uint8_t *turn(const examples *e, const dt__array_file *a, int64_t count)
 {
     const int64_t *v = e->data->input.v;
@@ -96,7 +96,7 @@ static dt_status bad_shape(const examples *e, const dt__array_file *a)
                    e->length > 0 ? ", or signals [samples, channels]" : "");
 }
 
-/* The length and the channels of signals that make examples. */
+/* Finds length and channels of the signals that become examples. */
 static dt_status find_signals(examples *e)
 {
     const dt_model_data *d = e->data;
@@ -185,7 +185,8 @@ static dt_status take_turned(const examples *e, const dt__array_file *a, dt_data
     return s;
 }
 
-/* Bytes for a model of pixels are an image; all other numbers are what they are. */
+/* Takes arrays as examples. Bytes are pixels, scaled as such, if the model reads pixels; other
+ * numbers are used unchanged. */
 static dt_status take_whole(const examples *e, const dt__array_file *a, dt_dataset **out)
 {
     const dt_ints *input = &e->data->input;
@@ -250,7 +251,7 @@ static dt_status open_array(examples *e, dt_dataset **out)
 
 /* ---- images and tables ---------------------------------------------------------------------- */
 
-/* The pixels of an image of the model's size, to be released; NULL: failed. */
+/* The pixels of an image in the model's size, which the caller frees; NULL: an error. */
 static uint8_t *take_pixels(const examples *e, dt__image_file *f)
 {
     const int64_t *in = e->data->input.v;
@@ -306,7 +307,7 @@ static dt_status open_image(const examples *e, dt_dataset **out)
     return s;
 }
 
-/* The columns that the model was trained on, where its file names them. */
+/* Selects the columns that the model was trained on, if the metadata name them. */
 static dt_status name_columns(const examples *e, dt__csv *csv)
 {
     const dt_columns *typed = csv->options->fitted;
@@ -323,7 +324,8 @@ static dt_status name_columns(const examples *e, dt__csv *csv)
     return DT_OK;
 }
 
-/* A table without a header has columns 0, 1, ...: whether the file is one, too. */
+/* Columns of a table without a header are named 0, 1, ...: finds whether this file has no header,
+ * too. */
 static dt_status find_header(const examples *e, const dt__csv *csv, dt_csv_options *o)
 {
     const char *name = csv->inputs.n > 0 ? csv->inputs.word[0] : "";
@@ -336,7 +338,7 @@ static dt_status find_header(const examples *e, const dt__csv *csv, dt_csv_optio
     return DT_OK;
 }
 
-/* Windows of the rows of series, which become numbers when they are in order. */
+/* Sorts the rows of series and cuts them into windows. */
 static dt_status cut_series(const examples *e, const dt__csv_table *t, const dt__series *s,
                             dt_dataset **d)
 {
@@ -348,7 +350,7 @@ static dt_status cut_series(const examples *e, const dt__csv_table *t, const dt_
     return status == DT_ERR_CONFIG ? DT_ERR_FORMAT : status;
 }
 
-/* Rows with labels that mean nothing. */
+/* Makes a dataset of rows with dummy labels. */
 static dt_status wrap_rows(const examples *e, const dt__csv *csv, dt__csv_table *t,
                            dt_dataset **out)
 {
@@ -395,7 +397,7 @@ static dt_status open_series(const examples *e, dt__csv *csv, dt__csv_table *t, 
     return csv->types == NULL ? DT_OK : dt__csv_types_apply(csv->types, s);
 }
 
-/* A row is an example. */
+/* Opens a table whose rows are examples. */
 static dt_status open_rows(const examples *e, dt__csv *csv, dt__csv_table *t, dt_dataset **out)
 {
     const dt__array_source raw = { .name = (char *)(uintptr_t)e->path, .storage = t->x };
@@ -467,7 +469,7 @@ static dt_status open_any(examples *e, const dt_csv_options *columns, dt_dataset
                    e->path);
 }
 
-/* Several inputs are arrays of their names in one file. */
+/* For a model with several inputs: the file has one array for each, under the input's name. */
 static dt_status open_several(dt_ctx *ctx, const dt_model_data *data, const char *path,
                               dt_dataset **out)
 {

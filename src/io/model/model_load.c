@@ -76,7 +76,7 @@ static dt_status read_model(const dt_file *file, dt__json *j, dt_model_info *inf
     return read_options(file, j, info);
 }
 
-/* Weights alone; those of a folder of transformers are read with its config.json. */
+/* Refuses files without metadata of a model. Weights of transformers need their config.json. */
 static dt_status refuse_bare(const dt_file *file)
 {
     char config[1024];
@@ -115,13 +115,13 @@ void dt_model_info_free(dt_ctx *ctx, dt_model_info *info)
 
 /* ---- building -------------------------------------------------------------------------------- */
 
-/* A limit on the size of a model, as options of a hostile file could ask for any. Codes of 2 bits
- * become 16 times as large, and a layer has some memory besides its weights. */
+/* Limits the size of a model, as a hostile file could have any options. Codes of 2 bits become 16
+ * times as large in memory, and a layer needs memory besides its weights. */
 #define GROWTH 40
 #define SLACK ((size_t)64 << 20)
 
-/* Initial weights are not drawn, since the file overwrites them, and matrices have no memory before
- * they are read: weights that are integers never have floats. Random streams do not change. */
+/* Initial weights are not drawn, since the file overwrites them, and matrices get memory only when
+ * they are read: quantized weights never exist as floats. Random streams do not change. */
 dt_status dt__model_twin(const dt_file *file, const dt_model_info *info, dt_module **out)
 {
     dt_ctx *ctx = file->ctx;
@@ -226,7 +226,7 @@ dt_status dt_model_restore(dt_module *m, const char *path)
     return restore(m, path, true);
 }
 
-/* The tokenizer that the model file holds, and the tokens that it names. */
+/* Checks the tokenizer in the model file, and the ids of its special tokens. */
 static dt_status check_tokenizer(const dt_file *file)
 {
     char name[DT__MESSAGE_SIZE / 2];
@@ -268,7 +268,7 @@ static dt_status check_fitted(const dt_file *file, const dt__model_meta *meta)
     return s;
 }
 
-/* Checks codes of a file whose model cannot be built here. */
+/* Checks codes of a file whose family is unknown, so that the model cannot be built. */
 static dt_status check_codes(const dt_file *file)
 {
     dt__model_meta meta;

@@ -160,7 +160,7 @@ const char *dt__first_name(const dt__model_meta *meta, const char *name)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Reports a scheme's error as an error of the file. */
+/* Reports a scheme's error as an error in the file. */
 static dt_status blame(const dt__json *j, const char *path, dt_status s)
 {
     if (s != DT_ERR_CONFIG) return s;
@@ -196,7 +196,7 @@ static dt_status check_experts(const dt__json *j, const dt__module_quant *q)
         dt__shown(q->path, shown), (long long)experts);
 }
 
-/* For a weight whose rows are checked. */
+/* For a weight whose row map was checked. */
 static dt_status check_order(const dt__json *j, const dt__module_quant *q, const dt__row_map *map)
 {
     char shown[DT__SHOWN];
@@ -258,8 +258,8 @@ dt__row_map dt__described_map(const dt__module_quant *q)
     return map;
 }
 
-/* The path of the next entry of `what`, of n entries with a path at first, `size` bytes apart, and
- * the colon. */
+/* Reads the next path and the colon. `first`: the path of the first of n entries, which are `size`
+ * bytes apart; a repeated path is an error. */
 static dt_status read_path(dt__json *j, const char *what, const void *first, int64_t n, size_t size,
                            const char **path)
 {

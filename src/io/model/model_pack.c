@@ -1,12 +1,12 @@
-/* Loads a model whose weights become integers one by one while they are read, so that the floats of
- * one weight at a time are in memory. The codes are those of dt_prepare and dt_convert, rounded to
+/* Loads a model and quantizes each weight as soon as it is read, so that only one weight at a time
+ * is in memory as floats. The codes are those of dt_prepare and dt_convert with rounding to
  * nearest. */
 #include "io/model/model_base.h"
 #include "nn/families/family.h"
 #include "nn/module.h"
 #include "qat/convert.h"
 
-/* Packs a weight that was just stored, and gives its floats back to the system. */
+/* Packs a weight that was just stored, and frees its floats. */
 static dt_status pack_one(void *user, const char *path, dt_tensor *x)
 {
     dt_module *m = user;
@@ -17,8 +17,8 @@ static dt_status pack_one(void *user, const char *path, dt_tensor *x)
     return s;
 }
 
-/* Whether a spec with the patches on top of it has a range that follows from data, of which there
- * are none here. */
+/* Whether the spec, with both patches applied, has a static or learned range, which would need
+ * data. */
 static bool has_range(dt_quant_spec spec, const dt_quant_patch *a, const dt_quant_patch *b)
 {
     dt_quant_apply(&spec, a);
@@ -29,7 +29,7 @@ static bool has_range(dt_quant_spec spec, const dt_quant_patch *a, const dt_quan
 static dt_status check_settings(dt_ctx *ctx, const dt_qat_options *qat)
 {
     dt_quant_spec weight, activation;
-    dt_qat_preset(qat->preset, &weight, &activation); /* dt_prepare refuses others */
+    dt_qat_preset(qat->preset, &weight, &activation); /* dt_prepare refuses unknown presets */
     bool any =
         has_range(weight, &qat->weight, NULL) || has_range(activation, &qat->activation, NULL);
     for (int64_t i = 0; i < qat->n_rules && i < DT_MAX_RULES; i++) {
@@ -61,7 +61,8 @@ static dt_status pack(const dt_file *file, const dt_qat_options *qat, dt_module 
 {
     DT__TRY(dt_prepare(m, qat));
     DT__TRY(dt__restore(&(dt__restoring){ .file = file, .m = m, .stored = pack_one, .user = m }));
-    return dt_is_prepared(m) ? dt_convert(m, NULL, NULL) : DT_OK; /* those with folded norms */
+    /* converts weights with folded norms */
+    return dt_is_prepared(m) ? dt_convert(m, NULL, NULL) : DT_OK;
 }
 
 static dt_status fill(const dt_file *file, const dt_qat_options *qat, dt_module *m)

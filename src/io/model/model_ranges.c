@@ -1,7 +1,7 @@
-/* Scales of the file from which a prepared model has its values. Of a folder of integers
- * (hf_compressed.c): static and learned ranges of weights begin as the folder has them, so that the
- * model begins with the folder's codes. Of a prepared model: static ranges of weights, and those of
- * inputs and results that are frozen, stay as they are in the file. */
+/* Copies scales from the file whose values a prepared model has. From a folder of integers
+ * (hf_compressed.c): static and learned ranges of weights start at the folder's scales, so that the
+ * model starts with the folder's codes. From a prepared model: static ranges of weights, and frozen
+ * ranges of inputs and results, are copied. */
 #include "core/tensor.h"
 #include "io/model/model.h"
 #include "nn/module.h"
@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The range of a weight, if it can be that of the file; NULL: it cannot. */
+/* The range of a weight, if it can take the file's scales; else NULL. */
 static dt__quantizer *range_of(dt_module *m, const dt__module_quant *q)
 {
     const char *name;
@@ -29,7 +29,7 @@ static dt__quantizer *range_of(dt_module *m, const dt__module_quant *q)
     return fits && file->scheme != DT_SCHEME_Q4_0 ? range : NULL;
 }
 
-/* Copies the first elements: all of them, or the one that all rows share. */
+/* Copies the first elements: all, or the one that all rows share. */
 static dt_status take(const dt_file *file, const char *path, const char *suffix, dt_dtype dtype,
                       dt_tensor *to)
 {
@@ -65,7 +65,7 @@ static dt_status take_all(dt_module *m, const dt_file *file, const dt__model_met
     return DT_OK;
 }
 
-/* A range of a file: its tensors, whose names begin with `path`. The caller frees both. */
+/* A range in a file: its tensors, whose names begin with `path`. The caller frees both. */
 typedef struct stored {
     dt_tensor *scale, *zero; /* zero NULL: the scheme has none */
 } stored;
@@ -82,7 +82,7 @@ static dt_status load(const dt_file *file, const char *path, const char *suffix,
     return s;
 }
 
-/* Gives a range of the file by `give`, to a layer or to a quantizer. */
+/* Reads a range from the file and passes it to `give`, for a layer or a quantizer. */
 static dt_status give(const dt_file *file, const char *path, const dt_quant_spec *quant,
                       dt_module *m, dt_status (*to)(dt_module *, const dt__given *))
 {
@@ -109,7 +109,7 @@ static bool is_alike(const dt_quant_spec *own, const dt_quant_spec *file)
            dt__has_zero(own) == dt__has_zero(file);
 }
 
-/* The weight of a layer that was prepared with bits and groups of the file, itself. */
+/* Copies the range of a layer's weight if the layer was prepared with the same bits and groups. */
 static dt_status keep_weight(const dt_file *file, const dt__module_quant *q, dt_module *layer,
                              int64_t *taken)
 {
@@ -126,7 +126,7 @@ static dt_status keep_weight(const dt_file *file, const dt__module_quant *q, dt_
     return s;
 }
 
-/* A quantizer of the model, if it is as that of the file. */
+/* Copies the range of a quantizer if its settings are the same in the file. */
 static dt_status keep_range(const dt_file *file, const char *path, const dt_quant_spec *quant,
                             dt_module *range, int64_t *taken)
 {

@@ -36,7 +36,7 @@ static dt_status restore_fitted(const dt__restoring *r, const dt_file *file)
     return s;
 }
 
-/* The form of a Hugging Face folder is not kept for the model. */
+/* How the file stores experts, for DT_GROUPED_...; a Hugging Face folder's form is not kept. */
 static int form_of(const dt__fit *fit)
 {
     return fit->joined > 0 && fit->view.part == NULL ? DT_GROUPED_EXPERTS : DT_GROUPED_STACKED;

@@ -1,7 +1,7 @@
 /* Internals of dt__restore, which restores a module from a file in four steps, one file each:
  *
- *     make     adds adapters, quantizers and biases that the file has to the tree; takes norms that
- *              the file has removed out of it
+ *     make     adds the file's adapters, quantizers and biases to the module tree; removes norms
+ *              that the file lacks
  *     plan     for each tensor of the tree: how the file quantizes it; for each module: its hook
  *     read     for each tensor its value or its codes, read from the file and checked
  *     commit   creates wrappers and hooks; then stores values and codes, which cannot fail
@@ -20,23 +20,23 @@ typedef struct dt__load {
     dt_ctx *ctx;
     const dt__restoring *r;
     const dt_file *file; /* with names and forms of the model */
-    bool beside;         /* the file has adapters, and the model their base */
+    bool beside;         /* the file has adapters only; the model has the base's values */
     dt__model_meta meta;
 } dt__load;
 
-/* FORMAT: why the file's quantization does not fit the module. */
+/* FORMAT with the reason why the file's quantization does not fit the module. */
 dt_status dt__load_refuse(const dt__load *l, const char *path, const char *what);
 
 /* ---- make (model_restore_make.c) ------------------------------------------------------------ */
 
-/* A norm that was taken out of the tree, since the file has removed it. */
+/* A norm that was removed from the tree, as in the file. */
 typedef struct dt__load_norm {
     dt_module *m; /* the layer in front of it */
     dt__removed_norm norm;
     bool added_bias; /* the layer had no bias */
 } dt__load_norm;
 
-/* Changes of the tree by this restore. */
+/* Changes of the module tree by this restore. */
 typedef struct dt__load_made {
     dt_module **adapted; /* layers to which an adapter was added */
     dt_module **range;   /* quantizers */
@@ -52,14 +52,14 @@ void dt__load_made_end(const dt__load *l, dt__load_made *made, bool keep);
 
 /* ---- plan (model_restore_plan.c) ------------------------------------------------------------ */
 
-/* A parameter or buffer, once, under its first path. */
+/* A parameter or buffer; a tied one has one item, under its first path. */
 typedef struct dt__load_item {
     dt_tensor *x;
     const char *path;              /* lent by the module */
     const dt__module_quant *quant; /* quantization of a weight; NULL: none */
     const dt__quantizer *range;    /* of a weight with a static or learned range */
-    dt_tensor *value;              /* what is stored: a dense tensor, */
-    dt__packed *packed;            /* or codes, */
+    dt_tensor *value;              /* what is stored: one of a dense tensor, */
+    dt__packed *packed;            /* codes, */
     const dt_file_entry *entry;    /* or a tensor of the file that commit copies; lent */
     bool trained;                  /* it required a gradient before the restore */
 } dt__load_item;

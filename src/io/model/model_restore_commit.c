@@ -48,7 +48,7 @@ static dt_status wrap(dt__load_plan *p)
     return l->r->then == NULL ? DT_OK : l->r->then(l->r->user, l->file);
 }
 
-/* Memory for the values of a new model, where it has none yet. */
+/* Allocates the values of a new model's tensor that has no memory yet. */
 static dt_status fill(const dt__load_item *i)
 {
     const dt_tensor *inner = dt__kind_of(i->x)->inner(i->x);
@@ -82,7 +82,7 @@ static void unwrap(dt__load_plan *p)
     }
 }
 
-/* Everything that may fail. */
+/* Does everything that may fail. */
 static dt_status prepare(dt__load_plan *p)
 {
     const dt__load *l = p->load;
@@ -107,7 +107,7 @@ static void store(const dt__load_plan *p, dt__load_item *i)
     }
 }
 
-/* Stores the tensors one by one, each with what the caller does with it. */
+/* Stores the tensors, and calls the caller's function after each. */
 static dt_status store_each(dt__load_plan *p)
 {
     const dt__restoring *r = p->load->r;
@@ -120,7 +120,8 @@ static dt_status store_each(dt__load_plan *p)
     return DT_OK;
 }
 
-/* Scales of the folded weight, of an older version's file, become those of the layer's own. */
+/* Turns scales of the folded weight, from a file of an older version, into those of the layer's own
+ * weight. */
 static void unfold(const dt__load_derived *d)
 {
     const dt__fq *fq = dt__derived_quant(d->m);

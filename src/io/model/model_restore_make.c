@@ -1,5 +1,5 @@
-/* Changes of the tree of modules before a file's tensors are read, and how they are undone:
- * adapters and quantizers are added, norms that the file has removed are taken out. */
+/* Changes the module tree before a file's tensors are read, and undoes the changes: adapters and
+ * quantizers are added, norms that the file lacks are removed. */
 #include "io/model/model_restore.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static dt_status refuse_lora(const dt__load *l, const char *path, const char *wh
                    dt__shown(path, shown), what);
 }
 
-/* Whether the file has the codes of the module's weight. */
+/* Whether the file stores the module's weight as codes. */
 static bool becomes_packed(const dt__load *l, const char *path)
 {
     for (int64_t i = 0; i < l->meta.n_quants; i++) {
@@ -82,7 +82,7 @@ static dt_status add_adapters(const dt__load *l, dt__load_made *made)
 
 /* ---- ranges ---------------------------------------------------------------------------------- */
 
-/* Checks that the module can be quantized as the file says. */
+/* Finds the module and checks that it can be quantized as in the file. */
 static dt_status find_module(const dt__load *l, const dt__module_quant *q, dt_module **out)
 {
     dt_module *m = *out = dt_module_at(l->r->m, q->path);
@@ -193,7 +193,7 @@ static dt_status spec_of_file(void *user, const char *path, const char *name, dt
     return dt__load_refuse(l, path, "a result of it has no range in the file");
 }
 
-/* Records the plan while the tree is as its constructor made it, and adds the ranges. */
+/* Records the plan while the tree is unchanged since its construction, and adds the ranges. */
 static dt_status add_device(const dt__load *l, dt__load_made *made)
 {
     dt_shape in[DT_MAX_IN];
@@ -223,7 +223,7 @@ static void settle_device(const dt__load *l, dt__load_made *made, bool keep)
     dt__device *d = made->device;
     if (d == NULL) return;
     if (!keep) {
-        dt__device_free(l->ctx, d); /* its ranges are among those of `made` */
+        dt__device_free(l->ctx, d); /* does not free its ranges, which belong to `made` */
         return;
     }
     d->enabled = meta->enabled;
@@ -246,7 +246,7 @@ static dt_status add_ranges(const dt__load *l, dt__load_made *made)
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-/* A removed norm is not part of the tree; the bias that contains it is. */
+/* Removes the norm from the tree, and adds the bias that contains its shift. */
 static dt_status remove_norm(const dt__load *l, dt__load_made *made, const dt__module_quant *q)
 {
     dt_module *m;

@@ -139,8 +139,7 @@ static dt_status match_ties(const dt__load *l)
     return DT_OK;
 }
 
-/* Of a folder of another program, whose float model need not exist: a weight's values are those of
- * its codes. */
+/* For a folder of another program, which has no float model: values are the dequantized codes. */
 static dt_status match_values(dt__load_plan *p, const dt__module_quant *q)
 {
     const dt__load *l = p->load;

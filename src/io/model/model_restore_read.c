@@ -11,7 +11,7 @@
 typedef struct reading {
     const dt__load *load;
     dt__load_plan *plan;
-    bool *used; /* entries of the file that the model has */
+    bool *used; /* which entries of the file belong to the model */
     dt__differences wrong;
 } reading;
 
@@ -37,7 +37,7 @@ static dt_status read_packed(reading *r, dt__load_item *i)
     return DT_OK;
 }
 
-/* The values of a weight's codes, for a model of floats. */
+/* Dequantizes a weight's codes, for a float model. */
 static dt_status read_dequantized(reading *r, dt__load_item *i)
 {
     dt_tensor *codes;
@@ -72,12 +72,12 @@ static void complain_of_shape(reading *r, const dt__load_item *i, const dt_file_
     dt__wrong_add(&r->wrong.of[DT__MISSHAPEN], dt__name_in(r->load->file, i->path, name), text);
 }
 
-/* Of a layer; other tensors are small, and some are checked before they are kept. */
+/* Other tensors than weights are small, and some are checked before they are stored. */
 static bool is_weight(const char *path) { return dt__has_end(path, ".weight"); }
 
 static dt_status read_value(reading *r, dt__load_item *i, const dt_file_entry *e)
 {
-    if (e == NULL) return DT_OK; /* it may have another name */
+    if (e == NULL) return DT_OK; /* searched under other names later */
     use(r, e);
     if (!same_shape(e, i->x)) {
         complain_of_shape(r, i, e);
@@ -123,7 +123,7 @@ static bool is_models(const char *name)
     return strncmp(name, DT__OWN_PREFIX, strlen(DT__OWN_PREFIX)) != 0;
 }
 
-/* Whether a name belongs to a range; loading weights only ignores those. */
+/* Whether a name belongs to a range; such tensors are ignored if only weights are loaded. */
 static bool is_of_range(const reading *r, const char *name)
 {
     for (int64_t i = 0; i < r->load->meta.n_quants && !r->load->r->quantized; i++) {

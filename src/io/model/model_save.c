@@ -1,7 +1,6 @@
 /* Saves a model: collects its tensors and the metadata of its modules, and writes one file.
  *
- * The metadata are parsed before the file is written, so that no file is written that could not be
- * loaded. */
+ * The metadata are parsed before the file is written, so that every written file can be loaded. */
 #include "autograd/spread.h"
 #include "core/block_list.h"
 #include "core/text/ending.h"
@@ -36,7 +35,7 @@ dt_status dt__saving_add_bytes(dt__saving *s, const dt_file_entry *e)
     return dt__experts_add(s->writer, &s->groups, e);
 }
 
-/* A tensor of which other ranks have experts. */
+/* A grouped tensor some of whose experts are on other ranks. */
 typedef struct remote_tensor {
     dt__byte_source source;
     const dt_tensor *x;
@@ -138,8 +137,8 @@ static void describe_weight(const dt_tensor *w, dt__module_quant *q)
     q->weight.has_g_idx = q->weight.g_idx > 0;
 }
 
-/* A dense weight from which a quantized one is derived: with the norm folded in, or with its
- * adapter. */
+/* Describes a dense weight that is quantized after a norm is folded into it, or after its adapter
+ * is added. */
 static void describe_derived(const dt_module *m, const dt_tensor *w, dt__module_quant *q)
 {
     const dt__fq *fq = dt__derived_quant(m);
@@ -171,7 +170,7 @@ static void describe_input(const dt__input_hook *hook, dt__module_quant *q)
     q->input.range_state = fixed ? DT__FIXED : hook->frozen ? DT__FROZEN : DT__OBSERVING;
 }
 
-/* The key of the next member of an object. */
+/* Writes the next key of a JSON object. */
 static void put_path(describing *d, const char *path)
 {
     dt__put_comma(&d->text, &d->first);
@@ -191,7 +190,7 @@ static void describe_module(describing *d, const char *path, dt_module *m)
     dt__put_module_quant(&d->text, &q);
 }
 
-/* Adds the object as metadata, unless it is empty. */
+/* Adds the JSON object as metadata, unless it is empty. */
 static dt_status add_object(describing *d, const char *key)
 {
     dt__put_text(&d->text, "}");
@@ -223,7 +222,7 @@ static void describe_range(describing *d, const dt__device *device, const dt_mod
     dt__put_module_quant(&d->text, &q);
 }
 
-/* The plan of an integer network is recorded again where the file is read. */
+/* Only the inputs of an integer network's plan are written: loading records the plan again. */
 static dt_status add_device(dt__saving *s)
 {
     const dt__device *device = dt__device_of(s->m);

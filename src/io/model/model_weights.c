@@ -45,7 +45,7 @@ static dt_status add(dt_file_weights *list, const dt_file *file, const dt__model
 {
     char *name = dt__weight_name(list->ctx, q->path);
     if (name == NULL) return DT_ERR_NOMEM;
-    if (dt__first_name(meta, name) != name) { /* tied: listed under the path of its values */
+    if (dt__first_name(meta, name) != name) { /* tied: listed under its first path */
         dt__release(list->ctx, name);
         return DT_OK;
     }
@@ -54,7 +54,7 @@ static dt_status add(dt_file_weights *list, const dt_file *file, const dt__model
     return describe(file, q, w);
 }
 
-/* A weight of a file without a model. */
+/* Adds a weight of a file without a model. */
 static dt_status add_tensor(dt_file_weights *list, const dt_file *file, const dt__tensor_weight *t)
 {
     char *name = dt__copy_string(list->ctx, t->name);
@@ -84,7 +84,7 @@ static dt_status fill(dt_file_weights *list, const dt_file *file, const dt__mode
     return s;
 }
 
-/* For grouped weights in either form. */
+/* Fills the list for grouped weights in either form. */
 static dt_status fill_fitted(dt_file_weights *list, const dt_file *file, const dt__model_meta *meta,
                              const dt__tensors *tensors)
 {

@@ -1,5 +1,5 @@
-/* Atomic creation of folders: filled under a temporary name, synced, renamed. An existing empty
- * folder is replaced, anything else is refused. */
+/* Atomic creation of folders: a folder is filled under a temporary name, synced, renamed. An
+ * existing empty folder is replaced; any other path that exists is an error. */
 #define _DEFAULT_SOURCE /* realpath, flock */
 #include "io/model/new_folder.h"
 
@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define MOST_TRIES 1000
-#define MARK ".tmp-" /* of a temporary folder, between the name and the process */
+/* in a temporary folder's name, between the target's name and the process id */
+#define MARK ".tmp-"
 
 static dt_status too_long(const dt__new_folder *f)
 {
@@ -60,7 +61,8 @@ static dt_status resolve(dt__new_folder *f)
     return dt_fail(f->ctx, DT_ERR_IO, "%s: is there, and is not a folder", dt__path_tail(f->path));
 }
 
-/* Opens the folder and locks it; -1 if a program is filling it, or it is none of ours. */
+/* Opens the folder and locks it; -1 if another program is filling it, or it is not a temporary
+ * folder of this user. */
 static int lock_folder(const char *path)
 {
     const int folder = dt__sys_open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -69,7 +71,7 @@ static int lock_folder(const char *path)
     return -1;
 }
 
-/* Whether `name` is that of a temporary folder for `base`. */
+/* Whether `name` is a temporary folder's for the target `base`. */
 static bool is_temporary(const char *name, const char *base)
 {
     const size_t n = strlen(base);
@@ -81,7 +83,7 @@ static bool is_temporary(const char *name, const char *base)
     return *at != 0 && at[strspn(at, "0123456789")] == 0;
 }
 
-/* Removes a temporary folder and its files, if its program was killed. */
+/* Removes a temporary folder and its files, if the program that made it was killed. */
 static void remove_left(const char *path)
 {
     const int lock = lock_folder(path);
@@ -97,7 +99,7 @@ static void remove_left(const char *path)
     closedir(folder);
 }
 
-/* Looks beside the target. What cannot be read or removed stays. */
+/* Removes such folders beside the target. Errors are ignored. */
 static void remove_all_left(const dt__new_folder *f)
 {
     char around[PATH_MAX], path[PATH_MAX];
@@ -120,8 +122,8 @@ static void unlock(dt__new_folder *f)
     f->lock = -1;
 }
 
-/* Makes and locks f->temporary. False, with the reason in errno, EEXIST if the name is taken:
- * another program may take a folder that is not locked yet for one that was left. */
+/* Makes and locks f->temporary. False, with the reason in errno. EEXIST: the name is taken, or
+ * another program removed the folder before it was locked, as if its program had been killed. */
 static bool create(dt__new_folder *f)
 {
     struct stat about;

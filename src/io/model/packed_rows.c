@@ -21,7 +21,8 @@ static dt__rows_form form_of(const dt__panel_layout *l, const dt_quant_spec *qua
                             .ordered = op_groups > 0 };
 }
 
-/* All but the codes of a byte each, which are packed into fewer bytes and given back. */
+/* Keeps scales and zero points, and the codes if they need a byte each; else the codes are packed
+ * and the bytes freed. */
 static dt_status keep_rows(dt__saving *s, const dt__rows_form *f, dt_code_rows *rows)
 {
     const size_t blocks = (size_t)(f->rows * f->groups);

@@ -43,7 +43,7 @@ dt_status dt_name_rule_check(dt_ctx *ctx, const dt_name_rule *rule)
                    rule->from);
 }
 
-/* The new name in the view's memory; NULL: NOMEM. */
+/* The new name, in the view's memory; NULL: NOMEM. */
 static const char *replaced(renaming *r, const dt_name_rule *rule, const char *name,
                             const regmatch_t *part)
 {

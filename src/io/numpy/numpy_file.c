@@ -10,10 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALONE "arr_0" /* the name that numpy.savez gives an array */
+#define ALONE "arr_0" /* name of an array that numpy.savez stores without one */
 #define NPY "\x93NUMPY"
 #define ZIP "PK\x03\x04"
-#define ZIP_NAME 30 /* offset of the first entry's name */
+#define ZIP_NAME 30 /* offset of the first entry's name in a zip archive */
 
 bool dt__is_numpy(const dt_file *file)
 {
@@ -40,7 +40,7 @@ static dt_status check(const dt__array_file *a, const char *name, size_t n)
                           dt__shown(text, shown));
 }
 
-/* The numbers, in this machine's order. */
+/* Copies the numbers, converted to this machine's byte order. */
 static void copy_numbers(const dt__array_file *a, size_t bytes, void *to)
 {
     const size_t width = (size_t)dt__array_dtype_of(a->dtype)->bytes;

@@ -1,7 +1,6 @@
-/* Where the batch is in a value. The layers have it first; in the file it may be any dimension, and
- * a part of one: heads that are merged with it make a dimension [batch * heads]. Dimension i of a
- * value is then outer * batch * inner elements of the layer's result, where outer and inner are
- * dimensions of that, or 1. */
+/* The batch dimension of values. Layers have the batch first; in the file it may be any dimension,
+ * or be merged with others: with heads to a dimension [batch * heads]. Such a dimension of a value
+ * is outer * batch * inner, where outer and inner are dimensions of the layer's result, or 1. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ bool dt__onnx_alike(const dt__onnx_value *a, const dt__onnx_value *b)
     return same;
 }
 
-/* The dimensions of the layer's result in the order of the value; returns their number. */
+/* order[i]: the dimension of the layer's result that is i-th in the value; returns their number. */
 static int order_of(const dt__onnx_value *v, int order[DT_MAX_RANK])
 {
     int n = 0;
@@ -40,7 +39,7 @@ static int order_of(const dt__onnx_value *v, int order[DT_MAX_RANK])
     return n;
 }
 
-/* Numbers the dimensions of v's layer, which has them in the order of v behind the batch. */
+/* Sets the dimensions of v to those of its layer: the batch, then the others in the order of v. */
 static void number(dt__onnx_value *v)
 {
     int next = 1;
@@ -54,7 +53,7 @@ static void number(dt__onnx_value *v)
     }
 }
 
-/* Whether two values are the same elements of a layer's result. */
+/* Whether two values are the same layer's result with the same order of dimensions. */
 static bool is_same(const dt__onnx_value *a, const dt__onnx_value *b)
 {
     return a->kind == b->kind && a->layer == b->layer && dt__onnx_alike(a, b);
@@ -100,14 +99,14 @@ void dt__onnx_keep(dt__onnx *g, int i, const dt__onnx_value *v, const dt__onnx_l
     dt__onnx_value x = *v;
     if (x.layer != l->index) x.plain = -1;
     x.layer = l->index;
-    x.codes = NULL; /* of the value that the layer reads */
+    x.codes = NULL; /* codes of the value before the permutation */
     x.integers = x.rounded = false;
     dt__onnx_same(g, i, &x);
 }
 
 /* ---- constants ------------------------------------------------------------------------------- */
 
-/* Whether a dimension of a layer is a part of the value's batch. */
+/* Whether dimension `axis` of a layer is merged with the value's batch. */
 static bool is_part(const dt__onnx_value *v, int axis)
 {
     return axis == 0 || axis == v->outer || axis == v->inner;
@@ -118,8 +117,8 @@ static int64_t extent_at(const dt__onnx *g, const dt__onnx_value *v, int axis)
     return axis == 0 ? 1 : dt__onnx_maker(g, v)->shape.dims[axis - 1];
 }
 
-/* A constant without the batch, which the file fixes: dimension `at` of it is outer * batch *
- * inner, and its elements are the same for each example. */
+/* Removes the batch from a constant that was written for the file's fixed batch size: its dimension
+ * `at` is outer * batch * inner, and its elements must be the same for each example. */
 static dt_status one_of_all(dt__onnx *g, const dt__onnx_value *like, const dt__onnx_value *c,
                             int at, dt__onnx_value *out)
 {
@@ -178,7 +177,7 @@ dt_status dt__onnx_arranged(dt__onnx *g, const dt__onnx_value *like, const dt__o
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* The elements of an example before the batch and behind it, in the order of a value. */
+/* Number of elements of an example before and behind the batch, in the order of a value. */
 typedef struct halves {
     int64_t before, behind;
 } halves;
@@ -197,13 +196,13 @@ static halves halves_of(const dt__onnx *g, const dt__onnx_value *v)
     return h;
 }
 
-/* A new shape: `batch` is the dimension that has the batch, between outer and inner elements. */
+/* A new shape; dimension `batch` contains the batch, between outer and inner elements. */
 typedef struct target {
     int rank, batch;
     int64_t dims[DT_MAX_RANK], outer, inner;
 } target;
 
-/* Whether dimension i of the new shape can have the batch; then t says how. */
+/* Whether dimension i of the new shape can contain the batch; if so, sets t. */
 static bool splits_at(const halves *h, target *t, int i)
 {
     int64_t before = 1, behind = 1;
@@ -220,8 +219,8 @@ static bool splits_at(const halves *h, target *t, int i)
     return true;
 }
 
-/* A batch of 1 may be moved to the one dimension of one element: a transposition, which programs
- * write so where it moves no element. */
+/* A batch of 1 may become the only dimension of extent 1: programs write a transposition as a
+ * reshape if no element moves. */
 static bool move_batch(const halves *h, target *t)
 {
     int64_t count = 1;
@@ -239,8 +238,9 @@ static bool move_batch(const halves *h, target *t)
 
 enum { ALONE = 4 };
 
-/* Finds the dimension of a shape of one example that is, or has, the batch: `batch` elements. Of a
- * batch of 1 several may: one that is the batch alone, where it was before, behind others. */
+/* Finds the dimension of a shape that is the batch (`batch` elements), or contains it. With a batch
+ * of 1 there may be several: preferred is a dimension that is the batch alone, then the position it
+ * had before, then one with inner = 1. */
 static bool find_batch(const halves *h, const dt__onnx_value *v, int64_t batch, target *t)
 {
     target found = *t;
@@ -267,7 +267,8 @@ static dt_status misfit(dt__onnx *g, const halves *h)
                            (long long)(h->before * h->behind), (long long)h->before);
 }
 
-/* The shape that `to` asks for. Its numbers name the batch, or -1 is it, or the file fixes it. */
+/* The shape that `to` specifies: its numbers contain the batch size, or -1 stands for it, or the
+ * file has a fixed batch size. */
 static dt_status resolve(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *to, target *t)
 {
     const halves h = halves_of(g, v);

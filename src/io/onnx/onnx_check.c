@@ -1,6 +1,6 @@
-/* What a node may have: numbers of inputs and outputs, and attributes with their types and values,
- * by the table of onnx_operators.inc. Whatever the table lacks is refused, so that no attribute
- * that changes a result is passed over. */
+/* Checks the numbers of inputs and outputs of a node, and its attributes with their types and
+ * values, by the table of onnx_operators.inc. Whatever the table lacks is refused, so that no
+ * attribute with an effect is ignored. */
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
@@ -40,7 +40,7 @@ const dt__onnx_attribute_row dt__onnx_attributes[] = {
 
 #define MOST_TEXT 80
 
-/* Element i of an attribute's value, as the table writes it; the number of elements. */
+/* Writes element i of an attribute's value in the table's form; returns the number of elements. */
 static size_t element(const DtOnnx__Attribute *a, size_t i, char text[MOST_TEXT])
 {
     const ProtobufCBinaryData *s = a->type == STRINGS && i < a->n_strings ? &a->strings[i] : &a->s;

@@ -1,4 +1,4 @@
-/* Constants: tensors of the file, and questions about them. */
+/* Constants: tensors of the file, and access to their elements. */
 #include "core/block_list.h"
 #include "core/text/byte_order.h"
 #include "core/text/half.h"
@@ -36,7 +36,7 @@ static double of_bits(int type, uint64_t bits)
     }
 }
 
-/* The limits of integers. Those of 64 bits end where doubles skip some of them. */
+/* The limits of integer types. For 64 bits, the range in which doubles are exact. */
 typedef struct limits {
     double least, most;
 } limits;
@@ -77,7 +77,7 @@ static dt_status broken(dt__onnx *g, const char *shown, const char *why)
     return dt_fail(g->ctx, DT_ERR_FORMAT, "%s: the tensor '%s' %s", g->file->path, shown, why);
 }
 
-/* Checks a tensor; data of another file become its raw_data. */
+/* Checks a tensor; data in another file become its raw_data. */
 static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
 {
     char shown[DT__SHOWN], why[DT__SHOWN];
@@ -103,7 +103,7 @@ static dt_status check(dt__onnx *g, dt__onnx_tensor *t)
     return dt__onnx_tensor_holds(t, count, why, sizeof why) ? DT_OK : broken(g, shown, why);
 }
 
-/* Whether the bytes of a tensor are floats as they lie. */
+/* Whether a tensor's bytes can be used as floats without conversion. */
 static bool are_floats(const dt__onnx_tensor *t)
 {
     return !DT__BIG_ENDIAN && t->data_type == DT__ONNX_FLOAT && t->raw_data.len > 0 &&
@@ -116,7 +116,7 @@ dt_status dt__onnx_decode(dt__onnx *g, const dt__onnx_tensor *from, dt__onnx_val
     float *f = NULL;
     dt__onnx_number *n = NULL;
     DT__TRY(check(g, t));
-    if (are_floats(t)) { /* they live as long as the reading: no copy */
+    if (are_floats(t)) { /* no copy: the bytes live as long as g */
         dt__onnx_lend_floats(out, (int)t->n_dims, t->dims, (int64_t)(t->raw_data.len / sizeof *f),
                              (const float *)(const void *)t->raw_data.data);
         out->initializer = *t->name == 0 ? NULL : t->name;
@@ -218,8 +218,10 @@ dt_status dt__onnx_floats_of(dt__onnx *g, const dt__onnx_value *v, const char *w
     return DT_OK;
 }
 
-#define TILE 32    /* rows and columns that stay in the first cache */
-#define SHARE 0.33 /* of reading a node: new memory, the transposition, and the layer, all alike */
+#define TILE 32 /* rows and columns that stay in the first cache */
+/* share of the work of reading a node: allocation, transposition, and making the layer take about a
+ * third each */
+#define SHARE 0.33
 
 /* y = x^T, x [rows, columns] */
 static void transpose_matrix(dt__onnx *g, const float *x, int64_t rows, int64_t columns, float *y)

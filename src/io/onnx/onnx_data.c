@@ -1,5 +1,5 @@
-/* What an imported model reads and gives, for dt_model_info.data: from the caller's options, else
- * from the metadata of the file:
+/* Metadata about an imported model's inputs and outputs, for dt_model_info.data: from the caller's
+ * options, else from the metadata of the file:
  *
  *     detent.data                 detent's own exports: the whole text
  *     Image.NominalPixelRange     of ONNX (docs/MetadataProps.md): the numbers of black and white
@@ -7,7 +7,7 @@
  *     mean, std                   of numbers as they are, and of pixels from 0 to 1
  *     names, class_names, classes, labels    "a,b", "['a', 'b']" or "{0: 'a', 1: 'b'}"
  *
- * What is found but cannot be used is said in one line. */
+ * A message names metadata that cannot be used. */
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "core/text/utf8.h"
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is known. */
+/* The metadata found so far. */
 typedef struct known {
     dt__onnx *g;
-    const dt_ints *input; /* of the one input; NULL: there are several */
+    const dt_ints *input; /* shape of the only input; NULL: there are several */
     const dt__onnx_layer *output;
-    int64_t classes; /* numbers of the one output, if it is a list; else 0 */
+    int64_t classes; /* length of the only output, if it is a vector; else 0 */
     dt_reals mean, deviation;
-    bool scaled; /* both are known */
+    bool scaled; /* mean and deviation are known */
     const char *const *name;
     int64_t n_names;
 } known;
@@ -45,7 +45,7 @@ static void say_left_out(const known *k, const char *key, const char *why)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* "[0.5, 0.25]" or "123.7 116.3". False: no such list. */
+/* Parses "[0.5, 0.25]" or "123.7 116.3". False: not such a list. */
 static bool parse_reals(const char *text, double factor, dt_reals *out)
 {
     out->n = 0;
@@ -61,7 +61,7 @@ static bool parse_reals(const char *text, double factor, dt_reals *out)
 
 static int64_t channels_of(const known *k) { return k->input == NULL ? 0 : k->input->v[0]; }
 
-/* Whether lists are one number, or one for each channel, of a model with one input. */
+/* Whether the model has one input, and each list has one number, or one per channel. */
 static bool counts_fit(const known *k, const dt_reals *mean, const dt_reals *deviation)
 {
     const int most = mean->n > deviation->n ? mean->n : deviation->n;
@@ -70,8 +70,8 @@ static bool counts_fit(const known *k, const dt_reals *mean, const dt_reals *dev
            (deviation->n <= 1 || deviation->n == channels_of(k)) && most > 0;
 }
 
-/* Whether (v - mean) / deviation is computed in f32; *bad is the first number with which it is not,
- * which is a deviation if the result is 1. */
+/* Whether (v - mean) / deviation can be computed in f32. If not, *bad is the first unusable number;
+ * result 1: it is a deviation. */
 static int find_bad(const dt_reals *mean, const dt_reals *deviation, double *bad)
 {
     for (int i = 0; i < mean->n; i++) {
@@ -102,7 +102,7 @@ static bool is_image(const known *k)
     return k->input != NULL && k->input->n == 3 && (channels_of(k) == 1 || channels_of(k) == 3);
 }
 
-/* One of the keys of programs; the factor makes pixels from 0 to 1 of theirs. */
+/* Reads one program's keys; `factor` converts its pixels to 0...1. */
 static void take_scale(known *k, const char *mean_key, const char *deviation_key, double factor)
 {
     const char *text[] = { property(k->g, mean_key), property(k->g, deviation_key) };
@@ -118,7 +118,7 @@ static void take_scale(known *k, const char *mean_key, const char *deviation_key
     else say_left_out(k, key, "expected numbers for each channel, of pixels from 0 to 1");
 }
 
-/* ONNX's own: numbers of black and white. */
+/* Reads ONNX's own key: the values of black and white. */
 static void take_range(known *k)
 {
     static const struct {
@@ -146,7 +146,7 @@ static void take_range(known *k)
 static dt_status add_name(known *k, const char **names, const char *text, size_t n)
 {
     if (k->n_names == k->classes) {
-        k->n_names++; /* one too many */
+        k->n_names++; /* too many; checked later */
         return DT_OK;
     }
     char *copy = dt__block_list_add(k->g->ctx, k->g->arena, n + 1);
@@ -157,7 +157,8 @@ static dt_status add_name(known *k, const char **names, const char *text, size_t
     return DT_OK;
 }
 
-/* The names in quotes that no colon follows; without quotes those between commas. */
+/* Splits names: those in quotes, except the ones that a colon follows; without quotes, the parts
+ * between commas. */
 static dt_status split_names(known *k, const char **names, const char *text)
 {
     const bool quoted = *text == '[' || *text == '{';
@@ -208,7 +209,7 @@ static dt_status bad_option(const known *k, const char *format, ...)
     return s;
 }
 
-/* Numbers of the options are floats in f32, and names are UTF-8. */
+/* Numbers in the options must be finite in f32, and names UTF-8. */
 static dt_status check_numbers(const known *k)
 {
     static const char *const name[] = { "mean", "deviation" };
@@ -304,7 +305,7 @@ static void put(dt__chars *t, const known *k)
     dt__put_text(t, "]}");
 }
 
-/* The text of a file that detent wrote, if it is of this model; *out stays NULL otherwise. */
+/* *out: the text of a file that detent wrote, if it fits this model; else NULL. */
 static dt_status take_own(const known *k, const char *text, const char **out)
 {
     dt_model_data data;

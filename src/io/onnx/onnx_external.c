@@ -1,7 +1,7 @@
 /* Data of tensors in other files (docs/ExternalData.md of ONNX): external_data says "location", a
- * path inside the model's folder, and may say "offset", "length" in bytes and "checksum", which is
- * not compared: a line says so. Other keys, "basepath" among them, are refused. Files are those of
- * the folder, as in a Hugging Face folder: no link out of it is followed. */
+ * path inside the model's folder, and may have "offset" and "length" in bytes, and "checksum",
+ * which is not verified, as a warning says. Other keys such as "basepath" are refused. As in a
+ * Hugging Face folder, links to files outside of the folder are not followed. */
 #include "core/system/atomic_file.h"
 #include "core/system/open_file.h"
 #include "core/block_list.h"
@@ -18,11 +18,11 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-/* Where the data lie. */
+/* Where a tensor's data are. */
 typedef struct place {
     const dt__onnx_file *file;
-    const char *tensor, *location; /* the first for messages */
-    uint64_t offset, length;       /* length 0: as many as are wanted */
+    const char *tensor, *location; /* tensor: its name, for messages */
+    uint64_t offset, length;       /* length 0: as many bytes as the tensor needs */
 } place;
 
 static dt_status number(const place *p, const char *key, const char *text, uint64_t *out)
@@ -75,7 +75,7 @@ static dt_status read_place(const dt__onnx_tensor *t, place *p)
                    p->tensor);
 }
 
-/* A stranger's model names no files outside of its folder. */
+/* Whether the path stays in the folder: an untrusted model must not read other files. */
 static bool is_inside(const char *location)
 {
     if (*location == '/') return false;
@@ -86,7 +86,7 @@ static bool is_inside(const char *location)
     return true;
 }
 
-/* The path of the file; links lead to files of the folder. */
+/* The path of the file, after checking that links lead to files of the folder. */
 static dt_status find_file(const place *p, char **out)
 {
     dt_ctx *ctx = p->file->ctx;
@@ -109,7 +109,7 @@ static dt_status find_file(const place *p, char **out)
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Maps a file of data, which the model may be made of as of its own file (onnx_import.c). */
+/* Maps a data file, and counts its bytes for the limit on the model's size (onnx_import.c). */
 static dt_status map_file(const place *p, const char *path, dt__onnx_map *to)
 {
     dt_ctx *ctx = p->file->ctx;
@@ -132,7 +132,7 @@ static dt_status map_file(const place *p, const char *path, dt__onnx_map *to)
     return s;
 }
 
-/* The file, which is mapped once. */
+/* Finds the file's map; maps it at first use. */
 static dt_status find_map(const place *p, const char *path, const dt__onnx_map **out)
 {
     const dt__onnx_file *f = p->file;
@@ -163,7 +163,7 @@ void dt__onnx_unmap(dt__onnx_file *f)
     }
 }
 
-/* The bytes as they lie, or, where floats could not be read there, a copy. */
+/* The bytes in the map, or a copy if they are not aligned for floats. */
 static dt_status take_bytes(const place *p, const dt__onnx_map *m, size_t n, void **blocks,
                             ProtobufCBinaryData *out)
 {

@@ -1,6 +1,6 @@
-/* Opens a file of ONNX: maps it and has protobuf-c unpack it into memory of the context. No message
- * of onnx.proto contains itself, so the depth is bounded; the memory is bounded by a multiple of
- * the file's size, since an empty message takes two bytes there and a hundred here. */
+/* Opens a file of ONNX: maps it, and unpacks it with protobuf-c into memory of the context. No
+ * message of onnx.proto contains itself, so the depth is bounded; the memory is bounded by a
+ * multiple of the file's size, since an empty message takes two bytes there and a hundred here. */
 #include "core/block_list.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
@@ -17,19 +17,19 @@
 
 #define LEAST_OPSET 9
 #define MOST_OPSET 28
-#define MOST_NODES 65536 /* and tensors */
+#define MOST_NODES 65536 /* also the largest number of tensors */
 #define MOST_INPUTS 8192
 #define GROWTH 80
 #define SLACK ((size_t)1 << 20)
 
-/* The field that was copied last. */
+/* Reports the previous field as read. */
 static void tell_field(dt__onnx_file *f, size_t next)
 {
     if (f->field > 0) dt__did_work(f->ctx, DT__READ, (double)f->field);
     f->field = next;
 }
 
-/* Blocks are freed all at once: protobuf-c loses some where a field occurs twice. */
+/* Blocks are freed together at the end, as protobuf-c leaks some if a field occurs twice. */
 static void *allocate(void *user, size_t bytes)
 {
     dt__onnx_file *f = user;
@@ -76,7 +76,7 @@ dt_status dt__onnx_unpack_graph(dt__onnx_file *f, const ProtobufCBinaryData *g, 
                    f->path, MOST_NODES);
 }
 
-/* How what a file looks like becomes one that is read. */
+/* How to make a readable file of what the file seems to be. */
 static const char *advice(const char *looks)
 {
     if (strstr(looks, "PyTorch") != NULL) {

@@ -1,4 +1,4 @@
-/* Dimensions of inputs that are no numbers in the file, as the caller gives them. */
+/* Applies input dimensions that the caller gives where the file has symbols. */
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
 
@@ -27,8 +27,8 @@ static dt_status find_input(const dt__onnx *g, const dt_onnx_shape *s, DtOnnx__V
     return dt_fail(g->ctx, DT_ERR_ARG, "the shape of an input requires its name: there are %d", n);
 }
 
-/* The dimension that stays open: one that is given as 0, else the first, if it is open in the
- * file; -1: none. */
+/* The dimension that stays the batch: one that is given as 0, else the first, if the file does not
+ * fix it; -1: none. */
 static int open_dimension(const dt__onnx *g, const dt_onnx_shape *s)
 {
     for (int i = 0; i < s->dims.n; i++) {

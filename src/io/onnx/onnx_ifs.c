@@ -1,7 +1,7 @@
-/* If with a condition that is constant, once the sizes of the inputs are known, as the nodes of the
- * branch that is taken: what PyTorch writes of squeeze(), and of code that looks at shapes. A walk
- * over the graph without the branches finds the conditions; names of values are unique over all
- * graphs of a file (https://github.com/onnx/onnx, docs/IR.md). */
+/* Replaces each If whose condition is constant, given the input sizes, by the nodes of the taken
+ * branch: PyTorch writes such nodes for squeeze(), and for code that depends on shapes. Reading the
+ * graph without the branches finds the conditions. Names of values are unique over all graphs of a
+ * file (https://github.com/onnx/onnx, docs/IR.md). */
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define MOST_DEPTH 16 /* of branches in branches */
+#define MOST_DEPTH 16 /* of nested branches */
 
 bool dt__onnx_is_if(const dt__onnx_node *n)
 {
@@ -25,8 +25,8 @@ static dt_status pass_over(void *user, const char *fault)
     return DT_OK;
 }
 
-/* Conditions of all nodes, 1 or 0; -1: not known, or the node is no If. Faults are passed over:
- * they are those of the walk that counts. */
+/* The condition of each node: 1 or 0; -1: unknown, or not an If. Faults are ignored here; the final
+ * reading of the graph reports them. */
 static dt_status find_conditions(void *user, dt__onnx *g)
 {
     int8_t *taken = user;
@@ -57,7 +57,7 @@ static dt_status conditions_of(dt__onnx *g, int8_t **out)
     const dt_status s = dt__onnx_try(g, &arena, find_conditions, taken);
     g->ctx->log = log;
     dt__block_list_free(g->ctx, &arena);
-    /* what the file is refused for is found again, and said, by the walk that counts */
+    /* other errors occur again in the final reading of the graph, which reports them */
     return s == DT_ERR_NOMEM ? s : DT_OK;
 }
 
@@ -71,7 +71,7 @@ static dt_status branch_of(dt__onnx *g, const dt__onnx_node *n, bool taken, DtOn
     const DtOnnx__Attribute *a = dt__onnx_attribute_of(n, name);
     if (a != NULL) {
         dt__onnx_file own = *g->file;
-        own.blocks = g->blocks; /* the branch lives as long as the reading */
+        own.blocks = g->blocks; /* the branch must live as long as g */
         const dt_status s = dt__onnx_unpack_graph(&own, &a->g, out);
         g->blocks = own.blocks;
         DT__TRY(s);
@@ -82,7 +82,7 @@ static dt_status branch_of(dt__onnx *g, const dt__onnx_node *n, bool taken, DtOn
                    *out == NULL ? "is missing" : "has another number of outputs");
 }
 
-/* The nodes and constants of a branch, and the results of the If as other names of its outputs. */
+/* Adds the nodes and constants of a branch; results of the If become aliases of its outputs. */
 static dt_status put_branch(dt__onnx *g, const dt__onnx_node *n, const DtOnnx__Graph *branch,
                             DtOnnx__Graph *to)
 {
@@ -99,7 +99,7 @@ static dt_status put_branch(dt__onnx *g, const dt__onnx_node *n, const DtOnnx__G
     return DT_OK;
 }
 
-/* One level of branches; *any: there were some whose condition is known. */
+/* Replaces one level of branches; *any: a condition was known. */
 static dt_status take_branches(dt__onnx *g, const int8_t *taken, bool *any)
 {
     const DtOnnx__Graph *from = g->graph;

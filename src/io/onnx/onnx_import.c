@@ -1,4 +1,4 @@
-/* dt_onnx_import: from the layers that a graph became to a model. */
+/* dt_onnx_import: builds a model from the layers of a graph. */
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "io/onnx/onnx.h"
@@ -22,7 +22,7 @@ void dt__onnx_mark(dt__onnx *g, dt__onnx_layer *output)
     }
 }
 
-/* The layer of an output of the graph, with its dimensions in order. */
+/* The layer of a graph output, with its dimensions in order. */
 static dt_status output_of(dt__onnx *g, const char *name, dt__onnx_layer **out)
 {
     const dt__onnx_value *v = dt__onnx_find(g, name);
@@ -73,7 +73,8 @@ static dt_status find_outputs(dt__onnx *g, dt__onnx_layer *out[DT_MAX_OUT])
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The list of layers; one that reads the layer before it does not name it. */
+/* Lists the layers for the options. A layer whose only input is the layer before it does not name
+ * its input. */
 static dt_status list_layers(dt__onnx *g, dt_layers_options *o, int64_t n_inputs)
 {
     const int64_t alone = n_inputs == 1 ? 0 : -1;
@@ -116,7 +117,7 @@ static dt_status make_options(dt__onnx *g, dt__onnx_layer *const *out, int n_out
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-/* The module of a layer; *next is the child that is looked at first, as most follow one another. */
+/* The module of a layer. The search starts at child *next, as layers are mostly in order. */
 static dt_module *module_of(dt_module *m, const char *name, int64_t *next)
 {
     if (*next < m->n_children && strcmp(m->children[*next]->name, name) == 0) {
@@ -127,7 +128,7 @@ static dt_module *module_of(dt_module *m, const char *name, int64_t *next)
 
 #define PIECE ((size_t)16 << 20)
 
-/* The file is mapped: this reads it. */
+/* Copies, and thereby reads, bytes of the mapped file. */
 static void copy(dt_ctx *ctx, char *to, const char *from, size_t bytes)
 {
     for (size_t at = 0, n; at < bytes; at += n) {
@@ -155,7 +156,8 @@ static dt_status load_layer(const dt__onnx *g, const dt__onnx_layer *l, dt_modul
     return DT_OK;
 }
 
-/* Before the model has memory of its own. Scales of quantized weights are read behind it. */
+/* Frees copies of large tensors before the model gets memory. Not for quantized models, as scales
+ * of their weights are read later. */
 static void give_back(const dt__onnx *g)
 {
     bool quantized = false;
@@ -165,7 +167,7 @@ static void give_back(const dt__onnx *g)
     if (!quantized) dt__onnx_give_back(g->file);
 }
 
-/* Of the file only those weights are left to read. */
+/* Plans progress: these weights are all that is left to read of the file. */
 static void plan_load(const dt__onnx *g)
 {
     double bytes = 0;
@@ -222,7 +224,7 @@ dt_status dt__onnx_read_graph(dt__onnx *g, void *user, dt_module **out, dt_layer
 
 /* ---- graphs ---------------------------------------------------------------------------------- */
 
-/* How much memory the model may take, as extents of a hostile file could ask for any. */
+/* A limit on the model's memory, as a hostile file could have any extents. */
 #define SLACK ((size_t)1 << 30)
 
 static dt_status work_within(dt__onnx *g, dt__onnx_work *work, void *user)
@@ -236,7 +238,7 @@ static dt_status work_within(dt__onnx *g, dt__onnx_work *work, void *user)
                    g->file->path);
 }
 
-/* What is done to a graph before it is read. */
+/* Rewrites a graph before it is read. */
 static dt_status settle(dt__onnx *g)
 {
     if (g->graph == NULL) return DT_OK;
@@ -311,7 +313,7 @@ dt_status dt__onnx_model(const dt__onnx_file *f, const dt_onnx_options *how, dt_
     return s;
 }
 
-/* Every weight is read by a node at least, and copied into the model. */
+/* Plans progress: each weight is read by at least one node, and copied into the model. */
 static void expect_work(dt_ctx *ctx, const char *path)
 {
     struct stat about;

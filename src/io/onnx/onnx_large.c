@@ -1,6 +1,6 @@
-/* Large tensors of an ONNX file. protobuf-c copies their bytes, which layers are made from. Copies
- * are given back before the model has memory for its weights, which then come from the file: it
- * stays mapped. */
+/* Large tensors of an ONNX file. protobuf-c copies their bytes, and layers are made from the
+ * copies. The copies are freed before the model gets memory for its weights, which are then read
+ * from the mapped file. */
 #include "core/block_list.h"
 #include "core/system/pages.h"
 #include "io/onnx/onnx.h"
@@ -9,12 +9,12 @@
 #include <string.h>
 
 #define LARGE ((size_t)1 << 16) /* bytes */
-#define ENDS 64                 /* compared bytes at both ends */
+#define ENDS 64                 /* bytes that are compared at both ends */
 
-/* Numbers of fields (onnx.proto): of a model, a graph and a tensor. */
+/* Field numbers (onnx.proto) in a model, a graph and a tensor. */
 enum { GRAPH = 7, INITIALIZER = 5, RAW_DATA = 9 };
 
-/* The bytes of a tensor; the last field counts. */
+/* The raw_data of a tensor; if the field is repeated, the last one. */
 static dt__wire raw_of(dt__wire tensor)
 {
     uint64_t number;
@@ -32,7 +32,7 @@ static bool is_copy(const ProtobufCBinaryData *copy, dt__wire raw)
            memcmp(copy->data + n - ENDS, raw.end - ENDS, ENDS) == 0;
 }
 
-/* Notes tensor k of the graph, if it is large. */
+/* Records tensor k of the graph, if it is large. */
 static void note(dt__onnx_file *f, size_t k, dt__wire tensor)
 {
     const DtOnnx__Graph *g = f->model->graph;

@@ -1,5 +1,5 @@
-/* Makes the layers that nodes become. The shape of a result is that of the layer's own module,
- * which is made without drawing weights and freed again. */
+/* Makes the layers that nodes become. To infer the shape of a result, the layer's module is created
+ * without drawing weights, and freed again. */
 #include "core/block_list.h"
 #include "io/onnx/onnx.h"
 #include "nn/lists/layers_build.h"
@@ -65,8 +65,9 @@ dt_status dt__onnx_weigh(dt__onnx *g, dt__onnx_layer *l, const char *path, const
     return dt__onnx_hint(g, l, v->initializer, false);
 }
 
-/* A weight that several nodes read, or the turns of a loop, is one tensor there, and a copy in each
- * layer here. Vectors are left out: programs join equal ones of several layers. */
+/* Warns of a weight that is shared in the file by several nodes, or by the iterations of a loop,
+ * and copied into each layer here. Not for vectors, as programs merge equal ones of several
+ * layers. */
 static void say_copied(const dt__onnx *g, dt__onnx_value *v)
 {
     char shown[DT__SHOWN];
@@ -96,7 +97,7 @@ dt_status dt__onnx_hint(dt__onnx *g, dt__onnx_layer *l, const char *initializer,
     return l->hint == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* Weights have no memory: shapes do not depend on them. */
+/* Weights get no memory, as shapes do not depend on them. */
 static dt_status infer(dt__onnx *g, dt__onnx_layer *l)
 {
     dt_shape in[DT_MAX_IN];
@@ -196,7 +197,7 @@ dt_status dt__onnx_scaled(dt__onnx *g, dt__onnx_layer *from, double scale, doubl
     if (number == NULL) return DT_ERR_NOMEM;
     number[0] = (float)scale;
     number[1] = (float)bias;
-    for (int i = 0; i < 2; i++) { /* a float below the normal ones has fewer bits */
+    for (int i = 0; i < 2; i++) { /* subnormal floats have fewer bits */
         if (number[i] == 0 ? (i == 0 ? scale : bias) == 0 : isnormal(number[i])) continue;
         return dt__onnx_refuse(g, "a factor of %g or an addend of %g is beyond the range of floats",
                                scale, bias);

@@ -1,4 +1,4 @@
-/* What is in an ONNX file, and all that import refuses in it, for dt_graph_inspect. */
+/* Lists the contents of an ONNX file, and all that import refuses in it, for dt_graph_inspect. */
 #include "core/block_list.h"
 #include "io/graph_info.h"
 #include "io/onnx/onnx.h"
@@ -104,7 +104,7 @@ dt_status dt__onnx_look_faults(dt__look *l, const dt__onnx_file *file)
     return s;
 }
 
-/* All of it, where a walk finds it; else what the import says. */
+/* Finds all refused nodes by reading the graph; otherwise reports the import's error. */
 static dt_status find_refusals(dt__look *l, const dt__onnx_file *file, const char *path)
 {
     dt_module *m = NULL;

@@ -1,6 +1,6 @@
-/* Loops whose number of turns is a constant of the file, as the nodes of all turns: what tf2onnx
- * makes of recurrent layers of Keras. Values of the body get the number of the turn behind their
- * name. That no turn ends the loop is checked behind the walk, when the conditions are known:
+/* Unrolls loops with a constant number of iterations (turns), as tf2onnx writes recurrent layers of
+ * Keras. Names of the body's values get the number of the turn. That no condition ends the loop
+ * early is checked after the graph is read, when the conditions are known:
  *     turn t: states[t], condition[t], results[t] = body(t, condition[t-1], states[t-1])
  * (https://github.com/onnx/onnx, docs/Operators.md, Loop) */
 #include "core/block_list.h"
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define MOST_TURNS 1024
-#define MOST_ENDS 64     /* of inputs or outputs of a loop */
-#define MOST_SIZE 131072 /* nodes with their inputs and outputs, of all turns */
+#define MOST_ENDS 64     /* largest number of inputs or outputs of a loop */
+#define MOST_SIZE 131072 /* nodes, with their inputs and outputs, of all turns */
 #define OPSET 13         /* Unsqueeze has its axes as an input */
 
 typedef struct loop {
@@ -30,7 +30,7 @@ bool dt__onnx_is_loop(const dt__onnx_node *n)
     return strcmp(n->op_type, "Loop") == 0 && *n->domain == 0;
 }
 
-/* A constant of the file that is one integer; 0: it is not. */
+/* A constant of one integer in the file; 0: not such a constant. */
 static int64_t turns_of(const dt__onnx *g, const char *name)
 {
     for (size_t i = 0; i < g->graph->n_initializer; i++) {
@@ -50,8 +50,8 @@ static const ProtobufCBinaryData *body_of(const dt__onnx_node *n)
     return one ? &n->attribute[0]->g : NULL;
 }
 
-/* The nodes of a body with their inputs and outputs; more than all that is read if a node has a
- * body of its own. */
+/* The number of a body's nodes, inputs and outputs; above the limit if a node has a graph of its
+ * own. */
 static int64_t size_of(const DtOnnx__Graph *body)
 {
     size_t size = 0;
@@ -65,7 +65,7 @@ static int64_t size_of(const DtOnnx__Graph *body)
     return (int64_t)size;
 }
 
-/* Reads a loop; l->body NULL: it is none that can be unrolled. */
+/* Reads a loop; l->body NULL: it cannot be unrolled. */
 static dt_status read_loop(dt__onnx *g, size_t place, loop *l)
 {
     const dt__onnx_node *n = g->graph->node[place];
@@ -74,7 +74,7 @@ static dt_status read_loop(dt__onnx *g, size_t place, loop *l)
         return DT_OK;
     }
     dt__onnx_file own = *g->file;
-    own.blocks = g->blocks; /* the body lives as long as the reading */
+    own.blocks = g->blocks; /* the body must live as long as g */
     const dt_status s = dt__onnx_unpack_graph(&own, body_of(n), &l->body);
     g->blocks = own.blocks;
     DT__TRY(s);
@@ -101,7 +101,7 @@ static bool is_made(const DtOnnx__Graph *body, const char *name)
     return false;
 }
 
-/* The name of a body's value in a turn: its own, or what a state was before; NULL: NOMEM. */
+/* The name in a turn of a body's value; for a state, of the previous turn's value. NULL: NOMEM. */
 static const char *name_in(const loop *l, const char *name, int64_t turn)
 {
     size_t i = 0;
@@ -148,7 +148,7 @@ static dt_status add_node(loop *l, const dt__onnx_node *n, int64_t turn)
     return DT_OK;
 }
 
-/* A result is stacked along a dimension of its own. */
+/* Stacks a result along a new dimension. */
 static dt_status add_result(loop *l, size_t k)
 {
     const char **part = dt__onnx_memory(l->g, l->turns, sizeof *part);
@@ -199,7 +199,8 @@ static dt_status unroll(loop *l)
     return DT_OK;
 }
 
-/* Numbers of turns, which are the counters of all loops; "turn 0" is the list of axes, too. */
+/* Adds constants with the numbers of turns, for the counters of all loops; "turn 0" also serves as
+ * a list of axes. */
 static dt_status add_counters(dt__onnx *g, DtOnnx__Graph *to, int64_t turns)
 {
     dt__onnx_tensor *t = dt__onnx_memory(g, turns, sizeof *t);

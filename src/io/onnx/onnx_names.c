@@ -1,7 +1,8 @@
 /* Names of layers. PyTorch names initializers and nodes by modules:
  *     features.0.0.weight                       the layer features.0.0
  *     /features/features.0/features.0.2/Relu    the layer features.0.2
- * Other programs name nodes by paths, or not at all. No layer may lie inside of another one. */
+ * Other programs name nodes by paths, or not at all. No layer's path may be inside of another
+ * layer's. */
 #include "core/block_list.h"
 #include "io/onnx/onnx.h"
 
@@ -24,11 +25,11 @@ const char *dt__onnx_clean(dt__onnx *g, const char *name)
     }
     while (n > 0 && text[n - 1] == '.') n--;
     text[n] = 0;
-    if (strncmp(text, "detent.", 7) == 0) text[6] = '_'; /* files reserve it */
+    if (strncmp(text, "detent.", 7) == 0) text[6] = '_'; /* this prefix is reserved in files */
     return dt__block_list_text(g->ctx, g->arena, "%s", n == 0 ? "layer" : text);
 }
 
-/* The path of a node's module from its name; NULL: it has none. */
+/* The module path in a node's name; NULL: none. */
 static const char *module_of(dt__onnx *g, const dt__onnx_node *n)
 {
     char path[MOST_NAME + 1] = "";
@@ -60,13 +61,13 @@ static const char *module_of(dt__onnx *g, const dt__onnx_node *n)
 
 enum { FREE, TAKEN, HOLDS, INSIDE };
 
-/* The names that are given, and the modules around names that are given or wanted, in a hash table
- * of open addressing. */
+/* An entry of a hash table with open addressing: a layer's name, or a module that contains given or
+ * wanted names. */
 typedef struct entry {
-    const char *text; /* its first n letters; NULL: none */
+    const char *text; /* its first n characters; NULL: empty */
     size_t n;
-    bool given;   /* a name, and no module */
-    int64_t next; /* the first number behind it that may be free; 0: none was needed */
+    bool given;   /* a layer's name, not only a module */
+    int64_t next; /* the first numeric suffix that may be free; 0: no suffix was needed */
 } entry;
 
 typedef struct names {
@@ -93,7 +94,7 @@ static void note(names *t, const char *text, size_t n, bool given)
     e->given |= given;
 }
 
-/* Notes the modules around a name. */
+/* Adds the modules that contain a name. */
 static void note_around(names *t, const char *name)
 {
     for (const char *dot = strchr(name, '.'); dot != NULL; dot = strchr(dot + 1, '.')) {
@@ -108,7 +109,7 @@ static size_t parts_of(const char *name)
     return n;
 }
 
-/* An empty table with room for all names; each may become longer by one module. */
+/* Makes an empty table large enough for all names; each may get one more module. */
 static dt_status make_names(dt__onnx *g, names *t)
 {
     size_t n = 1;
@@ -129,7 +130,8 @@ static dt_status make_names(dt__onnx *g, names *t)
     return DT_OK;
 }
 
-/* How a name fits those that are given or wanted. INSIDE: *at is the length of the one around. */
+/* Compares a name with the given ones. INSIDE: the first *at characters are a layer's name. HOLDS:
+ * it is a module of other names. */
 static int look(const names *t, const char *name, size_t *at)
 {
     const entry *own = find(t, name, strlen(name));
@@ -166,7 +168,7 @@ static dt_status give(names *t, dt__onnx_layer *l, const char *wanted)
     return DT_OK;
 }
 
-/* A layer of parameters has the first claim to a name. */
+/* Layers with parameters are named first. */
 dt_status dt__onnx_name_layers(dt__onnx *g)
 {
     for (int64_t i = 0; i < g->n_layers; i++) {

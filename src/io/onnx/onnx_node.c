@@ -1,4 +1,4 @@
-/* Questions about the node that is read: inputs, results, attributes. */
+/* Access to the current node: inputs, results, attributes. */
 #include "core/text/json.h"
 #include "core/comparisons.h"
 #include "io/onnx/onnx.h"

@@ -1,11 +1,11 @@
-/* Elements of a value at constant places, over all dimensions: GatherElements, GatherND, Compress,
- * ScatterElements, ScatterND and ReverseSequence. The value is taken as one row; a batch dimension
- * among the places is refused. */
+/* Selects or changes elements at constant indices over all dimensions: GatherElements, GatherND,
+ * Compress, ScatterElements, ScatterND and ReverseSequence. The value is flattened to one row;
+ * indices into the batch dimension are refused. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
 
-/* A value of the file as one row of each example. */
+/* A value of the file, flattened to one row per example. */
 typedef struct row {
     dt__onnx_layer *l;
     int rank;
@@ -42,17 +42,17 @@ static dt_status finish(dt__onnx *g, dt__onnx_layer *l, int rank, const int64_t 
     return DT_OK;
 }
 
-/* Constant indices of input i. */
-static dt_status constant_in(dt__onnx *g, int i, const dt__onnx_value **out)
+/* Input 1, which must be constant indices. */
+static dt_status constant_places(dt__onnx *g, const dt__onnx_value **out)
 {
-    const dt__onnx_value *v = *out = dt__onnx_in(g, i);
+    const dt__onnx_value *v = *out = dt__onnx_in(g, 1);
     if (v != NULL && v->kind == DT__ONNX_CONSTANT) return DT_OK;
     return dt__onnx_refuse(g, "its places are computed; expected constants");
 }
 
 /* ---- gathering ------------------------------------------------------------------------------- */
 
-/* n numbers from `first` on as a constant. */
+/* The numbers first ... first + n - 1 as a constant. */
 static dt_status places_from(dt__onnx *g, int64_t first, int rank, const int64_t *dims,
                              dt__onnx_value *out)
 {
@@ -71,7 +71,8 @@ static dt_status as_indices(dt__onnx *g, const dt__onnx_value *v, int64_t **out)
     return DT_OK;
 }
 
-/* The places that the operator takes are what it makes of the places themselves. */
+/* Runs the operator on the indices 0, 1, ... of the elements: the result has the indices it
+ * selects. */
 static dt_status gather(dt__onnx *g)
 {
     const dt__onnx_value *at;
@@ -79,7 +80,7 @@ static dt_status gather(dt__onnx *g)
     int64_t *index = NULL;
     row r;
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     DT__TRY(places_from(g, 0, r.rank, r.dims, &places));
     DT__TRY(dt__onnx_run_on(g, g->node->op_type, (const dt__onnx_value *[]){ &places }, 1, &taken));
     DT__TRY(as_indices(g, &taken, &index));
@@ -93,8 +94,8 @@ dt_status dt__onnx_gather_nd(dt__onnx *g) { return gather(g); }
 
 /* ---- scattering ------------------------------------------------------------------------------ */
 
-/* A sum or product with a constant that changes some elements of a row: what the operator makes of
- * zeros, or of ones. */
+/* Adds or multiplies by a constant, to change some elements of a row: the constant is the
+ * operator's result on zeros, or on ones. */
 static dt_status change(dt__onnx *g, const char *name, const row *r, bool adds)
 {
     dt__onnx_layer *l;
@@ -118,7 +119,7 @@ static dt_status change(dt__onnx *g, const char *name, const row *r, bool adds)
     return finish(g, l, r->rank, r->dims);
 }
 
-/* The updates as one row, and their places behind those of the row r. */
+/* The updates as one row, and their indices after those of row r. */
 static dt_status updates_of(dt__onnx *g, const row *r, dt__onnx_layer **out, dt__onnx_value *places)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 2);
@@ -131,8 +132,8 @@ static dt_status updates_of(dt__onnx *g, const row *r, dt__onnx_layer **out, dt_
     return dt__onnx_reshaped(g, *out, &(dt_shape){ 1, { places->count } }, out);
 }
 
-/* The row and the updates behind each other, and a choice of them: what the operator makes of their
- * places. */
+/* Joins the row and the updates, and selects elements: the operator, run on indices, gives those to
+ * select. */
 static dt_status scatter(dt__onnx *g, const char *name)
 {
     const dt__onnx_value *at;
@@ -141,7 +142,7 @@ static dt_status scatter(dt__onnx *g, const char *name)
     int64_t *index = NULL, updated = 0;
     row r;
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     const bool adds = dt__onnx_says(g, "reduction", "add", "none");
     if (adds || dt__onnx_says(g, "reduction", "mul", "none")) {
         if (dt__onnx_in(g, 2)->kind == DT__ONNX_CONSTANT) return change(g, name, &r, adds);
@@ -169,7 +170,7 @@ dt_status dt__onnx_scatter_nd(dt__onnx *g) { return scatter(g, "ScatterND"); }
 
 /* ---- by conditions and lengths --------------------------------------------------------------- */
 
-/* The elements, along an axis or of the row, whose condition is true. */
+/* Selects the elements, along an axis or of the flattened value, whose condition is true. */
 dt_status dt__onnx_compress(dt__onnx *g)
 {
     const dt__onnx_value *at, *v = dt__onnx_in(g, 0);
@@ -178,7 +179,7 @@ dt_status dt__onnx_compress(dt__onnx *g)
     int axis = 1;
     int64_t n = 0;
     const bool flat = dt__onnx_attribute_of(g->node, "axis") == NULL;
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     if (flat) {
         DT__TRY(row_of(g, &r));
         l = r.l;
@@ -202,7 +203,7 @@ dt_status dt__onnx_compress(dt__onnx *g)
     return DT_OK;
 }
 
-/* The first elements of each sequence in reverse order. */
+/* Reverses the first elements of each sequence. */
 dt_status dt__onnx_reverse_sequence(dt__onnx *g)
 {
     const dt__onnx_value *at;
@@ -210,7 +211,7 @@ dt_status dt__onnx_reverse_sequence(dt__onnx *g)
     const int64_t time = dt__onnx_int_of(g->node, "time_axis", 0),
                   batch = dt__onnx_int_of(g->node, "batch_axis", 1);
     DT__TRY(row_of(g, &r));
-    DT__TRY(constant_in(g, 1, &at));
+    DT__TRY(constant_places(g, &at));
     if (r.rank < 2 || time < 0 || time > 1 || batch != 1 - time || at->count != r.dims[batch]) {
         return dt__onnx_refuse(g, "its axes must be 0 and 1, without lengths for examples");
     }

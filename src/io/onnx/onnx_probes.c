@@ -1,5 +1,5 @@
 /* Compares values inside of a graph with those that another program computed. A layer's result is
- * seen as an input of a layer that reads it. */
+ * read as the input of a later layer. */
 #include "core/block_list.h"
 #include "core/tensor.h"
 #include "core/text/json.h"
@@ -17,7 +17,7 @@ static bool fits(const dt_tensor *wanted, const dt_tensor *y, const int *axis)
     return same;
 }
 
-/* Element by element of `wanted`; `at` counts its dimensions. */
+/* Compares elements in the order of `wanted`; `at` are the current indices. */
 static void measure(const dt_tensor *wanted, const dt_tensor *y, const int *axis,
                     dt_onnx_difference *d)
 {
@@ -28,7 +28,8 @@ static void measure(const dt_tensor *wanted, const dt_tensor *y, const int *axis
     d->absolute = d->relative = 0;
     for (int64_t n = 0; n < dt_count(wanted); n++) {
         const double apart = a[from] == b[n] ? 0 : fabs((double)a[from] - (double)b[n]);
-        if (!(apart <= d->absolute)) d->absolute = apart; /* a NaN stays */
+        /* also true for NaN, which then remains */
+        if (!(apart <= d->absolute)) d->absolute = apart;
         if (isfinite(b[n])) largest = fmax(largest, fabs((double)b[n]));
         for (int i = y->rank - 1; i >= 0; i--) {
             from += stride[axis[i]];
@@ -80,7 +81,7 @@ dt_status dt__onnx_compare(const dt_file *file, const dt_file_entry *expected, c
                    file->path, d->output, text, own);
 }
 
-/* A live layer that reads another one, and as which input; NULL: none. */
+/* A live layer that has this layer's result as an input, and which input; NULL: none. */
 static const dt__onnx_layer *reader_of(const dt__onnx *g, int64_t layer, int *input)
 {
     for (int64_t i = layer + 1; i < g->n_layers; i++) {
@@ -122,7 +123,7 @@ static dt_status add(dt__onnx_probes *p, dt__onnx *g, const dt__onnx_node *n, co
     dt__shown(name, to->difference.output);
     dt__shown(l->name, to->difference.layer);
     snprintf(to->difference.operator_, sizeof to->difference.operator_, "%s", n->op_type);
-    to->difference.absolute = to->difference.relative = NAN; /* until it is seen */
+    to->difference.absolute = to->difference.relative = NAN; /* until it is compared */
     p->n++;
     return DT_OK;
 }
@@ -142,7 +143,7 @@ dt_status dt__onnx_probes_find(const dt__onnx_file *f, const dt_onnx_options *op
                                dt__onnx_probes *p)
 {
     const dt_logger log = p->ctx->log;
-    p->ctx->log = NULL; /* its notes were those of the import */
+    p->ctx->log = NULL; /* the import already gave these messages */
     const dt_status s = dt__onnx_with(f, options, &p->arena, find, p);
     p->ctx->log = log;
     return s;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bits of an element in raw_data; 0: not read. Those of fewer than 8 bits share a byte, the first
- * its low ones. */
+/* Bits of an element in raw_data; 0: unsupported. Elements of fewer than 8 bits share a byte, the
+ * first in the lowest bits. */
 static const size_t bits[] = {
     [DT__ONNX_FLOAT] = 32, [DT__ONNX_U8] = 8,   [DT__ONNX_I8] = 8,      [DT__ONNX_U16] = 16,
     [DT__ONNX_I16] = 16,   [DT__ONNX_I32] = 32, [DT__ONNX_I64] = 64,    [DT__ONNX_BOOL] = 8,
@@ -16,13 +16,13 @@ static const size_t bits[] = {
 
 bool dt__onnx_is_known(int type) { return type > 0 && type < DT__COUNT_OF(bits) && bits[type] > 0; }
 
-/* Elements that share a byte; 1 if none do. */
+/* Elements per byte, at least 1. */
 static int64_t shared(int type)
 {
     return bits[type] > 0 && bits[type] < 8 ? 8 / (int64_t)bits[type] : 1;
 }
 
-/* Bytes, of all elements that share one; and how many of those there are. */
+/* Bytes of one element, or of the elements that share a byte. */
 static size_t unit_of(int type) { return shared(type) > 1 ? 1 : bits[type] / 8; }
 static uint64_t units_of(int type, int64_t count)
 {
@@ -64,8 +64,9 @@ bool dt__onnx_tensor_shape(const dt__onnx_tensor *t, int64_t *count, char *why, 
     return false;
 }
 
-/* The first place of a number that is beyond the type, or their count. int32_data has int8 and
- * int16 by value, the others by their bits; a byte that elements share may have a sign. */
+/* The index of the first number out of the type's range, or the count of numbers. int32_data has
+ * int8 and int16 by value, other types by their bits; a byte shared by several elements may be
+ * signed. */
 static size_t beyond(const dt__onnx_tensor *t)
 {
     const int type = t->data_type;
@@ -79,7 +80,7 @@ static size_t beyond(const dt__onnx_tensor *t)
         while (i < n && t->uint64_data[i] <= UINT32_MAX) i++;
         return i;
     }
-    if (width > 16 || type == DT__ONNX_BOOL) return n; /* of these all but 0 are true */
+    if (width > 16 || type == DT__ONNX_BOOL) return n; /* for bool, any nonzero number is true */
     while (i < n && t->int32_data[i] >= least && t->int32_data[i] <= most) i++;
     return i;
 }

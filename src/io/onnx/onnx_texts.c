@@ -1,5 +1,6 @@
-/* Texts of a message with a NUL inside: C would end them there, so that two names become one, or a
- * path another one. No message of onnx.proto contains itself, so the depth is bounded. */
+/* Finds strings in a message that contain a NUL: C would end them there, so that two names became
+ * equal, or a path another one. No message of onnx.proto contains itself, so the depth is
+ * bounded. */
 #include "io/onnx/onnx.h"
 #include "io/onnx/onnx_wire.h"
 

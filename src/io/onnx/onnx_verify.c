@@ -14,15 +14,14 @@
 typedef struct verification {
     dt_ctx *ctx;
     dt_module *m;
-    const dt__onnx_file *onnx; /* NULL: dimensions are where the model has them */
+    const dt__onnx_file *onnx; /* NULL: dimensions are in the model's order */
     const DtOnnx__Graph *graph;
     const dt_onnx_options *options;
     const dt_file *given, *expected;
     dt__onnx_probes probes;
     dt_tensor *in[DT_MAX_IN];
     int n_in;
-    int in_axis[DT_MAX_IN]
-               [DT_MAX_RANK]; /* where the model has the dimensions of the file's inputs */
+    int in_axis[DT_MAX_IN][DT_MAX_RANK]; /* order of the inputs' dimensions in the model */
     int out_axis[DT_MAX_OUT][DT_MAX_RANK];
 } verification;
 
@@ -31,8 +30,8 @@ static const char *other_of(const char *const name[2])
     return name[1] != NULL ? name[1] : name[0];
 }
 
-/* The tensor of a name, or of its other name, if that is not NULL; the only one of a file, if that
- * has no more and the model wants no more. */
+/* The tensor with this name, or (if not NULL) the alternative name; or the file's only tensor, if
+ * the model needs only one. */
 static dt_status want(const verification *v, const dt_file *file, const char *const name[2],
                       const char *what, bool alone, const dt_file_entry **out)
 {
@@ -47,7 +46,7 @@ static dt_status want(const verification *v, const dt_file *file, const char *co
                    file->path, dt__shown(other_of(name), shown), what);
 }
 
-/* What the file calls an end of the graph, where that has another name; NULL: nothing. */
+/* The name of a graph input or output in the original file, if it differs; else NULL. */
 static const char *other(const verification *v, bool output, size_t i)
 {
     const char *const *names = v->onnx == NULL ? NULL
@@ -56,7 +55,7 @@ static const char *other(const verification *v, bool output, size_t i)
     return names == NULL ? NULL : names[i];
 }
 
-/* A tensor of the file with its dimensions where the model has them: i is dimension axis[i]. */
+/* Permutes a tensor of the file to the model's order: dimension i is the model's axis[i]. */
 static dt_status arrange(const verification *v, const int *axis, dt_tensor **x)
 {
     dt_tensor *y;
@@ -64,7 +63,7 @@ static dt_status arrange(const verification *v, const int *axis, dt_tensor **x)
     int64_t dims[DT_MAX_RANK], stride[DT_MAX_RANK], at[DT_MAX_RANK] = { 0 }, to = 0;
     bool in_order = true;
     for (int i = 0; i < from->rank; i++) {
-        if (axis[i] >= from->rank) return DT_OK; /* other dimensions: the model says so */
+        if (axis[i] >= from->rank) return DT_OK; /* the model reports the wrong rank */
         dims[axis[i]] = from->dims[i];
         in_order &= axis[i] == i;
     }
@@ -113,7 +112,7 @@ static dt_status load_inputs(verification *v)
     return DT_OK;
 }
 
-/* Reads the graph once more for the places of dimensions, without its notes. */
+/* Reads the graph again, without messages, for the order of dimensions. */
 static dt_status find_places(void *user, dt__onnx *g)
 {
     static const int images[] = { 0, 2, 3, 1 };

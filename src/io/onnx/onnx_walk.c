@@ -1,4 +1,4 @@
-/* Walks over the nodes of a graph in their order. */
+/* Reads the nodes of a graph in order. */
 #include "core/text/row_named.h"
 #include "core/comparisons.h"
 #include "core/text/json.h"
@@ -30,7 +30,7 @@ static void note(dt__onnx *g, const char *text)
     if (g->note != NULL && g->noted == DT_OK) g->noted = g->note(g->user, text);
 }
 
-/* Notes that the node is wrong. The message has the first faults and the number of all. */
+/* Records that the node is wrong. The final message has the first faults and the number of all. */
 static void fault(dt__onnx *g, const dt__onnx_node *n, const char *text)
 {
     char name[DT__SHOWN], type[DT__SHOWN], whole[DT__ONNX_FAULTS];
@@ -46,7 +46,7 @@ static void fault(dt__onnx *g, const dt__onnx_node *n, const char *text)
     else g->faults[g->faults_used] = 0;
 }
 
-/* Notes what the context's error says of the file, if reading goes on behind faults. */
+/* If reading continues after faults, records the context's error about the file, and returns OK. */
 static dt_status pass_over(dt__onnx *g, dt_status s)
 {
     if (g->note == NULL || (s != DT_ERR_UNSUPPORTED && s != DT_ERR_FORMAT)) return s;
@@ -138,8 +138,8 @@ static dt_status input_error(dt__onnx *g, const DtOnnx__ValueInfo *in, const cha
                    dt__shown(in->name, shown), text);
 }
 
-/* Of an input [H, W, C] of the file: the model's is [C, H, W], and v has its dimensions in the
- * file's order. */
+/* For an input [H, W, C] of the file: makes the layer's shape [C, H, W], and gives v the file's
+ * order of dimensions. */
 static void put_channels_first(dt__onnx_layer *l, dt__onnx_value *v)
 {
     const int64_t *from = l->shape.dims;
@@ -155,7 +155,7 @@ static bool is_whole(const DtOnnx__TensorType *t)
     return t->elem_type == DT__ONNX_I32 || t->elem_type == DT__ONNX_I64;
 }
 
-/* What the elements of an input are; its layer computes in float. */
+/* Checks the element type of an input; its layer computes in float. */
 static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOnnx__TensorType *t)
 {
     char shown[DT__SHOWN];
@@ -181,8 +181,8 @@ static dt_status check_type(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
     return DT_OK;
 }
 
-/* Which dimension of an input is the batch: the first, or the second of [time, batch, width] where
- * that one alone is not a number. */
+/* The batch dimension of an input: the first, or the second of [time, batch, width] if that is the
+ * only symbol. */
 static size_t batch_of(const dt__onnx *g, const DtOnnx__Shape *from)
 {
     const bool sequence = from->n_dim == 3 && !g->options->no_batch &&
@@ -206,7 +206,7 @@ static dt_status read_shape(dt__onnx *g, const DtOnnx__ValueInfo *in, const DtOn
         }
         out->dims[out->rank++] = extent;
     }
-    /* -1, which Paddle writes, is any number, too */
+    /* -1, as Paddle writes, also means any number */
     const int64_t batch = g->options->no_batch ? 0 : dt__max_i64(from->dim[at]->dim_value, 0);
     if (batch > INT32_MAX || (batch > 0 && g->batch > 0 && batch != g->batch)) {
         return input_error(g, in, "has another batch size than the input before it");
@@ -254,7 +254,7 @@ static dt_status read_inputs(dt__onnx *g)
         DT__TRY(pass_over(g, read_input(g, in)));
         if (v->kind == DT__ONNX_UNSET) v->kind = DT__ONNX_WRONG;
     }
-    if (g->n_faults > 0) return DT_OK; /* of inputs, or of nodes: it is said why */
+    if (g->n_faults > 0) return DT_OK; /* the cause was reported */
     if (g->n_layers >= 1 && g->n_layers <= DT_MAX_SHAPES) return DT_OK;
     return dt_fail(g->ctx, DT_ERR_UNSUPPORTED, "%s: %lld inputs; 1 to %d are read", g->file->path,
                    (long long)g->n_layers, DT_MAX_SHAPES);
@@ -277,8 +277,7 @@ static dt_status check_node(dt__onnx *g)
     return DT_OK;
 }
 
-/* All nodes whose operator is not known, or that the table refuses, before anything else is looked
- * at. */
+/* Checks all nodes first, for operators that are unknown or that the table refuses. */
 static dt_status check_operators(dt__onnx *g)
 {
     g->refused = dt__onnx_memory(g, (int64_t)g->graph->n_node, sizeof *g->refused);
@@ -306,8 +305,8 @@ static dt_status check_operators(dt__onnx *g)
     return g->note == NULL ? report(g) : g->noted;
 }
 
-/* Whether all inputs can be read; *constant: whether all are constant. The results of a node that
- * is wrong are not complained of again. */
+/* Whether all inputs can be used; *constant: all are constant. Missing results of a faulty node are
+ * not reported again. */
 static bool check_inputs(dt__onnx *g, int64_t i, bool *constant)
 {
     const dt__onnx_node *n = g->node;
@@ -359,7 +358,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
         g->front = g->options->no_batch && !constant;
         dt__onnx_reader *read = constant ? o->fold : o->compute;
         if (!has_result(g)) {
-            return DT_OK; /* no node can read it */
+            return DT_OK; /* unnamed: no node can read it */
         }
         if (read == NULL) {
             s = dt__onnx_refuse(
@@ -385,7 +384,7 @@ static dt_status read_node(dt__onnx *g, int64_t i)
     return DT_OK;
 }
 
-/* A loop that ends before its last turn, or may, was unrolled in vain. */
+/* An unrolled loop whose condition is not always true is a fault. */
 static void check_conditions(dt__onnx *g)
 {
     for (int64_t i = 0; i < g->n_conditions; i++) {
@@ -399,8 +398,8 @@ static void check_conditions(dt__onnx *g)
     }
 }
 
-/* How many numbers of constants each node reads, which is what reading it takes. Results of
- * constants alone are taken to be as many. */
+/* Plans progress: the work of reading a node is the number of its constants' elements. Results of
+ * constant nodes are assumed to have as many elements. */
 static dt_status plan_nodes(dt__onnx *g, double **work)
 {
     const DtOnnx__Graph *graph = g->graph;

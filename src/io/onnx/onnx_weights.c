@@ -17,7 +17,7 @@ static dt_status linear(dt__onnx *g, const dt__onnx_value *w, bool bias, dt__onn
     return dt__onnx_weigh(g, *out, "weight", w);
 }
 
-/* Whether b is still the transpose of a matrix without codes: no other shape of it. */
+/* Whether b is the transpose of a matrix (and was not reshaped since), without codes. */
 static bool is_turned(const dt__onnx_value *b)
 {
     const dt__onnx_value *t = b->turned;
@@ -38,7 +38,7 @@ static dt_status matrix_of(dt__onnx *g, const dt__onnx_value *b, bool transposed
     return transposed || is_turned(b) ? DT_OK : dt__onnx_transposed(g, b, swapped, w);
 }
 
-/* Adds a linear layer of v, whose last dimension it reads. */
+/* Adds a linear layer that reads v along its last dimension. */
 static dt_status multiply(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_value *v)
 {
     dt__onnx_value x = *v;
@@ -57,7 +57,7 @@ static bool is_vector(const dt__onnx *g, const dt__onnx_value *v)
     return v->rank - (v->kind == DT__ONNX_CONSTANT ? 0 : g->front) == 1;
 }
 
-/* Makes a vector a matrix of one row, or of one column. */
+/* Makes a vector a matrix with one row, or with one column. */
 static dt_status grow(dt__onnx *g, dt__onnx_value *v, bool row)
 {
     if (v->kind != DT__ONNX_CONSTANT) return dt__onnx_inserted(g, v, row ? g->front : v->rank);
@@ -74,7 +74,7 @@ bool dt__onnx_is_linear(dt__onnx *g)
     return a->kind == DT__ONNX_COMPUTED && b->kind == DT__ONNX_CONSTANT && b->rank <= 2;
 }
 
-/* A vector on the left is a row, one on the right a column, whose dimension the result lacks. */
+/* A vector on the left is a row, one on the right a column; the result lacks that dimension. */
 dt_status dt__onnx_matmul(dt__onnx *g)
 {
     dt__onnx_value w, y, a = *dt__onnx_in(g, 0), b = *dt__onnx_in(g, 1);
@@ -98,8 +98,8 @@ dt_status dt__onnx_matmul(dt__onnx *g)
 
 /* ---- Gemm ------------------------------------------------------------------------------------ */
 
-/* Products that are folded into weights must not leave the range in which floats have 24 bits;
- * those beside a larger one need fewer. */
+/* Products that are folded into weights must not all be subnormal or infinite. Beside a normal
+ * number, smaller ones need fewer bits. */
 static dt_status keeps_bits(dt__onnx *g, const float *v, int64_t n, const char *factor)
 {
     float largest = 0;
@@ -108,7 +108,7 @@ static dt_status keeps_bits(dt__onnx *g, const float *v, int64_t n, const char *
     return dt__onnx_refuse(g, "%s times the weights is beyond the range of floats", factor);
 }
 
-/* c times a factor, as one number for each of n outputs. */
+/* c times a factor, as n numbers, one per output. */
 static dt_status outputs_of(dt__onnx *g, const dt__onnx_value *c, int64_t n, double factor,
                             float **out)
 {

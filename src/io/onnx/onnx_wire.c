@@ -1,4 +1,4 @@
-/* Fields of a message of protobuf as they lie in its bytes (protobuf.dev, Encoding). */
+/* Iterates over the fields of a protobuf message in its bytes (protobuf.dev, Encoding). */
 #include "io/onnx/onnx_wire.h"
 
 #include <stddef.h>

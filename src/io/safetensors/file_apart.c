@@ -1,4 +1,4 @@
-/* Whether an output would overwrite an input: by file, not by name. */
+/* Whether an output would overwrite an input; compares files, not names. */
 #include "io/safetensors/file_apart.h"
 
 #include "core/system/atomic_file.h"
@@ -14,8 +14,8 @@ static bool is_same(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Whether a folder holds `file`, under any name, among those that models and tokenizers are read
- * from; the reason in *error where the folder cannot be read. */
+/* Whether `file` is one of the files of a folder from which models and tokenizers are read, under
+ * any name; *error: errno if the folder cannot be read. */
 static bool holds(const char *folder, const struct stat *file, int *error)
 {
     DIR *open = dt__sys_open_folder(folder);

@@ -1,5 +1,5 @@
-/* Checks that only files of detent allow: the version that wrote the file, and its hash (see
- * safetensors_write.c). Files of other programs have neither and pass. */
+/* Checks the metadata that only files of detent have: the version that wrote the file, and its hash
+ * (see safetensors_write.c). Files of other programs have neither and pass. */
 #include "core/system/atomic_file.h"
 #include "core/text/ending.h"
 #include "io/safetensors/safetensors.h"
@@ -28,7 +28,7 @@ static dt_status check_version(const dt_file *file)
     }
     if (major <= major_of(dt_version())) return DT_OK;
     return dt_fail(file->ctx, DT_ERR_UNSUPPORTED,
-                   "%s: written by detent %s; this is %s, which cannot know its files", file->path,
+                   "%s: written by detent %s; this is %s, which cannot read its files", file->path,
                    dt__shown(version, text), dt_version());
 }
 

@@ -293,7 +293,7 @@ dt_status dt__header_read(dt_file *file)
                    .end = text + length,
                    .strings = file->strings };
     DT__TRY(read_json(file, &j));
-    /* Set only now, as the array of dims no longer moves. */
+    /* only now, as the array of dims may have moved before */
     const int64_t *dims = file->dims;
     for (int64_t i = 0; i < file->count; i++) {
         file->entry[i].dims = dims;

@@ -135,7 +135,7 @@ static bool lies_within(const unsigned char *at, size_t n, const unsigned char *
     return begin != NULL && at >= begin && at + n <= begin + bytes;
 }
 
-/* The turned copy in which these bytes lie; NULL: none. */
+/* The copy (dt__turned) that contains these bytes; NULL: none. */
 static dt__turned *copy_of(const dt_file *file, const unsigned char *at, size_t n)
 {
     dt__turned *c = file->copies;
@@ -143,8 +143,8 @@ static dt__turned *copy_of(const dt_file *file, const unsigned char *at, size_t 
     return c;
 }
 
-/* Gives back the pages that lie within these bytes of a file, or of one of its parts, which are
- * read again if they are needed again; or of a turned copy, which no one can read again. */
+/* Releases the pages in these bytes of a file, or of one of its parts, which a later access reads
+ * again; or of a copy, which cannot be read again. */
 static void forget(const dt_file *file, const unsigned char *at, size_t n)
 {
     dt__turned *copy = copy_of(file, at, n);
@@ -203,7 +203,7 @@ bool dt__entry_fits(const dt_file_entry *e, const dt_tensor *x)
            e->count == x->count;
 }
 
-#define AT_ONCE ((int64_t)1 << 20) /* elements; a multiple of every block */
+#define AT_ONCE ((int64_t)1 << 20) /* elements; a multiple of every block size */
 
 void dt__entry_forget(const dt_file *file, const dt_file_entry *e)
 {

@@ -53,7 +53,7 @@ static dt_status map_file(dt_file *file, const char *path)
     return status;
 }
 
-/* Commands that read other formats know them by their names' ends. */
+/* A hint for files that other commands read, which recognize them by their suffix. */
 static const char *advice(const char *path, const char *looks)
 {
     static const struct {
@@ -97,7 +97,7 @@ static dt_status find_data(dt_file *file)
     return DT_OK;
 }
 
-/* Points the entries to copies in this machine's order of bytes. */
+/* Makes copies in this machine's byte order, and points the entries to them. */
 static dt_status turn_data(dt_file *file)
 {
     file->turned = dt__alloc(file->ctx, file->size - file->data_at);

@@ -20,7 +20,7 @@ typedef struct item {
     dt_file_entry entry;           /* the writer owns name and dims */
     int bits;                      /* of one element */
     dt_tensor *view;               /* holds the storage; NULL: the bytes are borrowed */
-    const dt__byte_source *source; /* has the bytes; NULL: they are at entry.data */
+    const dt__byte_source *source; /* provides the bytes; NULL: they are at entry.data */
 } item;
 
 struct dt_writer {
@@ -28,8 +28,9 @@ struct dt_writer {
     item *item;
     dt__meta *meta; /* the writer owns keys and values */
     int64_t count, capacity, meta_count, meta_capacity;
-    const dt__byte_source *source; /* of entries that are added; NULL: none */
-    char *room;                    /* for the bytes of one item, twice on a big-endian machine */
+    const dt__byte_source *source; /* of entries that are added next; NULL: none */
+    /* for the bytes of one item, twice as large on a big-endian machine */
+    char *room;
 };
 
 dt_status dt_writer_create(dt_ctx *ctx, dt_writer **out)
@@ -236,7 +237,7 @@ static dt_status put_meta(dt__chars *t, const dt_writer *w, size_t *hash_at)
     return DT_OK;
 }
 
-/* Length and header; the hash's digits are still zeros. */
+/* Writes length and header; the hash's digits are zeros for now. */
 static dt_status put_header(dt__chars *t, const dt_writer *w, size_t *hash_at)
 {
     dt__put(t, "\0\0\0\0\0\0\0", sizeof(uint64_t));
@@ -286,7 +287,7 @@ dt_status dt__hash_spans(dt_ctx *ctx, const dt__span *span, int64_t count,
 
 /* ---- the bytes of the file ------------------------------------------------------------------ */
 
-/* Whether the item's bytes in memory are not those of the file. */
+/* Whether the item's bytes must be produced or byte-swapped before writing. */
 static bool is_made(const item *it)
 {
     return it->source != NULL || (DT__BIG_ENDIAN && it->bits > 8);
@@ -359,7 +360,7 @@ static dt_status write_bytes(void *user, const void *data, size_t bytes)
     return dt__file_write(user, data, bytes);
 }
 
-/* Bytes are hashed and written. */
+/* Plans progress: each byte is hashed and written. */
 static void plan(dt_writer *w)
 {
     double bytes = 0;

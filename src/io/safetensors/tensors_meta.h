@@ -20,13 +20,13 @@ int dt__weight_op_rank(int op);
 typedef struct dt__tensor_weight {
     const char *name;
     dt_quant_spec scheme;
-    bool has_range; /* not dynamic */
+    bool has_range; /* static or learned range */
     int op;
     bool has_conv; /* op is a convolution */
     dt_conv_options conv;
     dt_ints shape; /* in the op's order of dimensions */
     int codes;     /* DT__CODES_... */
-    bool ordered;  /* NAME.g_idx has the group of each column */
+    bool ordered;  /* NAME.g_idx exists: the group of each column */
     const char *rounder;
     int64_t samples; /* calibration samples */
 } dt__tensor_weight;
@@ -44,7 +44,8 @@ dt_status dt__tensors_read(const dt_file *file, dt__tensors *out);
 void dt__tensors_free(dt__tensors *t);
 /* The JSON object of one weight, without its name. */
 void dt__put_tensor_weight(dt__chars *t, const dt__tensor_weight *w);
-/* The rows of a weight; false if op and shape do not fit together. Refers to w->scheme. */
+/* *out: the form of a weight's rows, which refers to w->scheme; false: op and shape do not fit
+ * together. */
 bool dt__tensor_form(const dt__tensor_weight *w, dt__rows_form *out);
 /* Checks codes, scales and the other parts of every weight: FORMAT. */
 dt_status dt__tensors_check(const dt_file *file);

@@ -1,4 +1,4 @@
-/* Reading a flatbuffer, with every place checked. */
+/* Reads a flatbuffer, and checks every offset. */
 #include "io/tflite/flat_read.h"
 
 #include <string.h>
@@ -12,7 +12,7 @@ static bool fails(dt__vflat *f, const char *fault, size_t at)
     return false;
 }
 
-/* Whether `bytes` bytes at `at` are in the file, at a multiple of `align`. */
+/* Whether `bytes` bytes at `at` are inside of the file, and `at` is a multiple of `align`. */
 static bool is_inside(dt__vflat *f, uint64_t at, uint64_t bytes, uint64_t align)
 {
     if (f->fault != NULL) return false;
@@ -29,7 +29,7 @@ static uint32_t word(const dt__vflat *f, size_t at, int bytes)
     return v;
 }
 
-/* What the offset at `at` leads to; offsets lead forward. 0: a fault. */
+/* The target of the offset at `at`, which must point forward; 0: a fault. */
 static size_t follow(dt__vflat *f, size_t at)
 {
     if (!is_inside(f, at, 4, 4)) return 0;
@@ -69,7 +69,7 @@ dt__vtable dt__vflat_root(dt__vflat *f, const char *kind)
     return table_at(f, follow(f, 0));
 }
 
-/* The place of a field of `bytes` bytes; 0: it is absent. */
+/* The position of a field of `bytes` bytes; 0: absent. */
 static size_t field(dt__vflat *f, const dt__vtable *t, int id, size_t bytes)
 {
     const size_t entry = 4 + 2 * (size_t)id;

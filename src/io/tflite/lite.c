@@ -1,4 +1,4 @@
-/* Runs a TFLite model: operators in their order, and what they share. */
+/* Runs a TFLite model: the operators in order, and their shared functions. */
 #include "io/tflite/lite_graph.h"
 
 #include "core/block_list.h"
@@ -189,7 +189,7 @@ dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...)
                    (long long)c->op->place, dt__vlite_operator_of(c->op->code)->name, text);
 }
 
-/* Gives a result the extents that follow from the operator's inputs. */
+/* Sets the extents of a result, which follow from the operator's inputs. */
 static dt_status size_result(const dt__vlite_call *c, const int64_t *dims)
 {
     dt__vlite_tensor *y = c->y;

@@ -1,14 +1,15 @@
-/* An interpreter of TFLite models, by which detent reads its own exports back. It shares nothing
- * with the writer: it knows the tables of schema.fbs and the operators' definitions, and neither
- * modules nor traces. Operators that ONNX has as well are run as nodes of ONNX.
+/* An interpreter of TFLite models, with which detent checks its own exports. It shares no code with
+ * the writer, and reads nothing but the file. Operators that ONNX has as well are run as nodes of
+ * ONNX.
  *
  * One example is run at a time. Floats are computed in double and rounded once for each operator;
- * products of floats with integer weights quantize their inputs as LiteRT does, int8, asymmetric, a
- * range for each row (FULLY_CONNECTED) or example (convolutions). Operators of int8 follow TFLite
- * Micro's reference kernels to the bit. Every result must have the extents that the file declares.
+ * products of floats with integer weights quantize their inputs dynamically as LiteRT does: int8,
+ * asymmetric, per row (FULLY_CONNECTED) or per example (convolutions). Operators of int8 compute
+ * the same bits as TFLite Micro's reference kernels. Every result must have the extents that the
+ * file declares.
  *
- * An operator's version must be one that LiteRT has. Where a file's signature leaves the batch
- * open, it can be run with any (dt__vlite_resize), as LiteRT resizes it.
+ * An operator's version must be one that LiteRT supports. If the file's signature declares the
+ * batch as -1, any batch size can be run (dt__vlite_resize), as in LiteRT.
  *
  * Files are not trusted: sizes are checked, memory and work are limited. */
 #ifndef DT__IO_LITE_H
@@ -23,7 +24,7 @@ typedef enum dt__vlite_type {
     DT__VLITE_F32 = 0,
     DT__VLITE_F16 = 1,
     DT__VLITE_I32 = 2,
-    DT__VLITE_U8 = 3, /* this and I64 are read where operators that cannot run are */
+    DT__VLITE_U8 = 3, /* U8 and I64 are only read if limits.unknown */
     DT__VLITE_I64 = 4,
     DT__VLITE_BOOL = 6,
     DT__VLITE_I8 = 9,
@@ -38,26 +39,26 @@ const char *dt__vlite_type_text(int64_t type);
 typedef struct dt__vlite_tensor {
     int type, rank;
     int64_t dims[DT__VLITE_RANK], count;
-    float *f;              /* of F32 and F16; NULL: no value yet */
-    int32_t *q;            /* of integers */
+    float *f;              /* of F32 and F16 tensors; NULL: no value yet */
+    int32_t *q;            /* of integer tensors */
     bool constant;         /* its value is in the file */
-    bool open;             /* its signature says that dimension 0 may have any extent */
-    bool vague;            /* or another one */
-    int64_t scales, block; /* how many; columns of a block, 0: none */
+    bool open;             /* its signature has -1 for dimension 0 */
+    bool vague;            /* its signature has -1 for another dimension */
+    int64_t scales, block; /* number of scales; columns per block, 0: none */
     float *scale;
     int32_t *zero; /* [scales] */
     int axis;
-    int block_scales; /* a tensor */
-    const char *name; /* NULL: none, or it was not asked for */
+    int block_scales; /* tensor index of the blocks' scales */
+    const char *name; /* NULL: none, or not read */
 } dt__vlite_tensor;
 
 typedef struct dt__vlite dt__vlite;
 
-/* Limits of a run. Zero stands for the default: 8 GiB, 1e13. */
+/* Limits of a run. Zero means the default: 8 GiB, 1e13. */
 typedef struct dt__vlite_limits {
     size_t bytes; /* of all values */
-    double work;  /* elements written, and products of sums */
-    bool unknown; /* operators and types that cannot run are read, too */
+    double work;  /* elements written, and multiply-adds */
+    bool unknown; /* accept operators and types that cannot run */
 } dt__vlite_limits;
 
 /* Reads and checks the bytes of a file, which are lent; limits NULL: the defaults. Errors: FORMAT,
@@ -69,18 +70,18 @@ void dt__vlite_close(dt__vlite *v);
 int dt__vlite_inputs(const dt__vlite *v);
 int dt__vlite_outputs(const dt__vlite *v);
 const dt__vlite_tensor *dt__vlite_input(const dt__vlite *v, int i);
-/* Output i of the last run, lent until the next one; before a run its declared type and extents. */
+/* Output i of the last run, lent until the next one; before a run only type and extents are set. */
 const dt__vlite_tensor *dt__vlite_output(const dt__vlite *v, int i);
-/* A text in the metadata, which the caller frees with dt__release; NULL: there is none. NOMEM. */
+/* A string in the metadata, which the caller frees with dt__release; NULL: none. NOMEM. */
 dt_status dt__vlite_property(const dt__vlite *v, const char *name, char **out);
-/* The values of input i, count of them: floats, or integers. They are copied. Errors: NOMEM. */
+/* Copies the values of input i: all its floats, or integers. Errors: NOMEM. */
 dt_status dt__vlite_give(dt__vlite *v, int i, const void *data);
-/* The same of floats, for an input of floats or of int8 with one scale. */
+/* Copies floats to an input of floats, or quantizes them for one of int8 with one scale. */
 dt_status dt__vlite_give_floats(dt__vlite *v, int i, const float *x);
-/* Element k of a tensor of either as a float. */
+/* Element k of such a tensor as a float. */
 float dt__vlite_float(const dt__vlite_tensor *t, int64_t k);
-/* Whether all inputs may have another batch; and gives them that one, after which results have the
- * extents that follow. Before the first value is given. */
+/* Whether all inputs allow any batch size; and sets the batch size, before the first value is
+ * given. */
 bool dt__vlite_is_open(const dt__vlite *v);
 void dt__vlite_resize(dt__vlite *v, int64_t batch);
 /* Runs the graph once. Errors: FORMAT, with the operator's place; NOMEM. */
@@ -91,7 +92,7 @@ dt_status dt__vlite_run(dt__vlite *v);
 #define DT__VLITE_IN 1024
 #define DT__VLITE_OPTIONS 8
 
-/* Numbers of operators (BuiltinOperator). */
+/* Operator codes (BuiltinOperator). */
 enum {
 #define DT__VLITE(name, code, ...) DT__VLITE_##name = (code),
 #include "io/tflite/lite_operators.inc"
@@ -103,8 +104,8 @@ typedef struct dt__vlite_op {
     int64_t place;
     int code;
     int n_in, n_out;
-    int *in, *out;                     /* -1: left out */
-    int64_t option[DT__VLITE_OPTIONS]; /* of integers, with the defaults of the schema */
+    int *in, *out;                     /* tensor indices; -1: left out */
+    int64_t option[DT__VLITE_OPTIONS]; /* integer options, with the schema's defaults */
     float real;                        /* option 0 as a float */
 } dt__vlite_op;
 
@@ -113,7 +114,7 @@ typedef struct dt__vlite_call {
     const dt__vlite_op *op;
     const dt__vlite_tensor *in[DT__VLITE_IN]; /* NULL: left out */
     int n_in;
-    dt__vlite_tensor *y; /* the first result, whose memory is there */
+    dt__vlite_tensor *y; /* the first result, with allocated memory */
 } dt__vlite_call;
 
 typedef dt_status dt__vlite_runner(dt__vlite_call *c);
@@ -121,63 +122,63 @@ typedef dt_status dt__vlite_runner(dt__vlite_call *c);
 typedef struct dt__vlite_operator {
     int code;
     const char *name;
-    int newest; /* version that LiteRT has; 0: it is not run */
+    int newest; /* newest version that LiteRT supports; 0: cannot run */
     int least_in, most_in;
     dt__vlite_runner *run, *coded;
-    int bytes[DT__VLITE_OPTIONS]; /* of each option: 1, 4, or 0 where there is none */
+    int bytes[DT__VLITE_OPTIONS]; /* of each option: 1, 4, or 0 for none */
 } dt__vlite_operator;
 
 /* FORMAT with a message about the operator; returns the status. */
 dt_status dt__vlite_refuse(const dt__vlite_call *c, const char *format, ...) DT_PRINTF(2, 3);
-/* Whether y has these extents; refused if not. */
+/* An error unless y has these extents. */
 dt_status dt__vlite_wants(const dt__vlite_call *c, int rank, const int64_t *dims);
-/* Counts steps of work; refused above the limit. */
+/* Adds to the work; an error above the limit. */
 dt_status dt__vlite_work(const dt__vlite_call *c, double steps);
-/* So much of that is done: what listeners of the context are told while an operator runs. */
+/* Reports this much work as done to the context's listeners while an operator runs. */
 void dt__vlite_did(const dt__vlite_call *c, double steps);
-/* Memory until the file is closed; zeroed. */
+/* Zeroed memory until the file is closed. */
 void *dt__vlite_memory(dt__vlite *v, int64_t count, size_t size);
-/* The tensor of an index that was checked when the file was read. */
+/* The tensor with an index that was checked when the file was read. */
 const dt__vlite_tensor *dt__vlite_tensor_at(const dt__vlite_call *c, int i);
 /* Integers of a constant input, at most DT__VLITE_RANK * 2 of them. */
 dt_status dt__vlite_list(const dt__vlite_call *c, int i, int *n, int64_t *to);
-/* An axis counted from the front; refused if there is none such. */
+/* An axis counted from the front; an error if it is out of range. */
 dt_status dt__vlite_axis(const dt__vlite_call *c, int64_t axis, int rank, int *out);
-/* A float after the fused activation of a number. */
+/* x after an operator's fused activation. */
 double dt__vlite_activated(int activation, double x);
 /* Result i of an operator with several. */
 dt__vlite_tensor *dt__vlite_result(const dt__vlite_call *c, int i);
 
-/* Runs an operator that is the same function as operators of ONNX: as the nodes that import makes
- * of it (lite_forms.c), by io/onnx/interpret; `form` takes no integers with scales. */
+/* Runs an operator as the ONNX nodes to which import translates it (lite_forms.c), by
+ * io/onnx/interpret; `form` does not support quantized integers. */
 dt__vlite_runner dt__vlite_nodes, dt__vlite_form;
-/* Products with weights, of floats too: they share the loops (lite_products.c). */
+/* Products with weights, quantized or float (lite_products.c). */
 dt__vlite_runner dt__vlite_conv, dt__vlite_linear, dt__vlite_transposed;
 /* Operators that move elements, whose integers keep their scale and zero point (lite_moves.c). */
 dt__vlite_runner dt__vlite_move, dt__vlite_reshape, dt__vlite_gather, dt__vlite_resize_nearest;
 
 /* ---- integers (lite_int8.c) ------------------------------------------------------------------ */
 
-/* requantize(v, multiplier, shift) of TFLite with its two roundings; *made = the pair for a real
- * number. */
+/* requantize(v, multiplier, shift) of TFLite with its two roundings; dt__vlite_factor_of makes
+ * multiplier and shift of a real number. */
 typedef struct dt__vlite_factor {
     int32_t multiplier;
     int shift;
 } dt__vlite_factor;
 dt__vlite_factor dt__vlite_factor_of(double real);
 int32_t dt__vlite_requantize(int64_t v, dt__vlite_factor f);
-/* Codes of floats, as QUANTIZE makes them. */
+/* Quantizes floats, as QUANTIZE does. */
 void dt__vlite_codes_of(dt__vlite_tensor *t, const float *x);
-/* The codes between which an activation keeps a result. */
+/* The codes to which an activation clamps a result. */
 void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least, int32_t *most);
-/* SUB is an addition; MAXIMUM and MINIMUM share one, and functions of one code. */
+/* SUB is add_int8; MAXIMUM and MINIMUM share limit_int8, and functions of one code share theirs. */
 dt__vlite_runner dt__vlite_add_int8, dt__vlite_mul_int8, dt__vlite_prelu_int8, dt__vlite_limit_int8,
     dt__vlite_map_int8, dt__vlite_mean_int8, dt__vlite_softmax_int8,
     dt__vlite_pool_int8; /* lite_pools.c */
 dt__vlite_runner dt__vlite_quantize, dt__vlite_dequantize;
 /* Whether x is int8 with one scale. */
 bool dt__vlite_is_coded(const dt__vlite_tensor *x);
-/* Whether x and y are, with the same scale and zero point; refused if not. */
+/* An error unless x and y are int8 with the same scale and zero point. */
 dt_status dt__vlite_same_codes(const dt__vlite_call *c);
 
 #endif

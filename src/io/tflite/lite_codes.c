@@ -1,5 +1,5 @@
-/* The scales of a TFLite file for the model that was made of it: presets for devices compute what
- * TFLite's kernels of int8 do, so with the file's scales the model has its codes. */
+/* Gives the scales of a TFLite file to the model made from it: device presets compute what TFLite's
+ * int8 kernels compute, so with the file's scales the model has its codes. */
 #include "io/tflite/lite_import.h"
 
 #include "qat/device/device_becomes.h"
@@ -22,7 +22,7 @@ static dt_status give_weight(dt__lite_import *m, const dt__onnx_layer *l, dt_mod
     return dt__give_weight(own, &given);
 }
 
-/* The layer behind which relu or relu6 may be a clamp; another layer itself. */
+/* The layer before a relu or relu6 that may be a clamp; any other layer itself. */
 static const dt__onnx_layer *clamped(const dt__lite_import *m, const dt__onnx_layer *l)
 {
     const char *kind = l->type == NULL ? "" : l->type->item.name;
@@ -30,13 +30,13 @@ static const dt__onnx_layer *clamped(const dt__lite_import *m, const dt__onnx_la
     return clamps ? m->g->layer[l->from[0]] : l;
 }
 
-/* The node that computes the result of a layer, or of the one that it is a clamp of; NULL: there is
- * none. A reshape that is not live was passed over by a later one, which reads what it read. */
+/* The node that computes the result of a layer, or of the layer that it clamps; NULL: none. A
+ * reshape that is not live was merged into a later reshape, which has the same input. */
 static const dt__plan_node *node_of(const dt__lite_import *m, const dt__device *d,
                                     const dt__onnx_layer *l)
 {
     const dt__plan_node *found = NULL;
-    if (l->node == NULL) return &d->node[l->index]; /* inputs come first in both */
+    if (l->node == NULL) return &d->node[l->index]; /* inputs come first in both lists */
     if (!l->live) return node_of(m, d, m->g->layer[l->from[0]]);
     const dt_module *own = dt_module_at(d->m, l->name);
     for (int64_t i = 0; i < d->n; i++) {
@@ -57,7 +57,7 @@ static dt_status refuse(const dt__lite_import *m, int64_t tensor, double scale, 
                    scale, zero);
 }
 
-/* Results that share a range must have one scale in the file, too. */
+/* Results that share a range in the model must have the same scale in the file. */
 static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t tensor)
 {
     const dt__vlite_tensor *t = &m->v->tensor[tensor];
@@ -67,7 +67,7 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
     const dt__coding_range fixed = dt__fixed_range(holder->op);
     float scale = fixed.scale;
     int zero = fixed.zero;
-    if (holder->range != NULL) { /* else it is fixed */
+    if (holder->range != NULL) { /* otherwise the range is fixed */
         const dt__quantizer *q = dt__quantizer_of(holder->range);
         const dt__given given = { .quant = q->quant,
                                   .scales = 1,
@@ -81,7 +81,8 @@ static dt_status give_range(dt__lite_import *m, const dt__device *d, int64_t ten
                                                       : refuse(m, tensor, (double)scale, zero);
 }
 
-/* The range of the constant operand of a layer: all of its codes are those of the file. */
+/* Gives a layer's constant operand its range, and checks that all of its codes are those of the
+ * file. */
 static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt__onnx_layer *l,
                                float scale, int zero)
 {
@@ -99,7 +100,7 @@ static dt_status give_constant(dt__lite_import *m, const dt__device *d, const dt
                    m->g->file->path, l->name);
 }
 
-/* The layer adds -c for x - c: with the zero point -1 - z all of these have codes, -1 - q. */
+/* For x - c the layer adds -c: with the zero point -1 - z, its codes are -1 - q. */
 static dt_status give_operand(dt__lite_import *m, const dt__device *d, const dt__vlite_op *o,
                               const dt__onnx_layer *l)
 {
@@ -155,6 +156,7 @@ dt_status dt__lite_prepare(dt__lite_import *m, dt_module *model)
         dt__say(g->ctx, "%s: %lld biases have more than 24 bits; they are the nearest floats",
                 g->file->path, (long long)m->moved);
     }
-    DT__TRY(dt__device_probe(d, false)); /* a coarser result is none of the file's codes */
+    /* if a scale were coarsened, codes would differ from the file's */
+    DT__TRY(dt__device_probe(d, false));
     return dt__device_probe(d, true);
 }

@@ -1,4 +1,4 @@
-/* Operators of a TFLite file that compute or arrange elements, as layers. */
+/* Reads elementwise, reducing and rearranging operators of a TFLite file as layers. */
 #include "io/tflite/lite_layers.h"
 
 #include <math.h>
@@ -10,7 +10,7 @@ static bool same_place(const dt__lite_place *a, const dt__lite_place *b)
            memcmp(a->flat, b->flat, sizeof a->flat) == 0;
 }
 
-/* The place of a tensor's element `at` (along its file's dimensions) in the layer's order. */
+/* The index in the layer's order of the element `at` (indices in the file's order). */
 static int64_t element_of(const dt__vlite_tensor *t, const int64_t *dims, const int *axis, int rank,
                           int64_t at)
 {
@@ -23,8 +23,8 @@ static int64_t element_of(const dt__vlite_tensor *t, const int64_t *dims, const 
     return place;
 }
 
-/* Whether x - c has the codes of x + (-c), c constant: the kernel rounds c to the scale of the sum,
- * halves up. */
+/* Whether x - c has the codes of x + (-c) for a constant c: the kernel rounds c, rescaled to the
+ * sum's scale, with ties up. */
 static bool subtracts_evenly(const dt__vlite_tensor *x, const dt__vlite_tensor *c)
 {
     const double own = (double)c->scale[0];
@@ -36,7 +36,7 @@ static bool subtracts_evenly(const dt__vlite_tensor *x, const dt__vlite_tensor *
     return true;
 }
 
-/* A sum, difference or product with constant codes: a layer with the numbers they stand for. */
+/* A sum, difference or product with a constant: a layer with its dequantized values. */
 static dt_status with_constant(dt__lite_import *m, const dt__vlite_op *o, int at, const char *entry)
 {
     dt__lite_place *p;
@@ -109,8 +109,8 @@ static dt_status map(dt__lite_import *m, const dt__vlite_op *o, const char *kind
     return dt__lite_put(m, o, l, l, &like);
 }
 
-/* A function of each element, with a scale of its own. One of RELU and RELU6 may become a clamp of
- * the layer before it (lite_codes.c). */
+/* An elementwise function with a scale of its own. RELU and RELU6 may become a clamp of the layer
+ * before (lite_codes.c). */
 dt_status dt__lite_read_map(dt__lite_import *m, const dt__vlite_op *o)
 {
     return map(m, o, dt__lite_shared_layer(o));
@@ -121,7 +121,7 @@ dt_status dt__lite_read_gelu(dt__lite_import *m, const dt__vlite_op *o)
     return map(m, o, o->option[0] != 0 ? "gelu_tanh" : "gelu");
 }
 
-/* A prelu layer with the slopes `slope`, n of them. */
+/* A prelu layer with n slopes. */
 static dt_status sloped(dt__lite_import *m, const dt__vlite_op *o, const float *slope, int64_t n)
 {
     dt__lite_place *p;
@@ -136,7 +136,7 @@ static dt_status sloped(dt__lite_import *m, const dt__vlite_op *o, const float *
     return dt__lite_put(m, o, l, l, &like);
 }
 
-/* The code of the slope is 1 or -1 (lite_codes.c), so that both operators have one factor. */
+/* The slope's code is 1 or -1 (lite_codes.c), so that both operators use the same factor. */
 dt_status dt__lite_read_leaky(dt__lite_import *m, const dt__vlite_op *o)
 {
     return sloped(m, o, &o->real, 1);
@@ -164,8 +164,8 @@ dt_status dt__lite_read_prelu(dt__lite_import *m, const dt__vlite_op *o)
 
 /* ---- along dimensions ------------------------------------------------------------------------ */
 
-/* The layer's dimensions that an operator reduces, a bit each, and where those that it keeps are in
- * its result. */
+/* Finds the layer's dimensions that an operator reduces, as bits, and the order of the other ones
+ * in the result. */
 static dt_status reduced(dt__lite_import *m, const dt__vlite_op *o, unsigned *over,
                          dt__lite_place *to)
 {
@@ -209,7 +209,7 @@ dt_status dt__lite_read_mean(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put(m, o, l, l, &to);
 }
 
-/* REDUCE_MAX over the pixels of an image: one window. */
+/* REDUCE_MAX over all pixels of an image, as a pool with one window. */
 dt_status dt__lite_read_largest(dt__lite_import *m, const dt__vlite_op *o)
 {
     unsigned over;
@@ -247,7 +247,7 @@ dt_status dt__lite_read_softmax(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put(m, o, l, l, p);
 }
 
-/* Whether codes of int8 and of uint8 stand for the same numbers. */
+/* Whether int8 and uint8 codes have the same dequantized values. */
 static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)
 {
     return a->scales == 1 && b->scales == 1 && a->scale[0] == b->scale[0] &&
@@ -255,10 +255,11 @@ static bool same_numbers(const dt__vlite_tensor *a, const dt__vlite_tensor *b)
                b->zero[0] - (b->type == DT__VLITE_U8) * 128;
 }
 
-#define TIE 0x1p-13 /* in codes: nearer to it, two libraries' exp may round to different codes */
+/* in codes: values nearer to a tie may be rounded differently with another library's exp */
+#define TIE 0x1p-13
 
-/* Whether an ELU of floats between DEQUANTIZE and QUANTIZE gives the codes of one of int8: of each
- * code, and whichever exp it has. */
+/* Whether a float ELU between DEQUANTIZE and QUANTIZE gives the same codes as an int8 ELU, for all
+ * codes and any exp. */
 static bool is_table(const dt__vlite_tensor *x, const dt__vlite_tensor *y)
 {
     if (!dt__vlite_is_coded(y)) return false;
@@ -271,7 +272,7 @@ static bool is_table(const dt__vlite_tensor *x, const dt__vlite_tensor *y)
     return true;
 }
 
-/* The result is its input, under another type or name. */
+/* The result is the input, with another type or name. */
 dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__lite_place *p;
@@ -280,7 +281,7 @@ dt_status dt__lite_read_same(dt__lite_import *m, const dt__vlite_op *o)
     const dt__vlite_tensor *y = dt__lite_tensor_of(m, o->out[0]);
     const bool bytes = x->type == DT__VLITE_U8 || (y != NULL && y->type == DT__VLITE_U8);
     if (bytes && (y == NULL || !same_numbers(x, y))) {
-        return dt__onnx_refuse(m->g, "its uint8 and int8 do not stand for the same numbers");
+        return dt__onnx_refuse(m->g, "its uint8 and int8 do not mean the same numbers");
     }
     const dt__vlite_tensor *codes = dt__lite_codes_behind(m, o->in[0]);
     if (codes != NULL && (y == NULL || !is_table(codes, y))) {
@@ -316,7 +317,7 @@ dt_status dt__lite_read_reshape(dt__lite_import *m, const dt__vlite_op *o)
     }
     const dt_shape pixels = { .rank = 3, .dims = { y->dims[3], y->dims[1], y->dims[2] } };
     const dt_shape flat = { .rank = 2, .dims = { y->dims[1] * y->dims[2], y->dims[3] } };
-    if (flat.dims[0] > 1 && flat.dims[1] > 1) { /* the channels come first here */
+    if (flat.dims[0] > 1 && flat.dims[1] > 1) { /* the layer's order has the channels first */
         DT__TRY(dt__onnx_reshaped(m->g, l, &flat, &l));
         DT__TRY(dt__onnx_permuted(m->g, l, (const int[]){ 0, 2, 1 }, &l));
     }
@@ -371,7 +372,7 @@ dt_status dt__lite_read_concat(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put_activated(m, o, l, o->option[1], first);
 }
 
-/* One of the three lists of STRIDED_SLICE, a number for each dimension. */
+/* One of the three lists of STRIDED_SLICE: one number per dimension. */
 static dt_status slice_list(dt__lite_import *m, const dt__vlite_op *o, int i, int rank,
                             const int32_t **out)
 {
@@ -413,7 +414,7 @@ dt_status dt__lite_read_slice(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put(m, o, l, l == from.layer ? from.source : l, &from);
 }
 
-/* The number that is padded: zeros, or of PADV2 a constant. */
+/* The padding value: zero, or for PADV2 a constant. */
 static dt_status padded_value(dt__lite_import *m, const dt__vlite_op *o, double *value)
 {
     const dt__vlite_tensor *v;

@@ -1,5 +1,5 @@
-/* DEQUANTIZE of constants, as converters write weights of 16-bit floats: all that reads its result
- * reads the constant. */
+/* Folds DEQUANTIZE of constants, which converters write for 16-bit float weights: operators that
+ * read its result read the constant instead. */
 #include "io/tflite/lite_import.h"
 
 static bool is_of_constant(const dt__vlite *v, const dt__vlite_op *o)
@@ -21,7 +21,8 @@ dt_status dt__lite_fold(dt__vlite *v)
         }
         if (is_of_constant(v, o)) {
             dt__vlite_tensor *t = &v->tensor[o->in[0]];
-            if (t->type == DT__VLITE_F16) t->type = DT__VLITE_F32; /* read as that */
+            /* F16 values are stored as floats */
+            if (t->type == DT__VLITE_F16) t->type = DT__VLITE_F32;
             constant[o->out[0]] = o->in[0];
         } else {
             v->op[kept++] = *o;

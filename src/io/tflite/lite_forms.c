@@ -1,4 +1,5 @@
-/* What operators of TFLite become as nodes of ONNX: maps, arrangements, reductions. */
+/* Translates operators of TFLite to ONNX nodes: elementwise functions, rearrangements,
+ * reductions. */
 #include "io/tflite/lite_forms.h"
 
 #define LIST (2 * DT__VLITE_RANK)
@@ -19,7 +20,7 @@ static dt_status one(dt__lite_nodes *b)
     return dt__form_set(b, 0, DT__LITE_NODE(b, named(b), dt__form_in(b, 0)));
 }
 
-/* Its options begin with an activation, or it has none. */
+/* For operators with two inputs whose first option is an activation, or that have no options. */
 static dt_status two(dt__lite_nodes *b)
 {
     const char *y = DT__LITE_NODE(b, named(b), dt__form_in(b, 0), dt__form_in(b, 1));
@@ -89,7 +90,7 @@ static dt_status softmax(dt__lite_nodes *b)
     return dt__form_set(b, 0, y);
 }
 
-/* The result is its input, in another type: floats, bool, indices, or other codes. */
+/* The result is the input, converted to another type: floats, bool, indices, or other codes. */
 static dt_status convert(dt__lite_nodes *b)
 {
     const char *x = dt__form_codes_or_in(b, 0);
@@ -111,7 +112,7 @@ static dt_status convert(dt__lite_nodes *b)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-/* RESHAPE, SQUEEZE, EXPAND_DIMS: to the extents that the file declares. */
+/* RESHAPE, SQUEEZE, EXPAND_DIMS: reshape to the extents that the file declares. */
 static dt_status reshape(dt__lite_nodes *b)
 {
     const char *x = dt__form_codes_or_in(b, 0);
@@ -159,7 +160,7 @@ static dt_status pack(dt__lite_nodes *b)
     return dt__form_set(b, 0, y);
 }
 
-/* Parts of input `from` along an axis, of these extents; `drop`: without the axis. */
+/* Splits input `from` along an axis into parts with these extents; `drop`: removes the axis. */
 static dt_status divide(dt__lite_nodes *b, int from, int64_t axis, const int64_t *extents,
                         bool drop)
 {
@@ -285,7 +286,7 @@ static dt_status pad(dt__lite_nodes *b)
     return dt__form_set(b, 0, y);
 }
 
-/* With a list of extents: BROADCAST_TO, TILE. */
+/* BROADCAST_TO, TILE: with a list of extents. */
 static dt_status listed(dt__lite_nodes *b)
 {
     int n;
@@ -305,8 +306,8 @@ static dt_status depth(dt__lite_nodes *b)
     return dt__form_set(b, 0, dt__form_channels_last(b, y));
 }
 
-/* Of a dilated convolution: image, SPACE_TO_BATCH_ND, convolution of each part, BATCH_TO_SPACE_ND.
- * Here the image is padded, the convolution dilated, and its result cut. */
+/* A dilated convolution is written as SPACE_TO_BATCH_ND, a convolution of each part, and
+ * BATCH_TO_SPACE_ND. Here the image is padded, the convolution dilated, and its result cropped. */
 static bool batch_lists(dt__lite_nodes *b, int64_t block[2], int64_t ends[4])
 {
     int blocks, n;

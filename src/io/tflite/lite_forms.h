@@ -8,8 +8,8 @@
 dt__lite_reader dt__form_conv, dt__form_transposed_conv, dt__form_linear, dt__form_matmul,
     dt__form_pool, dt__form_shape, dt__form_fill, dt__form_extents_product;
 
-/* Indices of rows (lite_rows.c): the tensor that a GATHER chooses by; whether the operator lets
- * indices count from the end, which no layer does. */
+/* The tensor with the indices of a GATHER; whether the operator is part of making negative indices
+ * count from the end, which no layer supports (lite_rows.c). */
 int dt__lite_index_of(const dt__lite_nodes *b);
 bool dt__lite_wraps(const dt__lite_nodes *b);
 

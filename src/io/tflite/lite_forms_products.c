@@ -1,4 +1,4 @@
-/* What operators of TFLite with windows and weights become as nodes of ONNX. */
+/* Translates operators of TFLite with windows and weights to ONNX nodes. */
 #include "io/tflite/lite_forms.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@ static void put_window(dt__lite_nodes *b, int64_t padding, const int64_t stride[
     dt__form_ints(b, "strides", 2, stride);
 }
 
-/* Options count width before height. */
+/* Options have width before height. */
 static bool sizes_of(dt__lite_nodes *b, int width, int64_t out[2])
 {
-    enum { DILATION = 4 }; /* from here on; absent ones are 1 */
+    enum { DILATION = 4 }; /* first index of dilations; 1 if absent */
     for (int i = 0; i < 2; i++) {
         out[i] = b->op->option[width + 1 - i];
         if (width >= DILATION && out[i] == 0) out[i] = 1;
@@ -27,7 +27,7 @@ static bool sizes_of(dt__lite_nodes *b, int width, int64_t out[2])
     return b->status == DT_OK;
 }
 
-/* Inputs of a product: x, its weight, and a bias if there is one. */
+/* Makes a product of x, its weight, and a bias if there is one. */
 static const char *product(dt__lite_nodes *b, const char *type, const char *x, const char *w,
                            int bias)
 {
@@ -37,9 +37,9 @@ static const char *product(dt__lite_nodes *b, const char *type, const char *x, c
     return DT__LITE_NODE(b, type, x, w, dt__form_in(b, bias));
 }
 
-static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int i, int rank)
+static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int rank)
 {
-    const dt__vlite_tensor *w = dt__form_tensor(b, i);
+    const dt__vlite_tensor *w = dt__form_tensor(b, 1);
     if (w != NULL && w->rank == rank && w->constant) return w;
     dt__form_refuse(b, "its weight must be constant, of %d dimensions", rank);
     return NULL;
@@ -49,7 +49,7 @@ static const dt__vlite_tensor *weight_of(dt__lite_nodes *b, int i, int rank)
 dt_status dt__form_conv(dt__lite_nodes *b)
 {
     const bool deep = b->op->code == DT__VLITE_DEPTHWISE_CONV_2D;
-    const dt__vlite_tensor *x = dt__form_tensor(b, 0), *w = weight_of(b, 1, 4);
+    const dt__vlite_tensor *x = dt__form_tensor(b, 0), *w = weight_of(b, 4);
     const int64_t *o = b->op->option, order[] = { deep ? 3 : 0, deep ? 0 : 3, 1, 2 };
     int64_t stride[2], dilation[2];
     if (!sizes_of(b, 1, stride) || !sizes_of(b, deep ? 5 : 4, dilation)) return b->status;
@@ -73,10 +73,10 @@ dt_status dt__form_conv(dt__lite_nodes *b)
     return dt__form_set_activated(b, o[deep ? 4 : 3], dt__form_channels_last(b, y));
 }
 
-/* The weight is [out, height, width, in]; the extents are those that the file declares. */
+/* The weight is [out, height, width, in]; the result has the extents that the file declares. */
 dt_status dt__form_transposed_conv(dt__lite_nodes *b)
 {
-    const dt__vlite_tensor *x = dt__form_tensor(b, 2), *w = weight_of(b, 1, 4);
+    const dt__vlite_tensor *x = dt__form_tensor(b, 2), *w = weight_of(b, 4);
     const dt__vlite_tensor *y = dt__form_out(b, 0);
     int64_t stride[2], pads[4], more[2];
     if (!sizes_of(b, 1, stride)) return b->status;
@@ -99,11 +99,11 @@ dt_status dt__form_transposed_conv(dt__lite_nodes *b)
     return dt__form_set_activated(b, b->op->option[3], dt__form_channels_last(b, made));
 }
 
-/* The last dimension is multiplied by a weight [out, in]; without keep_num_dims (option 2) all
- * others become one. */
+/* Multiplies the last dimension by a weight [out, in]; without keep_num_dims (option 2) the other
+ * dimensions are merged to one. */
 dt_status dt__form_linear(dt__lite_nodes *b)
 {
-    const dt__vlite_tensor *t = dt__form_tensor(b, 0), *w = weight_of(b, 1, 2);
+    const dt__vlite_tensor *t = dt__form_tensor(b, 0), *w = weight_of(b, 2);
     const dt__vlite_tensor *y = dt__form_out(b, 0);
     if (b->op->option[1] != 0) dt__form_refuse(b, "its weight is stored in another format");
     if (b->status != DT_OK || t == NULL || y == NULL) return b->status;
@@ -121,7 +121,7 @@ dt_status dt__form_linear(dt__lite_nodes *b)
     return dt__form_set_activated(b, b->op->option[0], made);
 }
 
-/* Its two last dimensions in the other order, if `turn`. */
+/* Input i, with its last two dimensions swapped if `turn`. */
 static const char *operand(dt__lite_nodes *b, int i, bool turn)
 {
     const dt__vlite_tensor *t = dt__form_tensor(b, i);

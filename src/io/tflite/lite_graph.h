@@ -1,4 +1,4 @@
-/* A TFLite model as it was read: lite_read.c fills it, lite.c runs it. */
+/* A TFLite model in memory: lite_read.c reads it, lite.c runs it. */
 #ifndef DT__IO_LITE_GRAPH_H
 #define DT__IO_LITE_GRAPH_H
 
@@ -18,13 +18,13 @@ struct dt__vlite {
     int in[DT_MAX_IN], out[DT_MAX_OUT], ins, outs;
     double work;
     dt__vlite_limits most;
-    bool resized;                  /* results take the extents that follow from the inputs */
-    const dt__vlite_tensor *sized; /* the result that the running operator has sized so */
+    bool resized;                  /* extents of results are computed from the inputs */
+    const dt__vlite_tensor *sized; /* the running operator's result whose extents were computed */
 };
 
-/* The operator of a number; NULL: it is not known. */
+/* The operator with a code; NULL: unsupported. */
 const dt__vlite_operator *dt__vlite_operator_of(int64_t code);
-/* Memory for a tensor's values. */
+/* Allocates a tensor's values. */
 dt_status dt__vlite_allocate(dt__vlite *v, dt__vlite_tensor *t);
 /* FORMAT: "<path>: damaged, or not a TFLite model: <what> <i>" */
 dt_status dt__vlite_broken(const dt__vlite *v, const char *what, int64_t i);

@@ -1,6 +1,7 @@
-/* dt_tflite_import: a TFLite file as a model of family `layers`. A network of int8 alone, of
- * operators that devices have here, is prepared for devices (docs/numerics.md, section 8) with the
- * scales and zero points of the file; any other one is read as a graph of ONNX (lite_nodes.h). */
+/* dt_tflite_import: reads a TFLite file as a model of family `layers`. A network of int8 only,
+ * whose operators all exist as device layers, is prepared for devices (docs/numerics.md, section 8)
+ * with the scales and zero points of the file; any other network is translated to an ONNX graph
+ * (lite_nodes.h). */
 #include "core/block_list.h"
 #include "io/tflite/lite_import.h"
 
@@ -42,8 +43,8 @@ static dt_status add_input(dt__lite_import *m, int i)
     return DT_OK;
 }
 
-/* A layer with the dimensions of an output as the model gives them: those of the file in their
- * order, but an image with its channels first. */
+/* A layer with an output's dimensions in the model's order: the file's order, but images have
+ * channels first. */
 static dt_status ordered(dt__onnx *g, const dt__lite_place *p, int rank, dt__onnx_layer **out)
 {
     int order[4];
@@ -57,7 +58,7 @@ static dt_status ordered(dt__onnx *g, const dt__lite_place *p, int rank, dt__onn
     return moves ? dt__onnx_permuted(g, p->layer, order, out) : DT_OK;
 }
 
-/* A tensor without layer after all operators were read is a fault of the file. */
+/* The file is faulty if an output has no layer after all operators were read. */
 static dt_status find_outputs(dt__lite_import *m, dt__onnx_layer *out[DT_MAX_OUT])
 {
     dt__onnx *g = m->g;
@@ -142,7 +143,7 @@ static void forget(dt_ctx *ctx, imported *to)
     dt_model_info_free(ctx, &to->info);
 }
 
-/* A network of integers alone, or what ONNX has of the file: floats between codes. */
+/* Reads an int8 network; if that fails, translates the file to ONNX: floats between codes. */
 static dt_status import_file(void *user, dt__vlite *v, dt__onnx_file *f)
 {
     imported *to = user;

@@ -1,5 +1,5 @@
-/* Operators of int8 as TFLite Micro's reference kernels compute them: real numbers as a multiplier
- * of 31 bits and a shift, with a rounding at the product and one at the shift (numerics.md §8). */
+/* Operators of int8 as TFLite Micro's reference kernels compute them: a real factor is a 31-bit
+ * multiplier and a shift, and both the product and the shift round (numerics.md §8). */
 #include "io/tflite/lite.h"
 
 #include <math.h>
@@ -74,7 +74,7 @@ void dt__vlite_clamps(int activation, const dt__vlite_tensor *y, int32_t *least,
 
 /* ---- two operands ---------------------------------------------------------------------------- */
 
-/* The element of x that goes with element i of y, whose operands broadcast. */
+/* The index in x of the element that is broadcast to element i of y. */
 static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int64_t i)
 {
     int64_t at = 0, step = 1;
@@ -87,7 +87,7 @@ static int64_t spread(const dt__vlite_tensor *x, const dt__vlite_tensor *y, int6
     return at;
 }
 
-/* The extents of y are those that operands broadcast to; refused if not. */
+/* An error unless y has the extents to which the operands broadcast. */
 static dt_status broadcasts(const dt__vlite_call *c)
 {
     int rank = 0;
@@ -116,7 +116,8 @@ static dt_status check_pair(const dt__vlite_call *c)
     return dt__vlite_is_coded(c->y) ? DT_OK : dt__vlite_refuse(c, "its result has no scale");
 }
 
-/* LiteRT's kernels requantize sums and products in 16 bits, which wrap. */
+/* Refuses scales for which LiteRT's kernels, which requantize sums and products in 16 bits, would
+ * overflow. */
 static dt_status refuse_narrow(const dt__vlite_call *c)
 {
     return dt__vlite_refuse(c, "its result's scale is too small: LiteRT's kernels have 16 bits");
@@ -202,7 +203,7 @@ dt_status dt__vlite_limit_int8(dt__vlite_call *c)
 
 /* ---- functions of one code ------------------------------------------------------------------- */
 
-/* Functions that LiteRT computes in f32, and rounds once. */
+/* Functions that LiteRT computes in f32 with one rounding at the end. */
 static float function_of(const dt__vlite_op *o, float x)
 {
     const float cube = 0.044715f * x * x * x;
@@ -249,7 +250,8 @@ static int32_t leaky_of(const dt__vlite_call *c, int32_t code)
     return dt__vlite_requantize(by < 0 ? -v : v, dt__vlite_factor_of(fabs((double)by)));
 }
 
-/* RELU, RELU6: by one factor, between the codes of 0 and of 6, less the zero point. */
+/* RELU, RELU6: scales by one factor, and clamps between the codes of 0 and 6; codes are less the
+ * zero point. */
 static int32_t clamp_of(const dt__vlite_call *c, int32_t code)
 {
     int32_t least, most;
@@ -294,7 +296,7 @@ dt_status dt__vlite_map_int8(dt__vlite_call *c)
 
 /* ---- means ----------------------------------------------------------------------------------- */
 
-/* Which axes are reduced; y has the extents of the others. */
+/* Finds the reduced axes; y must have the extents of the others. */
 static dt_status find_axes(const dt__vlite_call *c, bool gone[DT__VLITE_RANK])
 {
     const dt__vlite_tensor *x = c->in[0];
@@ -314,12 +316,12 @@ static dt_status find_axes(const dt__vlite_call *c, bool gone[DT__VLITE_RANK])
     return dt__vlite_wants(c, rank, dims);
 }
 
-/* The code of a mean of n codes with this sum, less their zero points. */
+/* The code of the mean of n codes, given the sum of codes less zero point. */
 static int32_t mean_of(const dt__vlite_call *c, int64_t sum, int64_t n)
 {
     dt__vlite_factor f = dt__vlite_factor_of((double)c->in[0]->scale[0] / (double)c->y->scale[0]);
     int up = 0;
-    while (n / 2 >= (int64_t)1 << up) up++; /* log2 n, without its fraction */
+    while (n / 2 >= (int64_t)1 << up) up++; /* floor(log2 n) */
     up = up < 31 + f.shift ? up : 31 + f.shift;
     f.multiplier = (int32_t)((int64_t)f.multiplier * ((int64_t)1 << up) / n);
     f.shift -= up;
@@ -383,8 +385,8 @@ dt_status dt__vlite_dequantize(dt__vlite_call *c)
 
 /* ---- softmax --------------------------------------------------------------------------------- */
 
-/* e^(a / 2^26), a <= 0, as a fraction of 2^31: Taylor to the fourth power about -1/8 of what is
- * left of a quarter, times e^-(2^k) for each bit of the quarters. */
+/* e^(a / 2^26), a <= 0, as a fraction of 2^31: the remainder modulo 1/4 by a Taylor polynomial of
+ * degree 4 about -1/8, times e^-(2^k) for each bit of the multiple of 1/4. */
 static int32_t exp_of(int32_t a)
 {
     static const int32_t by[] = { 1672461947, 1302514674, 790015084, 290630308,

@@ -1,4 +1,4 @@
-/* Operators of a TFLite file as layers. */
+/* Reads operators of a TFLite file as layers. */
 #include "core/block_list.h"
 #include "io/tflite/lite_layers.h"
 
@@ -10,7 +10,7 @@ const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor)
     return tensor < 0 ? NULL : &m->v->tensor[tensor];
 }
 
-/* Input i of an operator, whose layer was made. */
+/* Input i of an operator; an error if it has no layer. */
 dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__lite_place **out)
 {
     *out = i < o->n_in && o->in[i] >= 0 ? &m->place[o->in[i]] : NULL;
@@ -31,7 +31,7 @@ dt_status dt__lite_constant_of(dt__lite_import *m, const dt__vlite_op *o, int i,
     return dt__onnx_refuse(m->g, "its input %d must be constant", i);
 }
 
-/* An image with its channels last in the file. */
+/* Input i, which must be an image with channels last in the file. */
 dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__onnx_layer **out)
 {
     dt__lite_place *p;
@@ -42,8 +42,8 @@ dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt
     return last ? DT_OK : dt__onnx_refuse(m->g, "its input %d is not an image of 4 dimensions", i);
 }
 
-/* The result is that of a layer, with dimensions as those of `like`; it must have the extents that
- * the file declares. */
+/* Sets the operator's result to a layer's, with the order of dimensions of `like`; its extents must
+ * be those that the file declares. */
 dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
                        dt__onnx_layer *source, const dt__lite_place *like)
 {
@@ -68,7 +68,7 @@ dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer
 const dt__lite_place dt__lite_image = { .axis = { 0, 2, 3, 1 } };
 const dt__lite_place dt__lite_row = { .axis = { 0, 1, 2, 3 } };
 
-/* The activation that is part of an operator. */
+/* Adds an operator's fused activation. */
 dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
                                  int64_t activation, const dt__lite_place *like)
 {
@@ -90,7 +90,7 @@ dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onn
     *out = p->layer;
     for (int i = 0; i < s->rank; i++) to.dims[0] *= s->dims[i];
     for (int i = 0; i <= s->rank; i++) order[i] = p->axis[i];
-    if (p->flat[0] > 0) { /* its pixels' channels come first */
+    if (p->flat[0] > 0) { /* pixels with channels first */
         const int64_t pixels = p->flat[0] * p->flat[1];
         const dt_shape planes = { .rank = 2, .dims = { p->flat[2], pixels } };
         DT__TRY(dt__onnx_reshaped(m->g, *out, &planes, out));
@@ -105,7 +105,7 @@ dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onn
     return dt__onnx_reshaped(m->g, *out, &to, out);
 }
 
-/* A row of numbers; of an image its pixels, channels last in the file. */
+/* A flattened value; an image is flattened with channels first, and `flat` has its extents. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out)
 {
@@ -154,7 +154,7 @@ const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tens
 typedef struct reader {
     int code;
     const char *layer;
-    dt__lite_device_reader *read; /* NULL: devices have no such operator */
+    dt__lite_device_reader *read; /* NULL: devices have no layer for this operator */
 } reader;
 
 static const reader *reader_of(const dt__vlite_op *o)
@@ -173,7 +173,8 @@ static const reader *reader_of(const dt__vlite_op *o)
 
 const char *dt__lite_shared_layer(const dt__vlite_op *o) { return reader_of(o)->layer; }
 
-/* Arithmetic of shapes: the results that it is for have extents in the file, which must fit. */
+/* Shape arithmetic is skipped: results whose extents it computes have declared extents, which are
+ * checked. */
 static bool is_of_shapes(const dt__lite_import *m, const dt__vlite_op *o)
 {
     const dt__vlite_tensor *y = o->n_out == 1 ? dt__lite_tensor_of(m, o->out[0]) : NULL;

@@ -1,42 +1,44 @@
-/* What readers of operators share (lite_layers.c). Messages are UNSUPPORTED, about the operator
+/* Shared by the readers of operators (lite_layers.c). Messages are UNSUPPORTED, about the operator
  * that is read. */
 #ifndef DT__IO_LITE_LAYERS_H
 #define DT__IO_LITE_LAYERS_H
 
 #include "io/tflite/lite_import.h"
 
-/* Dimensions of an image with its channels last in the file, and of those that are as they are. */
+/* Order of dimensions of an image with channels last in the file, and of values with the same order
+ * in file and model. */
 extern const dt__lite_place dt__lite_image, dt__lite_row;
 
-/* NULL for one that is left out. */
+/* NULL: left out. */
 const dt__vlite_tensor *dt__lite_tensor_of(const dt__lite_import *m, int tensor);
-/* Input i of an operator, whose layer was made; a constant; an image with its channels last. */
+/* Input i of an operator: a value that has a layer; a constant; an image with channels last. */
 dt_status dt__lite_value_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__lite_place **out);
 dt_status dt__lite_constant_of(dt__lite_import *m, const dt__vlite_op *o, int i,
                                const dt__vlite_tensor **out);
 dt_status dt__lite_image_of(dt__lite_import *m, const dt__vlite_op *o, int i, dt__onnx_layer **out);
-/* Its result with the dimensions in the order of the file, as a row of numbers. */
+/* The value flattened in the file's order of dimensions. */
 dt_status dt__lite_file_row(dt__lite_import *m, const dt__lite_place *p, dt__onnx_layer **out);
-/* A row of numbers; of an image its pixels, whose order in the file is `flat`. */
+/* A flattened value; for an image `flat` receives the extents that tell the order of its pixels in
+ * the file. */
 dt_status dt__lite_row_of(dt__lite_import *m, const dt__lite_place *p, int64_t flat[3],
                           dt__onnx_layer **out);
-/* The operator that makes a tensor; NULL: none. */
+/* The operator that computes a tensor; NULL: none. */
 const dt__vlite_op *dt__lite_maker_of(const dt__lite_import *m, int tensor);
-/* Reads a RESHAPE or EXPAND_DIMS that is a part of repeating rows and columns (lite_repeats.c).
- * False: it is not. */
+/* Reads a RESHAPE or EXPAND_DIMS that repeats rows and columns (lite_repeats.c). False: it does
+ * not. */
 bool dt__lite_read_repeat(dt__lite_import *m, const dt__vlite_op *o, dt_status *s);
-/* The codes that the operator that makes a tensor computes from, an ELU of floats with DEQUANTIZE
- * in front of it; NULL: it is none. */
+/* The tensor of codes from which a float ELU between DEQUANTIZE and QUANTIZE is computed, if it
+ * computes `tensor`; NULL: it does not. */
 const dt__vlite_tensor *dt__lite_codes_behind(const dt__lite_import *m, int tensor);
-/* The operator's result is that of a layer, with dimensions as those of `like`; it must have the
- * extents that the file declares. */
+/* Sets the operator's result to a layer's, with the order of dimensions of `like`; its extents must
+ * be those that the file declares. */
 dt_status dt__lite_put(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
                        dt__onnx_layer *source, const dt__lite_place *like);
-/* The same with the activation that is part of the operator. */
+/* dt__lite_put behind the operator's fused activation. */
 dt_status dt__lite_put_activated(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l,
                                  int64_t activation, const dt__lite_place *like);
 
-/* The layer that an operator becomes, for readers that several operators share. */
+/* The name of the operator's layer, for readers of several operators. */
 const char *dt__lite_shared_layer(const dt__vlite_op *o);
 /* Readers of operators (lite_operators.inc), in lite_elements.c, lite_repeats.c; lite_windows.c. */
 typedef dt_status dt__lite_device_reader(dt__lite_import *m, const dt__vlite_op *o);

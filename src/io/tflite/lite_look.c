@@ -1,4 +1,4 @@
-/* What is in a TFLite file, and all that its reader refuses, for dt_graph_inspect. */
+/* Lists the contents of a TFLite file, and all that import refuses in it, for dt_graph_inspect. */
 #include "core/system/atomic_file.h"
 #include "core/text/byte_order.h"
 #include "data/file_map.h"
@@ -19,7 +19,8 @@ typedef struct lite_file {
     dt__vvector codes, buffers, tensors;
 } lite_file;
 
-/* A text of the file, cut if it is long; "" if it is damaged, as import reads no texts. */
+/* A string of the file, truncated if it is long; "" if it is damaged, as import reads no
+ * strings. */
 static void text_of(lite_file *t, const dt__vtable *of, int field, char text[100])
 {
     const bool good = t->f.fault == NULL;
@@ -62,7 +63,7 @@ static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
 {
     char name[160], custom[100] = "";
     const dt__vtable kind = dt__vflat_element(&t->f, &t->codes, dt__vflat_int(&t->f, of, 0, 4, 0));
-    int64_t code = dt__vflat_int(&t->f, &kind, 3, 4, 0); /* old files have the byte alone */
+    int64_t code = dt__vflat_int(&t->f, &kind, 3, 4, 0); /* old files have only the byte field */
     if (code == 0) code = dt__vflat_int(&t->f, &kind, 0, 1, 0);
     if (t->f.fault != NULL) return DT_OK;
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
@@ -73,7 +74,7 @@ static dt_status take_operator(dt__look *l, lite_file *t, const dt__vtable *of)
     return dt__look_operator(l, name, dt__lite_form_of((int)code) != NULL);
 }
 
-/* Elements of constants of real numbers and codes, not of indices and shapes. */
+/* Counts elements of constants of real numbers and codes, not of indices and shapes. */
 static void count_parameters(dt__look *l, lite_file *t)
 {
     for (int64_t i = 0; t->f.fault == NULL && i < t->tensors.count; i++) {
@@ -124,7 +125,7 @@ static dt_status take_file(dt__look *l, lite_file *t)
                    t->path, t->f.fault, t->f.at);
 }
 
-/* The lines of an error that lists operators, without their indents. */
+/* Collects the lines of an error that lists operators, without indentation. */
 static dt_status take_lines(dt__look *l, char *text)
 {
     for (char *at = text, *end; *at != 0; at = end) {
@@ -146,7 +147,7 @@ static dt_status look_into(void *user, dt__vlite *v, dt__onnx_file *f)
     return dt__onnx_look_faults(l, f) == DT_ERR_NOMEM ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* What import refuses: all of it, where that is known; else what it says. */
+/* Finds all operators that import refuses; if that is unknown, the import's error. */
 static dt_status find_refusals(dt__look *l, const char *path)
 {
     dt_module *m = NULL;

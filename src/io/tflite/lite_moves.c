@@ -1,7 +1,7 @@
 /* Operators of TFLite that move elements; integers keep their scale and zero point. */
 #include "io/tflite/lite.h"
 
-/* Whether x and y have one type, and integers one scale. */
+/* Whether x and y have the same type, and for integers the same scale. */
 static dt_status check_kind(const dt__vlite_call *c, const dt__vlite_tensor *x)
 {
     const dt__vlite_tensor *y = c->y;
@@ -20,7 +20,7 @@ static void copy(dt__vlite_tensor *y, int64_t to, const dt__vlite_tensor *x, int
     else y->q[to] = x->q[from];
 }
 
-/* The extents of a RESHAPE's list; one of them may be -1, which takes what is left. */
+/* The extents in a RESHAPE's list, one of which may be -1. */
 static dt_status find_shape(const dt__vlite_call *c)
 {
     int n, open = -1;
@@ -46,7 +46,7 @@ dt_status dt__vlite_reshape(dt__vlite_call *c)
     return DT_OK;
 }
 
-/* Of its inputs, lists of places and axes are no elements. */
+/* Inputs that are lists of indices and axes are not moved. */
 dt_status dt__vlite_move(dt__vlite_call *c)
 {
     for (int k = 0; k < c->op->n_out; k++) {
@@ -60,7 +60,7 @@ dt_status dt__vlite_move(dt__vlite_call *c)
     return dt__vlite_nodes(c);
 }
 
-/* LiteRT knows no places that count from the end. */
+/* LiteRT does not support negative indices. */
 dt_status dt__vlite_gather(dt__vlite_call *c)
 {
     int axis;
@@ -76,7 +76,7 @@ dt_status dt__vlite_gather(dt__vlite_call *c)
     return dt__vlite_move(c);
 }
 
-/* Pixel i of n comes from floor(i in / n). */
+/* Pixel i of n is pixel floor(i in / n) of the input. */
 dt_status dt__vlite_resize_nearest(dt__vlite_call *c)
 {
     const dt__vlite_tensor *x = c->in[0];

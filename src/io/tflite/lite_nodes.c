@@ -1,4 +1,4 @@
-/* A TFLite model as a graph of ONNX: tensors, constants and ends. */
+/* Translates a TFLite model to an ONNX graph: tensors, constants, inputs and outputs. */
 #include "io/tflite/lite_nodes.h"
 
 #include "core/block_list.h"
@@ -28,7 +28,7 @@ static char *text(dt__lite_nodes *b, const char *format, ...)
     return to == NULL ? NULL : strcpy(to, made);
 }
 
-/* Adds to a list of pointers, whose room doubles. */
+/* Appends to a list of pointers, whose capacity doubles. */
 static void add(dt__lite_nodes *b, void ***list, size_t *n, size_t *room, void *item)
 {
     if (item == NULL) return;
@@ -185,7 +185,7 @@ const char *dt__form_list(dt__lite_nodes *b, int n, const int64_t *value)
     return t->name;
 }
 
-/* Numbers that outlive the graph. */
+/* A constant of floats, which outlive the graph. */
 static const char *floats(dt__lite_nodes *b, int rank, const int64_t *dims, float *value, int64_t n)
 {
     dt__onnx_tensor *t = constant(b, DT__ONNX_FLOAT, rank, dims);
@@ -214,7 +214,7 @@ const char *dt__form_number(dt__lite_nodes *b, double value)
     return floats(b, 0, NULL, to, 1);
 }
 
-/* Codes of 4 bits, two in a byte. */
+/* A constant of 4-bit codes, two per byte. */
 static const char *nibbles(dt__lite_nodes *b, const dt__vlite_tensor *from)
 {
     dt__onnx_tensor *t = constant(b, DT__ONNX_I4, from->rank, from->dims);
@@ -253,7 +253,7 @@ static const char *initializer(dt__lite_nodes *b, const dt__vlite_tensor *t)
     if (t->f != NULL) return floats(b, t->rank, t->dims, t->f, t->count);
     if (t->type == DT__VLITE_I4) return nibbles(b, t);
     if (t->type != DT__VLITE_I64) return integers(b, dt__lite_onnx_type(t), t->rank, t->dims, t->q);
-    const char *name = dt__form_list(b, 0, NULL); /* of any rank */
+    const char *name = dt__form_list(b, 0, NULL); /* a scalar broadcasts to any rank */
     int64_t *to = memory(b, t->count, sizeof *to), *dims = memory(b, t->rank, sizeof *dims);
     if (b->status != DT_OK) return "";
     dt__onnx_tensor *made = b->graph->initializer[b->graph->n_initializer - 1];
@@ -266,7 +266,7 @@ static const char *initializer(dt__lite_nodes *b, const dt__vlite_tensor *t)
     return name;
 }
 
-/* QuantizeLinear or DequantizeLinear by the scales of t. */
+/* QuantizeLinear or DequantizeLinear with the scales of t. */
 static const char *scaled(dt__lite_nodes *b, const char *type, const char *x,
                           const dt__vlite_tensor *t)
 {
@@ -314,7 +314,7 @@ void dt__form_set_block(dt__lite_nodes *b, const int64_t *block)
     b->block[b->op->out[0]] = to;
 }
 
-/* What a tensor is: its codes, or its floats. */
+/* The value of a tensor: codes, or floats. */
 static const char *value_of(dt__lite_nodes *b, int tensor, int i)
 {
     const int code = b->op == NULL ? -1 : b->op->code;
@@ -328,7 +328,7 @@ static const char *value_of(dt__lite_nodes *b, int tensor, int i)
     return b->status == DT_OK ? b->value[tensor] : "";
 }
 
-/* The floats that it stands for. */
+/* The dequantized value of a tensor. */
 const char *dt__form_value(dt__lite_nodes *b, int tensor, int i)
 {
     const dt__vlite_tensor *t = &b->v->tensor[tensor];
@@ -462,7 +462,7 @@ static void add_inputs(dt__lite_nodes *b)
     }
 }
 
-/* Images leave the model with their channels first. */
+/* Outputs that are images have channels first in the model. */
 static void add_outputs(dt__lite_nodes *b)
 {
     DtOnnx__Graph *g = b->graph;
@@ -487,7 +487,7 @@ static void add_outputs(dt__lite_nodes *b)
     }
 }
 
-/* The results of what is refused are read by others, which are not blamed for it. */
+/* An operator that reads results of a refused one is not reported. */
 static bool reads_refused(const dt__lite_nodes *b, const bool *refused)
 {
     for (int i = 0; i < b->op->n_in; i++) {
@@ -567,7 +567,7 @@ dt_status dt__lite_translate(dt__vlite *v, dt__onnx_file *file, dt__refusals *re
 
 /* ---- one operator ---------------------------------------------------------------------------- */
 
-/* An input or output of any type and extents. */
+/* A graph input or output of any type and extents. */
 static DtOnnx__ValueInfo *open_end(dt__lite_nodes *b, const char *name)
 {
     DtOnnx__ValueInfo *info = memory(b, 1, sizeof *info);

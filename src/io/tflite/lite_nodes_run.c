@@ -1,5 +1,5 @@
-/* Operators of TFLite that are the same functions as operators of ONNX run as nodes of those, which
- * are the ones that import makes of them. */
+/* Runs operators of TFLite that equal operators of ONNX, as the nodes to which import translates
+ * them. */
 #include "core/block_list.h"
 #include "io/onnx/interpret/interpret.h"
 #include "io/tflite/lite_nodes.h"
@@ -8,13 +8,13 @@
 
 typedef struct run {
     dt__vlite_call *c;
-    dt__onnx_file file; /* the nodes; memory of what the run needs */
+    dt__onnx_file file; /* the nodes, and memory for the run */
     dt__verify *graph;
     dt__verify_named *in;
     int64_t n_in;
 } run;
 
-/* A tensor as an input; floats and int32 are lent. */
+/* Makes a tensor an input; floats and int32 are lent. */
 static dt_status give(run *r, int tensor, const dt__vlite_tensor *t)
 {
     dt_ctx *ctx = r->file.ctx;

@@ -1,4 +1,4 @@
-/* Pools of int8 as TFLite has them: what lies outside of an image does not count. */
+/* Int8 pools of TFLite: elements outside of the image are not counted. */
 #include "io/tflite/lite.h"
 
 /* Windows of an image. */
@@ -29,7 +29,7 @@ static dt_status find(const dt__vlite_call *c, windows *w)
     return fits ? DT_OK : dt__vlite_refuse(c, "its result is declared with other extents");
 }
 
-/* The pixels of a window that are in the image, in one direction. */
+/* The part of a window that is in the image, along dimension d. */
 static void inside(const windows *w, int d, int64_t at, int64_t in, int64_t range[2])
 {
     const int64_t from = at * w->stride[d] - w->lead[d];
@@ -37,7 +37,7 @@ static void inside(const windows *w, int d, int64_t at, int64_t in, int64_t rang
     range[1] = dt__min_i64(from + w->kernel[d], in);
 }
 
-/* TFLite's division: to the nearest, halves away from zero. */
+/* TFLite's division: to nearest, ties away from zero. */
 static int32_t divided(int64_t sum, int64_t n)
 {
     return (int32_t)(sum > 0 ? (sum + n / 2) / n : (sum - n / 2) / n);

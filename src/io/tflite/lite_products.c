@@ -1,9 +1,9 @@
 /* Products of TFLite with weights: FULLY_CONNECTED, CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV.
  *
- * With floats and integer weights the input becomes codes of its own range: lo, hi with 0 among
- * them, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)); of a row, or of all of
- * an example. Sums are whole numbers, times the weight's scale of the row or block, and the
- * input's. int8 follows TFLite Micro: a multiplier and a shift for each channel. */
+ * Floats with integer weights are quantized dynamically, per row or per example: the range lo...hi
+ * contains 0, scale (hi - lo) / 255, zero point clamp(round(-128 - lo / scale)). Sums are integers,
+ * times the weight's scale of the row or block, and the input's scale. int8 follows TFLite Micro: a
+ * multiplier and a shift per channel. */
 #include "io/tflite/lite.h"
 
 #include <math.h>
@@ -11,18 +11,19 @@
 
 enum { X, WEIGHT, BIAS };
 
-/* What a product computes with: x as numbers (of codes less their zero point), and what turns a sum
- * into a result. */
+/* Operands of a product: x as numbers (codes less their zero point), and what converts a sum to a
+ * result. */
 typedef struct product {
     dt__vlite_call *c;
     const dt__vlite_tensor *x, *w, *bias; /* bias NULL: none */
     int64_t channels;                     /* of the result */
-    double *u;                            /* of one example or row: x, or codes less zero point */
-    double scale;                         /* of dynamic codes; else 1 */
-    double steps;                         /* of one result */
+    /* x of one example or row, or its codes less zero point */
+    double *u;
+    double scale; /* of dynamically quantized x; else 1 */
+    double steps; /* work per result */
     bool dynamic, coded;
     int activation;
-    dt__vlite_factor *factor; /* of coded: of each channel */
+    dt__vlite_factor *factor; /* int8: of each channel */
     int32_t least, most;
 } product;
 
@@ -50,7 +51,7 @@ static dt_status make_factors(product *p, bool linear)
     return DT_OK;
 }
 
-/* Checks types and scales; `channels` of the weight's dimension `axis`. */
+/* Checks types and scales; `axis` is the weight's dimension of output channels. */
 static dt_status begin(product *p, dt__vlite_call *c, int x, int axis)
 {
     const dt__vlite_tensor *w = c->in[WEIGHT], *in = c->in[x];
@@ -80,7 +81,7 @@ static dt_status begin(product *p, dt__vlite_call *c, int x, int axis)
     return DT_OK;
 }
 
-/* Numbers n of x, from `from` on. */
+/* Loads n numbers of x from index `from` on. */
 static void load(product *p, int64_t from, int64_t n)
 {
     if (p->coded) {
@@ -103,7 +104,8 @@ static void load(product *p, int64_t from, int64_t n)
     p->scale = (double)s;
 }
 
-/* Result i of a channel from its sum; of dynamic codes `sum` has the weight's scale already. */
+/* Stores result i of a channel, given its sum; for dynamic codes `sum` includes the weight's
+ * scale. */
 static void store(const product *p, int64_t i, int64_t channel, double sum)
 {
     dt__vlite_tensor *y = p->c->y;
@@ -189,7 +191,8 @@ typedef struct window {
     int64_t kernel[2], stride[2], dilation[2], lead[2], in[2], out[2];
 } window;
 
-/* SAME puts half of the padding in front, rounded down; VALID none. False: other extents. */
+/* SAME: half of the padding, rounded down, is in front; VALID: none. False: the extents differ from
+ * the file's. */
 static bool place(window *w, bool same)
 {
     bool fits = true;
@@ -206,7 +209,7 @@ static bool place(window *w, bool same)
     return fits;
 }
 
-/* The sum of one result; `o` is its channel, of `in` channels that its weight has. */
+/* The sum for one result of channel `o`; the weight has `in` channels. */
 static double conv_sum(const product *p, const window *w, const int64_t at[2], int64_t o, bool deep)
 {
     const int64_t all = p->x->dims[3], in = deep ? 1 : p->w->dims[3];
@@ -270,7 +273,7 @@ dt_status dt__vlite_conv(dt__vlite_call *c)
 
 /* ---- TRANSPOSE_CONV -------------------------------------------------------------------------- */
 
-/* The sum of one result: pixels r with r * stride + tap - lead = at. */
+/* The sum for one result: over pixels r with r * stride + tap - lead = at. */
 static double spread_sum(const product *p, const window *w, const int64_t at[2], int64_t o)
 {
     const int64_t in = p->w->dims[3];
@@ -306,7 +309,7 @@ dt_status dt__vlite_transposed(dt__vlite_call *c)
                  .stride = { option[2], option[1] },
                  .in = { x->dims[1], x->dims[2] },
                  .out = { y->dims[1], y->dims[2] } };
-    window back = v; /* the convolution that would make x of y */
+    window back = v; /* the convolution from y to x */
     for (int d = 0; d < 2; d++) {
         back.dilation[d] = 1;
         back.in[d] = v.out[d];

@@ -1,4 +1,4 @@
-/* Reads a TFLite model: the tables of schema.fbs. The numbers of fields are those of the schema. */
+/* Reads a TFLite model: the tables of schema.fbs. Field numbers are those of the schema. */
 #include "io/tflite/lite_graph.h"
 
 #include "core/text/byte_order.h"
@@ -13,7 +13,7 @@
 enum { T_SHAPE, T_TYPE, T_BUFFER, T_NAME, T_QUANTIZATION, T_SPARSITY = 6, T_SIGNATURE };
 enum { Q_SCALE = 2, Q_ZERO, Q_DETAILS_TYPE, Q_DETAILS, Q_AXIS };
 
-/* Bits of an element in the file; 0: a type that is not known. */
+/* Bits of an element in the file; 0: unsupported type. */
 static int bits_of(const dt__vlite *v, int64_t type)
 {
     switch (type) {
@@ -46,7 +46,7 @@ static float half(uint32_t h)
     return (h & 0x8000) != 0 ? -magnitude : magnitude;
 }
 
-/* Indices and extents; the ends of slices may lie beyond all. */
+/* A 64-bit index or extent, clamped to 32 bits: ends of slices may be very large. */
 static int32_t saturated(const uint8_t *from)
 {
     int64_t value;
@@ -54,7 +54,7 @@ static int32_t saturated(const uint8_t *from)
     return (int32_t)dt__max_i64(INT32_MIN, dt__min_i64(INT32_MAX, value));
 }
 
-#define PIECE 1048576 /* numbers after which listeners are told */
+#define PIECE 1048576 /* numbers between reports of progress */
 
 static void decode(const dt__vlite *v, dt__vlite_tensor *t, const uint8_t *from)
 {
@@ -120,7 +120,7 @@ static dt_status read_scales(dt__vlite *v, dt__vlite_tensor *t, const dt__vtable
     return DT_OK;
 }
 
-/* Only import asks for names, as for unknown types. */
+/* Names are read for import only, as unknown types are. */
 static dt_status read_name(dt__vlite *v, const dt__vtable *from, dt__vlite_tensor *t)
 {
     const dt__vvector name = dt__vflat_vector(&v->f, from, T_NAME, 1);
@@ -179,7 +179,7 @@ static dt_status read_tensor(dt__vlite *v, const dt__vtable *from, const dt__vve
 
 enum { O_CODE, O_IN, O_OUT, O_OPTIONS = 4 };
 
-/* The tensors of a list; -1 stands for one that is left out. */
+/* Reads a list of tensor indices; -1: left out. */
 static dt_status read_ends(dt__vlite *v, const dt__vvector *from, int most, int *n, int *to)
 {
     if (from->count > most) return dt__vlite_broken(v, "a list of tensors with", from->count);
@@ -193,7 +193,7 @@ static dt_status read_ends(dt__vlite *v, const dt__vvector *from, int most, int 
     return DT_OK;
 }
 
-/* Whether an operator is known, in a version that LiteRT has. */
+/* Checks that an operator is supported, in a version that LiteRT has. */
 static dt_status check_kind(dt__vlite *v, const dt__vtable *kind, const dt__vlite_operator *known,
                             int64_t code, int64_t i)
 {
@@ -218,7 +218,7 @@ static dt_status read_op(dt__vlite *v, const dt__vtable *from, const dt__vvector
     const dt__vvector in = dt__vflat_vector(f, from, O_IN, 4);
     const dt__vvector out = dt__vflat_vector(f, from, O_OUT, 4);
     if (f->fault != NULL) return DT_OK;
-    int64_t code = dt__vflat_int(f, &kind, 3, 4, 0); /* old files have the byte alone */
+    int64_t code = dt__vflat_int(f, &kind, 3, 4, 0); /* old files have only the byte field */
     if (code == 0) code = dt__vflat_int(f, &kind, 0, 1, 0);
     const dt__vlite_operator *known = dt__vlite_operator_of(code);
     if (kind.at == 0) return dt__vlite_broken(v, "no kind for operator", i);
@@ -261,7 +261,8 @@ static dt_status read_graph(dt__vlite *v, const dt__vtable *model, const dt__vta
         const dt__vtable t = dt__vflat_element(f, &tensors, i);
         if (f->fault == NULL) DT__TRY(read_tensor(v, &t, &buffers, i));
     }
-    for (int64_t i = 0; i < buffers.count && f->fault == NULL; i++) { /* those of metadata too */
+    /* including those of metadata */
+    for (int64_t i = 0; i < buffers.count && f->fault == NULL; i++) {
         const dt__vtable b = dt__vflat_element(f, &buffers, i);
         dt__vflat_vector(f, &b, 0, 1);
     }
@@ -313,7 +314,7 @@ static bool is_text(const dt__vflat *f, const dt__vvector *at, const char *text)
     return (size_t)at->count == n && memcmp(f->bytes + at->at, text, n) == 0;
 }
 
-/* The reader has checked the tables of all buffers. */
+/* The tables of all buffers were checked before. */
 dt_status dt__vlite_property(const dt__vlite *v, const char *name, char **out)
 {
     dt__vflat f = v->f;

@@ -1,5 +1,5 @@
-/* Rows and columns of an image that are repeated: RESIZE_NEAREST_NEIGHBOR, and what Keras'
- * UpSampling2D becomes, which is EXPAND_DIMS, TILE and RESHAPE for rows, then for columns. */
+/* Repeats rows and columns of an image: RESIZE_NEAREST_NEIGHBOR, and Keras' UpSampling2D, which is
+ * EXPAND_DIMS, TILE and RESHAPE for rows, then for columns. */
 #include "io/tflite/lite_layers.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ static dt_status put_larger(dt__lite_import *m, const dt__vlite_op *o, int from,
 
 /* ---- RESIZE_NEAREST_NEIGHBOR ----------------------------------------------------------------- */
 
-/* How many times larger an extent becomes; 0: not a whole number, or LiteRT's f32 puts a pixel
- * elsewhere. */
+/* The integer factor by which an extent grows; 0: none, or LiteRT's f32 arithmetic selects other
+ * pixels. */
 static int64_t times_larger(int64_t in, int64_t out, bool half)
 {
     if (in < 1 || out < 1 || out % in != 0) return 0;
@@ -48,7 +48,7 @@ dt_status dt__lite_read_nearest(dt__lite_import *m, const dt__vlite_op *o)
 /* ---- EXPAND_DIMS, TILE, RESHAPE -------------------------------------------------------------- */
 
 typedef struct repeat {
-    int from; /* the tensor whose dimension is repeated */
+    int from; /* the tensor that is repeated */
     int axis; /* 1 or 2 */
     int64_t times;
 } repeat;
@@ -59,7 +59,7 @@ static const dt__vlite_op *maker(const dt__lite_import *m, int tensor, int code,
     return o != NULL && o->code == code && o->n_in >= inputs ? o : NULL;
 }
 
-/* Dimension `axis` of a tensor as its place among `rank`; -1: it is none. */
+/* The constant axis in a tensor, counted from the front of `rank` dimensions; -1: none. */
 static int axis_of(const dt__vlite_tensor *t, int rank)
 {
     if (t == NULL || !t->constant || t->type != DT__VLITE_I32 || t->count != 1) return -1;
@@ -67,7 +67,7 @@ static int axis_of(const dt__vlite_tensor *t, int rank)
     return axis < 0 || axis >= rank ? -1 : (int)axis;
 }
 
-/* How often TILE repeats dimension `axis`, and no other; 0: it does other than that. */
+/* How often TILE repeats dimension `axis`; 0: it repeats others. */
 static int64_t tiles(const dt__vlite_tensor *t, int axis)
 {
     if (t == NULL || !t->constant || t->type != DT__VLITE_I32 || t->count != 5) return 0;
@@ -77,7 +77,7 @@ static int64_t tiles(const dt__vlite_tensor *t, int axis)
     return t->q[axis];
 }
 
-/* The three operators that make a tensor of another one. */
+/* Finds the three operators that compute `tensor` by repeating another one. */
 static bool repeat_of(const dt__lite_import *m, int tensor, repeat *out)
 {
     const dt__vlite_op *shape = maker(m, tensor, DT__VLITE_RESHAPE, 1);
@@ -91,7 +91,7 @@ static bool repeat_of(const dt__lite_import *m, int tensor, repeat *out)
     return out->times > 0;
 }
 
-/* Whether a RESHAPE makes an image of these extents; one of them may be open in the file. */
+/* Whether a RESHAPE makes an image of these extents; one of them may be undeclared in the file. */
 static bool is_image(const dt__vlite_tensor *y, const int64_t dims[4])
 {
     int open = 0;
@@ -103,7 +103,7 @@ static bool is_image(const dt__vlite_tensor *y, const int64_t dims[4])
     return true;
 }
 
-/* The image of which a tensor has each row and each column `*factor` times; -1: none. */
+/* The image whose rows and columns a tensor repeats *factor times each; -1: none. */
 static int repeated(const dt__lite_import *m, int tensor, int64_t *factor)
 {
     repeat first, last;
@@ -121,7 +121,8 @@ static int repeated(const dt__lite_import *m, int tensor, int64_t *factor)
     return is_image(dt__lite_tensor_of(m, tensor), dims) ? first.from : -1;
 }
 
-/* The operators before the last make no results here: what else reads them is refused. */
+/* The operators before the last one make no results here; other operators that read them are
+ * refused. */
 bool dt__lite_read_repeat(dt__lite_import *m, const dt__vlite_op *o, dt_status *s)
 {
     repeat part;

@@ -1,6 +1,6 @@
-/* Rows that GATHER chooses by computed indices. Keras lets an index count from the end,
- * `i < 0 ? i + n : i` (LESS, ADD, SELECT_V2); layer embedding reads i itself, and refuses one below
- * 0 when the model runs. */
+/* Selection of rows by computed indices (GATHER). Keras wraps negative indices by `i < 0 ? i + n :
+ * i` (LESS, ADD, SELECT_V2); layer embedding reads i itself, and refuses negative ones when the
+ * model runs. */
 #include "io/tflite/lite_forms.h"
 
 static const dt__vlite_op *maker(const dt__vlite *v, int tensor, int code)
@@ -19,7 +19,7 @@ static bool is_number(const dt__vlite *v, int tensor, int64_t n)
     return t != NULL && t->constant && t->type == DT__VLITE_I32 && t->count == 1 && t->q[0] == n;
 }
 
-/* i of `i < 0 ? i + n : i`, n being the rows of what is chosen from; -1: it is not that. */
+/* The tensor i of `i < 0 ? i + n : i`, where n is the number of rows; -1: another expression. */
 static int wrapped(const dt__vlite *v, int tensor, int64_t n)
 {
     const dt__vlite_op *o = maker(v, tensor, DT__VLITE_SELECT_V2);
@@ -31,7 +31,7 @@ static int wrapped(const dt__vlite *v, int tensor, int64_t n)
     return is_number(v, below->in[1], 0) && (first || second) ? o->in[2] : -1;
 }
 
-/* The rows that a GATHER of a constant has; 0: it is another operator, or chooses otherwise. */
+/* The number of rows of the constant in a GATHER; 0: another operator, or another axis. */
 static int64_t rows_of(const dt__vlite *v, const dt__vlite_op *o)
 {
     if (o->code != DT__VLITE_GATHER || o->n_in != 2 || o->in[0] < 0) return 0;
@@ -46,7 +46,7 @@ int dt__lite_index_of(const dt__lite_nodes *b)
     return plain >= 0 ? plain : b->op->in[1];
 }
 
-/* Whether an operator reads or makes a part of the wrapped indices of a GATHER. */
+/* Whether an operator reads or computes a part of this expression for a GATHER. */
 bool dt__lite_wraps(const dt__lite_nodes *b)
 {
     const int made = b->op->n_out == 1 ? b->op->out[0] : -1;

@@ -1,5 +1,5 @@
-/* Arithmetic of shapes in TFLite models. Nodes get the extents that the file declares; where it
- * declares more than the batch as open, a shape is computed, by nodes that become constants. */
+/* Shape arithmetic in TFLite models. Nodes use the extents that the file declares; where it leaves
+ * more than the batch undeclared, a shape is computed by nodes, which are then folded. */
 #include "io/tflite/lite_forms.h"
 
 static bool is_whole(const dt__vlite_tensor *t)
@@ -7,7 +7,7 @@ static bool is_whole(const dt__vlite_tensor *t)
     return t == NULL || t->type == DT__VLITE_I32 || t->type == DT__VLITE_I64;
 }
 
-/* Whether an operator computes integers of integers, or of a shape, that are no output. */
+/* Whether an operator computes integers from integers, or from a shape, that are not outputs. */
 static bool is_of_shapes(const dt__lite_nodes *b)
 {
     const dt__vlite_tensor *y = dt__form_out(b, 0);

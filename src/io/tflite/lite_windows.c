@@ -8,25 +8,25 @@
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
-/* A weight [out, taps, in] of the file as [out, in, taps], or [in, out, taps]. */
+/* A weight [out, taps, in] of the file, to be transposed to [out, in, taps] or [in, out, taps]. */
 typedef struct turn {
     int64_t out, in, taps;
     bool in_first;       /* of a transposed convolution */
     bool out_last;       /* of a depthwise one: [taps, out] in the file */
-    const int64_t *flat; /* of a linear layer whose columns are pixels; NULL: as they are */
+    const int64_t *flat; /* of a linear layer after flattening: extents of the image; NULL: none */
 } turn;
 
 static int64_t place_in_file(const turn *w, int64_t o, int64_t i, int64_t k)
 {
     if (w->out_last) return k * w->out + o;
-    if (w->flat != NULL) { /* column i of [channels, pixels] */
+    if (w->flat != NULL) { /* column i is [channels, pixels] in the model */
         const int64_t pixels = w->flat[0] * w->flat[1];
         i = i % pixels * w->flat[2] + i / pixels;
     }
     return (o * w->taps + k) * w->in + i;
 }
 
-/* Codes as the scales of each row, for lite_codes.c. */
+/* Keeps codes and scales of each row, for lite_codes.c. */
 static dt_status remember(dt__lite_import *m, const dt__vlite_tensor *w, int64_t out,
                           dt__onnx_layer *l)
 {
@@ -72,7 +72,7 @@ static dt_status weigh(dt__lite_import *m, const dt__vlite_op *o, const dt__vlit
     return dt__onnx_weigh_floats(m->g, l, "weight", to, w->count);
 }
 
-/* The float that a device's arithmetic turns into this code. */
+/* The float that device arithmetic rounds to this code of a bias. */
 static float bias_of(dt__lite_import *m, int32_t code, float scale)
 {
     const float inverse = 1 / scale;
@@ -173,8 +173,8 @@ dt_status dt__lite_read_conv(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put_activated(m, o, l, o->option[depthwise ? 4 : 3], &like);
 }
 
-/* Of a dilated convolution: the image, padded and cut into blocks, which a convolution reads; the
- * inverse cuts the result. Here the convolution has the dilation. */
+/* For a dilated convolution the file pads the image and cuts it into blocks, which a convolution
+ * reads; the inverse crops the result. Here the convolution has the dilation. */
 dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o)
 {
     dt__onnx_layer *x;
@@ -212,8 +212,8 @@ dt_status dt__lite_read_blocks(dt__lite_import *m, const dt__vlite_op *o)
     return dt__lite_put(m, o, x, from.source, &to);
 }
 
-/* A transposed convolution with its activation; padding SAME may cut one more element off the end
- * of its result. */
+/* A transposed convolution with its activation; SAME may crop one more element at the end of its
+ * result. */
 static dt_status put_cut(dt__lite_import *m, const dt__vlite_op *o, dt__onnx_layer *l)
 {
     dt__onnx_layer *y = l;
@@ -245,7 +245,7 @@ dt_status dt__lite_read_transposed(dt__lite_import *m, const dt__vlite_op *o)
     for (int i = 0; i < 2; i++) {
         const int64_t all =
             (x->shape.dims[1 + i] - 1) * win.stride[i] + win.kernel[i] - y->dims[1 + i];
-        /* one more is cut off the end than before it */
+        /* the end is cropped by one more than the front */
         win.before[i] = win.after[i] = dt__max_i64(0, all) / 2;
         win.output_padding[i] = dt__max_i64(0, 2 * win.before[i] - all);
     }
@@ -291,7 +291,7 @@ dt_status dt__lite_read_linear(dt__lite_import *m, const dt__vlite_op *o)
 
 /* ---- pools ----------------------------------------------------------------------------------- */
 
-/* Whether windows of a mean in ceil mode, with the padding before x, are those of the file. */
+/* Whether windows of a mean in ceil mode, with the padding before x, are the file's windows. */
 static bool reaches_past(const dt__onnx_window *w, const dt_shape *x)
 {
     bool fits = true;
@@ -322,7 +322,7 @@ dt_status dt__lite_read_pool(dt__lite_import *m, const dt__vlite_op *o)
     dt_pool_options *p = &((dt_pool_layer *)l->options)->pool;
     p->count_include_pad = false;
     p->ceil_mode = past;
-    w.dilation[0] = w.dilation[1] = 0; /* as where the key is absent */
+    w.dilation[0] = w.dilation[1] = 0; /* as if the key were absent */
     dt__onnx_pool_window(p, &w);
     dt__onnx_read_from(l, x);
     DT__TRY(dt__onnx_add(m->g, l));

@@ -1,4 +1,5 @@
-/* Which tensor of a file is which parameter of a model. Every mistake is a line. */
+/* Matches the tensors of a file with the parameters of a model. Every mistake is reported as a
+ * line. */
 #include "core/tensor.h"
 #include "core/text/distance.h"
 #include "io/differences.h"
@@ -11,9 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LISTED 20   /* mistakes that are lines */
-#define OF_SHAPE 12 /* letters that another shape weighs, where the nearest name is looked for */
-#define AT_ONCE ((int64_t)1 << 16) /* elements that are checked together */
+#define LISTED 20 /* at most this many mistakes are reported */
+/* in the search for the nearest name, another shape counts as this many differing letters */
+#define OF_SHAPE 12
+#define AT_ONCE ((int64_t)1 << 16) /* elements that are checked at a time */
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
@@ -113,7 +115,7 @@ static void complain_of_lack(dt__weight_match *w, const dt__weight_target *t)
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-/* A hint where only the order of the dimensions differs. */
+/* A hint, if only the order of the dimensions differs. */
 static const char *hint(const dt_file_entry *e, const dt_tensor *x)
 {
     const bool turned =
@@ -128,7 +130,7 @@ static bool is_float(const char *dtype)
            strcmp(dtype, "F64") == 0;
 }
 
-/* n elements of an entry as floats. */
+/* Loads n elements of an entry as floats. */
 static dt_status load_part(const dt__weight_match *w, const dt_file_entry *e, int64_t first,
                            int64_t n, dt_tensor **out)
 {
@@ -145,8 +147,8 @@ static dt_status load_part(const dt__weight_match *w, const dt_file_entry *e, in
     return dt__entry_load(&w->names->view, &part, DT_F32, out);
 }
 
-/* All numbers must be finite, as floats of the model. A copy of a whole tensor could be as large as
- * the model, so it is read in parts. */
+/* Checks that all values are finite floats. Reads them in parts, as a tensor could be as large as
+ * the model. */
 static dt_status check_values(dt__weight_match *w, int64_t i)
 {
     const dt_file_entry *e = &w->names->view.entry[i];
@@ -244,7 +246,7 @@ static dt_status add_targets(dt__weight_match *w, dt_module *m)
     return DT_OK;
 }
 
-/* Tables of embeddings have rows that are looked up, in the same order everywhere. */
+/* Marks weights of embeddings: their rows are looked up, and every program has the same order. */
 static void mark_embedding(dt__weight_match *w, const dt_module *m)
 {
     const dt__entry *weight = dt__entry_find(m, "weight");
@@ -253,7 +255,7 @@ static void mark_embedding(dt__weight_match *w, const dt_module *m)
     }
 }
 
-/* A tied parameter is filled under one of its paths. */
+/* Whether a tied parameter is filled under any of its paths. */
 static bool is_filled(const dt__weight_match *w, const dt_tensor *x)
 {
     for (int64_t i = 0; i < w->n_targets; i++) {

@@ -13,9 +13,9 @@ static void set_order(dt__weight_order *o, int n, const int *order)
     }
 }
 
-/* [height, width, in, out] as [out, in, height, width], of a transposed convolution [height, width,
- * out, in] as [in, out, height, width]. The kernel of a depthwise one, [height, width, channels,
- * several], has a filter for each of channels x several outputs. */
+/* [height, width, in, out] becomes [out, in, height, width]; for a transposed convolution, [height,
+ * width, out, in] becomes [in, out, height, width]. A depthwise kernel [height, width, channels,
+ * multiplier] has one filter for each of channels x multiplier outputs. */
 static void order_kernel(const dt_file_entry *e, const dt__weight_target *t, dt__weight_order *o)
 {
     static const int usual[] = { 3, 2, 0, 1 }, by_channel[] = { 2, 3, 0, 1 }, line[] = { 2, 1, 0 };
@@ -59,7 +59,7 @@ const char *dt__weight_order_of(const dt_weight_rule *rule, int layout, const dt
     return out->shape.n == 0 || same ? NULL : "'shape' has another number of elements";
 }
 
-/* Element after element of the result; `at` counts its dimensions. */
+/* Copies in the order of the result's elements; `at` are the current indices. */
 static void turn(const dt__weight_order *o, const dt_file_entry *e, const int64_t *dims, char *to)
 {
     const size_t width = e->bytes / (size_t)e->count;

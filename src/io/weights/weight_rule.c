@@ -7,7 +7,7 @@
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
 #define SPECIAL ".[()*+?^$|\\" /* in extended regular expressions */
 #define MOST 9                 /* \1 to \9 */
-#define LONGEST 8              /* letters of an expression for one of a pattern */
+#define LONGEST 8              /* letters that one letter of a pattern may need */
 
 const char *const dt_weight_layouts[] = { "pytorch", "keras", NULL };
 
@@ -22,7 +22,7 @@ typedef struct places {
     int n;
 } places;
 
-/* The end of the placeholder at `at`; NULL: it is none. */
+/* Parses the placeholder at `at` and returns its end; NULL: not a placeholder. */
 static const char *read_place(const char *at, place *p)
 {
     p->name = at + 1;
@@ -47,7 +47,7 @@ static dt_status refuse(dt_ctx *ctx, const char *pattern, const char *why)
 
 #define FORM "{name} and {name...} are placeholders, of letters, digits and _"
 
-/* The expression of `from`. */
+/* Writes the regular expression for `from`. */
 static dt_status put_from(dt_ctx *ctx, const char *from, places *all, char *to)
 {
     for (const char *at = from; *at != 0;) {

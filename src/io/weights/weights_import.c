@@ -1,4 +1,4 @@
-/* dt_weights_import: opens and renames, matches, copies, says what was done. */
+/* dt_weights_import: opens and renames, matches, copies, reports what was done. */
 #include "core/block_list.h"
 #include "io/weights/weights.h"
 #include "nn/families/family.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NAMED 20 /* tensors in a line */
+#define NAMED 20 /* tensors named in one line */
 
-/* The tensors of the file that rules leave out. */
+/* Reports the tensors of the file that rules leave out. */
 static void say_skipped(dt__weight_match *w)
 {
     char text[DT__MESSAGE_SIZE / 2] = "", shown[DT__SHOWN];
@@ -60,7 +60,7 @@ static dt_status match_and_copy(dt__weight_match *w, dt_module *m)
     return w->said;
 }
 
-/* The rules as rules of names, in memory of the context. */
+/* Imports with the rules converted to name rules, in memory of the context. */
 static dt_status import(dt__weight_match *w, dt_module *m, void **arena)
 {
     dt_ctx *ctx = w->file->ctx;
@@ -78,7 +78,7 @@ static dt_status import(dt__weight_match *w, dt_module *m, void **arena)
     return s;
 }
 
-/* Weights whose integers or names need more than a map. */
+/* Refuses files whose integers or names need more than a map of names. */
 static dt_status check_file(const dt_file *file)
 {
     DT__TRY(dt_file_check(file));

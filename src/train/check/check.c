@@ -1,6 +1,6 @@
 /* Checks that the tables cannot express: keys that depend on each other, and files that must exist.
- * check_limited.c, check_train.c, check_data.c and others have those of one kind; here are those
- * between blocks of a recipe.
+ * check_limited.c, check_train.c, check_data.c and others contain those of one block; here are
+ * those across blocks of a recipe.
  *
  * Every error is at a key that was given. A check is skipped if one of its keys has an error
  * already. */
@@ -26,7 +26,7 @@ bool dt__has_bad(const dt_recipe *r, const char *path)
     return child != NULL;
 }
 
-/* Adds a fault in the options of the family at its key. */
+/* Adds an error in the options of the family, at its key. */
 static void add_fault(void *user, const char *path, const char *text)
 {
     dt_recipe *r = user;

@@ -1,5 +1,5 @@
-/* Checks which keys of `data` belong to tables in .csv files, and which to files that hold several
- * arrays: what would be ignored is an error. */
+/* Checks which keys of `data` apply to tables in .csv files, and which to files with several
+ * arrays: a key that would be ignored is an error. */
 #include "train/recipe/recipe.h"
 
 #include <detent/experimental/tables.h>
@@ -27,7 +27,7 @@ bool dt__recipe_has_tables(const dt_recipe *r)
     return names->n > 0 && dt_is_table(names->v[0]);
 }
 
-/* Recipes that runs have saved may have keys without effect. */
+/* Not for recipes saved by runs, which may have keys without effect. */
 void dt__recipe_check_columns(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Tasks of tensors and of images. */
+/* Checks the task of tensors and of images. */
 static void check_task(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -39,7 +39,7 @@ static void check_task(dt_recipe *r)
     dt__complain(r, node, "'data.task' %s needs 'data.format' %s", node->text, list);
 }
 
-/* Maps of files are of tensors, and so are files to validate. */
+/* Maps of files, and files for validation, are only for tensors. */
 static void check_forms(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -53,7 +53,7 @@ static void check_forms(dt_recipe *r)
     }
 }
 
-/* Lists of numbers come in pairs; a share of recordings needs a share. */
+/* Lists of mean and std must both be given; keys of a share need a share. */
 static void check_tensors(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -77,7 +77,7 @@ static void check_tensors(dt_recipe *r)
     }
 }
 
-/* How long windows are, and what else series of rows need. */
+/* Checks lengths of windows, and other requirements of series of rows. */
 static void check_series(dt_recipe *r)
 {
     const dt_data_options *d = &r->options.data;
@@ -128,7 +128,7 @@ static void check_series(dt_recipe *r)
     }
 }
 
-/* What data.split needs, and what replaces it. */
+/* Checks what data.split needs, and which keys it replaces. */
 static void check_split(dt_recipe *r)
 {
     const dt_split_options *s = &r->options.data.split;
@@ -169,7 +169,7 @@ static void check_split(dt_recipe *r)
 
 static bool is_folder_format(int format) { return (DT__FOLDERS & DT__BIT(format)) != 0; }
 
-/* How many files each part of the data has in this format; 0: any number. */
+/* Number of files per part of the data in this format; 0: any number. */
 static int names_wanted(int format)
 {
     return format == DT_DATA_IDX ? 2 : is_folder_format(format) || format == DT_DATA_TOKENS ? 1 : 0;

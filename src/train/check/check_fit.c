@@ -1,4 +1,4 @@
-/* Checks that a model takes the examples of a dataset, and that its outputs fit their targets. */
+/* Checks that a model can read the examples of a dataset, and that its outputs fit the targets. */
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/run/run.h"
@@ -48,14 +48,15 @@ static bool same_shape(const dt_example *a, const dt_example *b, int from)
     return same;
 }
 
-/* A model of rank 1 takes the numbers of an example of any shape. */
+/* Whether the model reads such examples. A model of rank 1 reads the numbers of an example of any
+ * shape. */
 static bool takes(const dt_example *have, const dt_example *wanted)
 {
     return same_shape(have, wanted, 0) ||
            (!have->exact && have->rank == 1 && have->dims[0] == values_of(wanted));
 }
 
-/* What would make data [height, width, channels] those of a model [channels, height, width]. */
+/* Advice for data [height, width, channels] with a model of [channels, height, width]. */
 static const char *layout_for(const dt_example *have, const dt_example *data)
 {
     bool turned = have->rank == data->rank && have->rank == 3;
@@ -80,7 +81,7 @@ static const char *const target_names[] = {
     [DT_TARGET_BITS] = "bits",    [DT_TARGET_ANOMALY] = "the examples themselves",
 };
 
-/* Apart from the number of classes. */
+/* Whether outputs fit the targets, apart from the number of classes. */
 static bool gives(const dt_dataset *d, const dt_example *have, const dt_example *wanted)
 {
     if (dt_dataset_target(d) == DT_TARGET_ANOMALY) return values_of(have) == values_of(wanted);

@@ -1,5 +1,5 @@
-/* Keys that say nothing beside another one: a warning says which of the two counts. A recipe may
- * hold them, for an override to choose from. */
+/* Warns of keys that have no effect beside another key, and says which one takes effect. A recipe
+ * may contain both, for an override to choose. */
 #include "ptq/matrix.h"
 #include "train/recipe/choices.h"
 #include "train/recipe/recipe.h"
@@ -73,7 +73,7 @@ static bool kept(const dt_recipe *r)
 
 static bool decay(const dt_recipe *r) { return r->options.train.optimizer.weight_decay == 0; }
 
-/* Whether no layer has this operand quantized: a rule may quantize it again, as the others say. */
+/* Whether the preset leaves this operand float in all layers and no rule quantizes it. */
 static bool stays_float(const dt_recipe *r, bool weight)
 {
     const dt_qat_options *o = &r->options.qat;
@@ -107,8 +107,9 @@ static bool activation_own(const dt_recipe *r)
 }
 
 static const struct {
-    const char *path, *by; /* the key that counts in its place; `path` may end with .*, which is all
-                            * keys there but that one */
+    /* by: the key that takes effect instead; `path` may end with .*, all keys of that map but
+     * `by` */
+    const char *path, *by;
     bool (*is_idle)(const dt_recipe *r);
     const char *why;
 } idle[] = {
@@ -149,7 +150,7 @@ static const struct {
       "'qat.activation.quantize' is false" },
 };
 
-/* Bytes of the map whose keys the path stands for; 0: it is one key. */
+/* Length of the map's path, for a path that stands for all keys of a map; 0: one key. */
 static size_t all_of(const char *path)
 {
     const size_t n = strlen(path);
@@ -163,7 +164,7 @@ static bool is_of(int i, const char *path)
     return strncmp(idle[i].path, path, n) == 0 && path[n] == '.' && strcmp(idle[i].by, path) != 0;
 }
 
-/* Nothing is said of a key of the file that an override makes idle: that is its purpose. */
+/* Whether an override makes a key of the file idle, which is intended and needs no warning. */
 static bool is_meant(const dt__node *node, const dt__node *by)
 {
     return by != NULL && by->origin != DT__FROM_FILE && node->origin == DT__FROM_FILE;
@@ -171,14 +172,14 @@ static bool is_meant(const dt__node *node, const dt__node *by)
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-/* The norm that a map of settings names; NULL: none is. */
+/* The norm named in a map of settings; NULL: none. */
 static const dt__node *norm_in(const dt__node *map)
 {
     const dt__node *norm = map->kind == DT__MAP ? dt__node_child(map, "norm", 4) : NULL;
     return norm == NULL || norm->kind != DT__SCALAR ? NULL : norm;
 }
 
-/* What norms read: all of them eps, those of batches momentum. */
+/* Keys that norms read: all read eps, batch norms also momentum. */
 static const char *const norm_keys[] = { "momentum", "eps" };
 
 static bool norm_reads(const char *norm, const char *key)
@@ -208,7 +209,7 @@ static void remark_norm(dt_recipe *r, const dt__node *map, const char *norm)
     }
 }
 
-/* Layers of a list, at any depth. */
+/* Warns for layers of a list, at any depth. */
 static void remark_layers(dt_recipe *r, const dt__node *node)
 {
     static const char *const kinds[] = { "linear", "conv1d", "conv2d", "conv_transpose1d",
@@ -222,7 +223,7 @@ static void remark_layers(dt_recipe *r, const dt__node *node)
     for (; child != NULL; child = child->next) remark_layers(r, child);
 }
 
-/* The norm of the blocks of a cnn: that of batches, if one has it. */
+/* The norm of the blocks of a cnn: batch norm, if a block has it. */
 static const char *norm_of_blocks(const dt__node *blocks)
 {
     const char *found = "none";
@@ -235,12 +236,12 @@ static const char *norm_of_blocks(const dt__node *blocks)
     return found;
 }
 
-/* The norm of the family's layers; NULL: one that has no choice, or a list of layers. */
+/* The norm of the family's layers; NULL: no choice, or a list of layers. */
 static const char *norm_of_model(const dt_recipe *r)
 {
     static const char *const families[][2] = { { "mlp", "none" },
                                                { "resnet", "batch" },
-                                               { "unet", "batch" } }; /* and their defaults */
+                                               { "unet", "batch" } }; /* with their default norms */
     const dt__node *model = dt__given(r, "model"), *family = dt__given(r, "model.family"),
                    *blocks = dt__given(r, "model.blocks");
     if (model == NULL || family == NULL || family->kind != DT__SCALAR) return NULL;

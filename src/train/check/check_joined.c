@@ -1,5 +1,5 @@
-/* Checks that a model takes joined arrays, and brings those into the order of its inputs and
- * outputs, by their names. */
+/* Checks that a model can read joined arrays, and sorts these by the names of its inputs and
+ * outputs. */
 #include "core/tensor.h"
 #include "data/joined.h"
 #include "train/run/run.h"

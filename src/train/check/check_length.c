@@ -1,5 +1,4 @@
-/* Settings of training that never act in a run of this length: what they are set for does not
- * happen, so a line says it. */
+/* Warns of training settings that cannot take effect in a run of this length. */
 #include "optim/optimizer.h"
 #include "train/run/run.h"
 

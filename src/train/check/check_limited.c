@@ -1,5 +1,5 @@
-/* Keys that only some choices read: of an optimizer, a schedule, a data format, a task; and keys of
- * one input and output, which data.inputs and data.outputs replace. */
+/* Checks keys that only some optimizers, schedules, data formats or tasks read, and keys of single
+ * inputs and outputs, which data.inputs and data.outputs replace. */
 #include "train/recipe/choices.h"
 #include "train/recipe/recipe.h"
 
@@ -138,7 +138,7 @@ static bool is_replaced(const dt_recipe *r, int i)
     return (strcmp(alone[i], "data.columns.inputs") == 0 ? d->n_inputs : d->n_outputs) > 0;
 }
 
-/* Whether a setting of losses belongs to the loss that is chosen beside it. */
+/* Whether the selected loss reads this setting of losses. */
 static bool loss_reads(const dt_recipe *r, const char *path)
 {
     const dt_data_options *d = &r->options.data;

@@ -11,17 +11,17 @@
 
 /* ---- quantization specs ------------------------------------------------------------------- */
 
-/* The spec of weights or of activations that one map of the recipe leads to. */
+/* A spec of weights or activations, composed of one map of the recipe and the maps it builds on. */
 typedef struct operand {
     const char *path;    /* of its map: "qat.weight", "qat.rules.2.activation" */
-    const char *head;    /* what it starts from: "qat.weight" */
-    const char *rules;   /* whose rules may combine with it: "qat.rules", "quantize.tensors" */
+    const char *head;    /* the map it starts from: "qat.weight" */
+    const char *rules;   /* list of rules that may change it: "qat.rules", "quantize.tensors" */
     int64_t n_rules;     /* how many */
     unsigned use;        /* DT__QUANT_... */
-    dt_quant_spec quant; /* with the preset and the recipe's head in it */
+    dt_quant_spec quant; /* from the preset and `head` */
 } operand;
 
-/* Whether another rule gives one of the keys. Where both rules match, its value may be right. */
+/* Whether another rule sets one of the keys: if both rules match, its value may be valid. */
 static bool others_give(dt_recipe *r, const operand *o, const char *const keys[DT__FAULT_KEYS])
 {
     const char *side = o->quant.activation ? "activation" : "weight";
@@ -35,8 +35,8 @@ static bool others_give(dt_recipe *r, const operand *o, const char *const keys[D
     return false;
 }
 
-/* Complains at the first key at fault that the operand's map gives: unless some of the keys come
- * from elsewhere, and other rules may change them. */
+/* Complains at the first faulty key in the operand's map. No error if some of the keys come from
+ * elsewhere, so that other rules may change them. */
 static void check_spec(dt_recipe *r, const operand *o)
 {
     dt__quant_fault fault;
@@ -94,7 +94,7 @@ static void check_rule(dt_recipe *r, const char *path, const char *words)
     dt__complain(r, node, "'%s' selects %s", path, words);
 }
 
-/* A strength that the estimator does not have would be found when QAT begins. */
+/* Finds an estimator's invalid strength now rather than when QAT begins. */
 static void check_estimator(dt_recipe *r)
 {
     static const char *const keys[] = { "qat.estimator_strength", "qat.estimator_end" };
@@ -155,7 +155,7 @@ static const struct {
 typedef struct block {
     const char *path; /* "quantize", "convert" */
     const dt_rounding_options *o;
-    unsigned reads; /* settings that any of its rounders reads */
+    unsigned reads; /* settings that at least one of its rounders reads */
 } block;
 
 static unsigned reads_of(int rounder) { return dt__method_reads(dt__method_of(rounder)); }
@@ -229,7 +229,7 @@ static void check_accumulator(dt_recipe *r, const block *b)
     refuse(r, input, "must be the smallest input, at most 0, and the largest, at least 0");
 }
 
-/* The quantization spec of some of the weights, and their rounder. */
+/* A quantization spec for some of the weights, and their rounder. */
 typedef struct part {
     const char *path; /* of its map: "quantize.weight", "qat.rules.2.weight" */
     dt_quant_spec quant;
@@ -281,7 +281,7 @@ static void check_block(dt_recipe *r, const block *b)
     check_accumulator(r, b);
 }
 
-/* For a model, `qat` has the specs. */
+/* Specs of a model are in `qat`. */
 static void check_model_parts(dt_recipe *r, const block *b)
 {
     const dt_qat_options *q = &r->options.qat;
@@ -300,7 +300,7 @@ static void check_model_parts(dt_recipe *r, const block *b)
 
 /* ---- files of tensors --------------------------------------------------------------------- */
 
-/* Like any spec, but nothing is learned. */
+/* Checks the spec of a tensor, which cannot have a learned range. */
 static void check_tensor_spec(dt_recipe *r, const char *path, const dt_quant_spec *quant)
 {
     const operand o = { .path = path,

@@ -131,7 +131,8 @@ static double largest_decay(const dt_optimizer_options *o)
     return most * o->lr * o->weight_decay;
 }
 
-/* Rates that train nothing, or whose decay alone turns the sign of a parameter. */
+/* Refuses learning rates of 0, and those whose weight decay alone would change the sign of
+ * parameters. */
 static void check_rates(dt_recipe *r)
 {
     const dt_optimizer_options *o = &r->options.train.optimizer;
@@ -169,7 +170,7 @@ static void check_optimizer(dt_recipe *r)
     }
 }
 
-/* `path` counts updates and must be below `limit`, the value of the key `of`; 0: not set. */
+/* `path` counts updates and must be below `limit`, the value of key `of`; value 0: not set. */
 static void check_below(dt_recipe *r, const char *path, int64_t value, const char *of,
                         int64_t limit)
 {
@@ -179,7 +180,7 @@ static void check_below(dt_recipe *r, const char *path, int64_t value, const cha
                  (long long)limit);
 }
 
-/* Both may be given where one is 0, as in the recipe that a run keeps. */
+/* Both keys may be given if one is 0, as in the recipe that a run saves. */
 static void check_start(dt_recipe *r)
 {
     const dt_qat_schedule *q = &r->options.qat_schedule;

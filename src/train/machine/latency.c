@@ -1,5 +1,5 @@
-/* The latency of one model here: passes as they are, and in turn with them passes whose ops are
- * timed, of which the rows are made. */
+/* Measures the latency of a model on this machine: normal passes, alternating with passes whose ops
+ * are timed for the table. */
 #include "autograd/tape.h"
 #include "core/block_list.h"
 #include "core/clock.h"
@@ -17,10 +17,10 @@
 #define SECONDS 1.0 /* unless `repeat` is set */
 #define LENGTH 64   /* tokens of a model without a context */
 
-/* An op of a pass. */
+/* An op of a pass, with its times. */
 typedef struct timed {
     const char *op, *module; /* the path is a copy */
-    double *seconds;         /* of each turn */
+    double *seconds;         /* per turn */
 } timed;
 
 typedef struct profile {
@@ -31,7 +31,7 @@ typedef struct profile {
     int n_in, n_out, turn;
     bool times;
     timed *row;
-    int64_t n, room, at; /* rows, and the one that comes next */
+    int64_t n, room, at; /* number of rows, and the index of the next op's */
     double begun, *whole;
     void *memory;
     dt_status status;
@@ -75,7 +75,7 @@ static dt_status run(profile *p, bool times)
     return s != DT_OK ? s : p->status;
 }
 
-/* Both kinds of passes in turn. The first ones, in which memory is taken, do not count. */
+/* Runs both kinds of passes alternately. The first ones, which allocate memory, are not counted. */
 static dt_status run_turns(profile *p, int repeat)
 {
     for (int k = 0; k < 2; k++) DT__TRY(run(p, k == 1));

@@ -1,4 +1,4 @@
-/* The machine as the library sees it: processor, caches, kernels, OpenBLAS. */
+/* Facts about the machine: processor, caches, kernels, OpenBLAS. */
 #define _POSIX_C_SOURCE 200809L
 #include "core/core.h"
 #include "kernels/machine.h"

@@ -1,4 +1,5 @@
-/* Calibration batches, from a loader of their own: the training loader's position stays. */
+/* Calibration batches, from a separate loader, so that the training loader's position does not
+ * change. */
 #include "train/quantize/calibration.h"
 
 #include "core/tensor.h"

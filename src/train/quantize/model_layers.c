@@ -1,5 +1,5 @@
-/* The table of a model's layers: a model of the same family without weights runs on a tape where
- * ops make results and compute nothing, and each call of a module is seen. */
+/* The table of a model's layers: a model of the same family, without weights, runs on a tape whose
+ * ops only make results' shapes, and each call of a module is recorded. */
 #include "autograd/tape.h"
 #include "core/tensor.h"
 #include "nn/families/family.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 
 typedef struct table {
-    dt_module *m; /* the model that is asked about */
+    dt_module *m; /* the described model */
     bool as_packed;
     dt_layer_row *row; /* in the order of first calls; paths are lent by the twin */
     int64_t n, room;
     dt_status status;
 } table;
 
-/* The elements of the parameters of a module of the model, adapters and ranges left out. */
+/* Number of parameters of a module of the model, without adapters and ranges. */
 static int64_t parameters_of(const dt_module *twin)
 {
     int64_t n = 0;

@@ -31,7 +31,7 @@ dt_status dt__partial_load(const dt__partial *p, dt_module **m, dt_quantize_summ
 /* Errors: those of dt_model_save. */
 dt_status dt__partial_save(const dt__partial *p, dt_module *m, const dt_model_info *info,
                            const dt_quantize_summary *s);
-/* Removes the file of a work that is done. Where that fails, a warning says so. */
+/* Removes the file when the quantization is done. If that fails, warns. */
 void dt__partial_remove(dt_ctx *ctx, const char *path);
 
 #endif

@@ -1,7 +1,7 @@
 /* dt_quantize_model: post-training quantization of a model. Prepares it by the recipe's `qat`, then
  * converts it layer by layer; a rounder chooses the codes by calibration data (src/ptq).
  *
- * Of several ranks each has the whole model; rank 0 writes.
+ * With several ranks each has the whole model; rank 0 writes files.
  *
  * After each layer OUT.partial is rewritten, and a later call with the same file, data and settings
  * continues from it. A packed layer gives the same bits after a round trip through a file, so the
@@ -45,7 +45,7 @@ typedef struct work {
     dt__partial partial;
     dt__positions positions; /* of an example; none: not counted */
     dt__cluster *cluster;    /* NULL: this process alone */
-    dt_logger log;           /* the context's, which ranks but 0 do not use meanwhile */
+    dt_logger log;           /* the context's logger, which is unset on all ranks but 0 */
 } work;
 
 static bool writes(const work *w) { return dt__cluster_rank(w->cluster) == 0; }
@@ -114,7 +114,7 @@ static dt_status check_model(work *w, dt_module *m)
     return DT_OK;
 }
 
-/* Whether there are biases, and a float model that says what they make up for. */
+/* Checks that there are biases, and a float model to compute their correction. */
 static dt_status check_bias(const work *w)
 {
     const char *key = "quantize.correct_bias";
@@ -215,7 +215,7 @@ static dt_status keep(work *w)
     return dt__partial_save(&w->partial, w->m, &w->info, w->summary);
 }
 
-/* What rounding takes of the weight of a layer. */
+/* Adds the cost of rounding a layer's weight. */
 static void add_cost(const work *w, const dt_weight_op *op, const dt_module *layer,
                      dt__round_cost *cost)
 {
@@ -225,7 +225,8 @@ static void add_cost(const work *w, const dt_weight_op *op, const dt_module *lay
     const int64_t context = w->train != NULL ? dt_dataset_context(w->train) : 0;
     const double each = counted > 0 ? counted : (double)dt__max_i64(context, 1);
     const bool routed = op->kind == DT_WEIGHT_GROUPED_LINEAR;
-    const double experts = routed ? (double)x->dims[0] : 1; /* each gets some of the rows */
+    /* each expert gets a part of the rows */
+    const double experts = routed ? (double)x->dims[0] : 1;
     const dt__round_case of = { .method = method,
                                 .op = op,
                                 .rank = x->rank,
@@ -235,7 +236,7 @@ static void add_cost(const work *w, const dt_weight_op *op, const dt_module *lay
     dt__round_cost_add(w->ctx, &of, cost);
 }
 
-/* Of all weights that are not rounded yet. */
+/* Plans progress for all weights that are not rounded yet. */
 static dt_status plan_work(const work *w)
 {
     dt__round_cost cost = { .codes = 0 };
@@ -249,7 +250,7 @@ static dt_status plan_work(const work *w)
     return DT_OK;
 }
 
-/* Counts the positions of an example at each layer, by a batch; a language model's are those of the
+/* Counts the positions per example at each layer with a batch; for a language model it is the
  * context. */
 static dt_status count_positions(work *w)
 {
@@ -275,7 +276,7 @@ static dt_status count_positions(work *w)
     return s;
 }
 
-/* OUT.partial is written now and after each weight, by then smaller and smaller, and then OUT. */
+/* Plans progress for files: OUT.partial now and after each weight, smaller each time, then OUT. */
 static void expect_files(const work *w)
 {
     const double before = (double)dt__module_bytes(w->m, false),
@@ -348,7 +349,8 @@ static dt_status open_all(work *w)
     return open_partial(w);
 }
 
-/* Ranks go from layer to layer together: STATE if OUT.partial is there for some of them alone. */
+/* Checks that OUT.partial exists for all ranks or for none, as they process layers together:
+ * STATE. */
 static dt_status check_begin(const work *w)
 {
     const int ranks = dt__cluster_ranks(w->cluster);
@@ -378,7 +380,8 @@ static dt_status quantize(work *w)
         .model = w->partial.origin.source,
     };
     DT__TRY(dt__agree(&a, status));
-    DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, begin(w))); /* before the file is written */
+    /* wait for all ranks before the file is written */
+    DT__TRY(dt__cluster_meet(w->cluster, DT__MEETING, begin(w)));
     DT__TRY(check_begin(w));
     return convert(w);
 }
@@ -390,7 +393,7 @@ static dt_status join(work *w)
     if (w->job->cluster) DT__TRY(dt__cluster_open(w->ctx, w->o->cluster.timeout, &w->cluster));
     if (writes(w)) return DT_OK;
     w->log = w->ctx->log;
-    w->ctx->log = NULL; /* rank 0 says what all would say */
+    w->ctx->log = NULL; /* only rank 0 logs, as all would log the same */
     return DT_OK;
 }
 

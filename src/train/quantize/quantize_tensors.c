@@ -32,7 +32,7 @@ static dt_status check_output(const dt__tensors_run *r)
     DT__TRY(check_same(r, path));
     DT__TRY(check_same(r, r->partial_path));
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) {
-        return dt_fail(r->ctx, DT_ERR_IO, "%s: cannot write: what lies there is not a regular file",
+        return dt_fail(r->ctx, DT_ERR_IO, "%s: cannot write: the path is not a regular file",
                        dt__path_tail(path));
     }
     char *folder = dt__format_string(r->ctx, "%.*s",
@@ -135,7 +135,7 @@ static dt_status keep(dt__tensors_run *r)
     return DT_OK;
 }
 
-/* What rounding a tensor takes; a sample of a convolution is a position of its input. */
+/* Adds the cost of rounding a tensor; a sample of a convolution is a position of its input. */
 static void add_cost(const dt__tensors_run *r, const dt__tensor_plan *p, dt__round_cost *cost)
 {
     const int64_t given = r->o->calibration.samples;

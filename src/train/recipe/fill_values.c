@@ -8,7 +8,7 @@
 
 static bool is_bounded(const dt_key *key) { return key->least != 0 || key->most != 0; }
 
-/* What a value outside may be; DT_NO_LIMIT is told to those alone who are above it. */
+/* The allowed range, as text; DT_NO_LIMIT is mentioned only if the value is above it. */
 static const char *range_of(dt_recipe *r, const dt_key *key, double value)
 {
     char least[32], most[32];

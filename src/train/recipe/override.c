@@ -23,7 +23,7 @@ static bool is_index(path p, int64_t *index)
     return p.bytes > 0;
 }
 
-/* `where`: whose origin and position an error gets, and nodes that are made on the way. */
+/* `where`: gives origin and position of the error. */
 static void refuse(dt_recipe *r, const char *text, const dt__node *where, const char *why)
 {
     dt__node place = { .origin = where->origin, .line = where->line, .column = where->column };

@@ -1,4 +1,4 @@
-/* Loads plugins: shared objects that register what they have in a context (plugin.h). */
+/* Loads plugins: shared objects that register extensions in a context (plugin.h). */
 #include "core/system/library.h"
 #include "core/system/open_file.h"
 #include "core/system/system_calls.h"
@@ -31,7 +31,7 @@ static dt_status hash_of(dt_ctx *ctx, const char *path, char digits[DT_PLUGIN_HA
     return s;
 }
 
-/* Divides "file@xxh3:digits"; *pinned is "" without the second part. */
+/* Splits "file@xxh3:digits"; *pinned is "" without the second part. */
 static dt_status divide(dt_ctx *ctx, const char *text, char path[PATH], char pinned[DT_PLUGIN_HASH])
 {
     const char *pin = strstr(text, PIN);
@@ -52,7 +52,8 @@ static dt_status divide(dt_ctx *ctx, const char *text, char path[PATH], char pin
     return DT_OK;
 }
 
-/* What dlopen says of a source file, or of a library that is not a plugin, is a riddle. */
+/* Makes a clear error for a source file, or a library that is not a plugin, as dlopen's is hard to
+ * understand. */
 static dt_status refuse_library(dt_ctx *ctx, const char *path, const char *why)
 {
     static const char *const endings[] = { ".c", ".cc", ".cpp", ".h" };
@@ -73,7 +74,7 @@ static dt_status refuse_library(dt_ctx *ctx, const char *path, const char *why)
                    path);
 }
 
-/* dlopen looks for a name without a slash elsewhere than in the working directory. */
+/* Adds "./" to a name without a slash, which dlopen would not look for in the working directory. */
 static dt_status open_library(dt_ctx *ctx, const char *path, const dt_plugin **out)
 {
     static const dt__function symbol = { SYMBOL, 0 };
@@ -126,7 +127,7 @@ dt_status dt_plugin_load(dt_ctx *ctx, const char *text)
     const dt_plugin *p = NULL;
     DT__TRY(divide(ctx, text, path, pinned));
     if (pinned[0] != 0 && with_hash(ctx, pinned) != NULL)
-        return DT_OK; /* the same file elsewhere */
+        return DT_OK; /* the same file under another path */
     DT__TRY(hash_of(ctx, path, hash));
     if (pinned[0] != 0 && strcmp(pinned, hash) != 0) {
         return dt_fail(ctx, DT_ERR_CONFIG,

@@ -1,6 +1,6 @@
 /* run.plugins: loads the plugins of a recipe before its keys are read, since they add names of
- * kinds, losses and others. Afterwards the list has all plugins of the context, each with the hash
- * of its file, so that what a run keeps, and what reads that later, names the same files. */
+ * kinds, losses and others. Afterwards the list has all plugins of the context with the hashes of
+ * their files, so that a saved recipe identifies the files. */
 #include "train/recipe/recipe.h"
 
 #include <detent/experimental/plugin.h>
@@ -10,14 +10,14 @@
 
 static dt_status load(dt_recipe *r, dt__node *item)
 {
-    if (item->kind != DT__SCALAR) return DT_OK; /* the table of keys has the message */
+    if (item->kind != DT__SCALAR) return DT_OK; /* the table of keys reports it */
     const dt_status s = dt_plugin_load(r->ctx, item->text);
     if (s == DT_OK || s == DT_ERR_NOMEM) return s;
     dt__complain(r, item, "'" KEY "': %s", dt_error(r->ctx));
     return DT_OK;
 }
 
-/* The list with hashes, in place of what it was. */
+/* Replaces the list by one with hashes. */
 static dt_status put_list(dt_recipe *r)
 {
     const dt_plugin_info *p = NULL;

@@ -1,6 +1,6 @@
-/* Keys that a command reads. What a file says besides is left out before it is checked, so that a
- * run can be evaluated on other data although its keys of training do not fit those. What is typed
- * on the command line stays, and is checked as ever. */
+/* Keys that a command reads. Other keys of the file are removed before checks, so that a run can be
+ * evaluated on other data for which its training keys are invalid. Keys on the command line are
+ * kept, and checked as usual. */
 #include "train/recipe/recipe.h"
 
 #include <string.h>
@@ -11,10 +11,10 @@ bool dt__path_lies_in(const char *path, const char *key)
     return strncmp(path, key, n) == 0 && (path[n] == 0 || path[n] == '.');
 }
 
-/* Whether some of `key` lies in `path`. */
+/* Whether `key` is `path` or below it. */
 static bool holds(const char *path, const char *key) { return dt__path_lies_in(key, path); }
 
-/* Of the rows that match, the longest one decides; "!data.augment" is not read. */
+/* The longest matching row decides; a row "!data.augment" means not read. */
 bool dt__recipe_reads(const dt_recipe *r, const char *path)
 {
     size_t longest = 0;
@@ -36,7 +36,7 @@ static bool reads_part(const dt_recipe *r, const char *path)
     return false;
 }
 
-/* A value of the file stays if it is read, one of the command line always. */
+/* Whether a value is kept: of the file, if it is read; of the command line, always. */
 static bool stays(dt_recipe *r, const char *path, dt__node *node);
 
 static void leave_out(dt_recipe *r, const char *path, dt__node *map)
@@ -95,8 +95,8 @@ static void drop(dt_recipe *r, const char *path)
     map->count--;
 }
 
-/* A format of the command line replaces that of the file: the file's names are those of other data,
- * and its keys of the other format are not read. */
+/* If the command line changes the data format, the file's data names, and its keys for the old
+ * format, are removed. */
 static void change_format(dt_recipe *r)
 {
     static const char *const files[] = { "data.train", "data.validation", "data.test" };

@@ -138,7 +138,7 @@ static const char *line_of(dt_recipe *r, const dt__node *at, const char *kind, c
     return dt__recipe_format(r, "command line: %s: '%s': %s", kind, r->parsing, words);
 }
 
-/* The complaint of this line, if there is one already. */
+/* The existing error or warning with this line. */
 static const char *known_line(const dt_recipe *r, const char *line)
 {
     const dt__complaint *c = r->complaints;
@@ -177,7 +177,8 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...)
 
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...)
 {
-    const bool unread = r->saved && at->origin == DT__FROM_FILE; /* nobody edits a run's own copy */
+    /* nobody edits a recipe that a run saved */
+    const bool unread = r->saved && at->origin == DT__FROM_FILE;
     if (r->told || unread) return;
     va_list arguments;
     va_start(arguments, format);
@@ -199,7 +200,7 @@ const char *dt_recipe_error_at(const dt_recipe *r, int i)
     return c == NULL ? NULL : c->text;
 }
 
-/* The file's name may be what there was no memory for. */
+/* The allocation of the file's name may have failed. */
 static dt_status fail_memory(const dt_recipe *r)
 {
     return dt_fail(r->ctx, DT_ERR_NOMEM, "%s: out of memory", r->file != NULL ? r->file : r->what);
@@ -301,7 +302,7 @@ static dt_status read_all(dt_recipe *r, const dt_recipe_source *source, const dt
     if (r->root->kind == DT__MAP) dt__recipe_take_target(r);
     if (r->root->kind == DT__MAP) dt__recipe_take_best(r);
     dt__recipe_fill(r);
-    /* runs that were made before there was this key have held back the last examples */
+    /* runs from before this key existed held back the last examples */
     if (r->saved && r->options.data.format == DT_DATA_TENSORS &&
         dt__node_at(r, "data.validation_order", NULL) == NULL) {
         r->options.data.validation_order = DT_DATA_ORDER_TIME;
@@ -366,7 +367,7 @@ static bool take_test_alone(dt_data_options *o, bool train_wanted)
     return true;
 }
 
-/* What to do where data do not fit into memory, of formats that are held there. */
+/* Advice if data of formats that are loaded do not fit into memory. */
 #define MAPPED "arrays in .npy or .safetensors (format tensors) are mapped and stay on disk"
 #define TOKENIZE "'detent tokenize' writes ids (format tokens), which are mapped and stay on disk"
 static const char *const advice[] = {
@@ -392,7 +393,7 @@ static dt_status explain_memory(dt_recipe *r, dt_status status)
                    advice[format]);
 }
 
-/* The folder beside that of the run where numbers of large tables are kept; NULL: NOMEM. */
+/* The folder beside the run's for caches of large tables; NULL: NOMEM. */
 static char *cache_beside(const dt_recipe *r)
 {
     const char *run = r->options.run.dir == NULL ? "" : r->options.run.dir;

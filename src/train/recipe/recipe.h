@@ -1,4 +1,4 @@
-/* The recipe engine, for src/train alone: the tree of a parsed file, its memory, its errors.
+/* The recipe engine, internal to src/train: the tree of a parsed file, its memory, its errors.
  *
  *     text -> tree with a position in each node        (yaml.c)
  *          -> changed by the command line              (override.c)
@@ -56,10 +56,10 @@ struct dt_recipe {
     bool out_of_memory;       /* sticky: an allocation failed, the recipe is not usable */
     const char *file;
     const char *what;         /* "recipe": what the text is, for messages */
-    const char *sweep_file;   /* where nodes of DT__FROM_SWEEP come from */
+    const char *sweep_file;   /* the sweep's file, for nodes of DT__FROM_SWEEP */
     const char *parsing;      /* the override whose value is being parsed, for its errors */
     bool leave_files, saved;  /* as dt_recipe_source */
-    bool told;                /* likewise */
+    bool told;                /* as in dt_recipe_source */
     const char *const *reads; /* as dt_recipe_source */
     const char *file_format;  /* data.format of the file, before the command line; NULL: none */
     bool only_quantizes;      /* blocks for training are not required */
@@ -78,25 +78,26 @@ struct dt_recipe {
 /* A key of a sweep and a value for it, lent. */
 typedef struct dt__graft {
     const char *path;
-    const dt__node *key; /* in whose line and column an error of the path is */
+    const dt__node *key; /* its line and column are given in errors of the path */
     const dt__node *value;
 } dt__graft;
 
 /* Values that replace those of a recipe and of the command line. */
 typedef struct dt__grafts {
-    const char *file; /* that they come from */
+    const char *file; /* the sweep's file */
     const dt__graft *graft;
     int n;
 } dt__grafts;
 
 /* ---- memory and errors (recipe.c) ---- */
 
-/* dt_recipe_read with values of a sweep; errors of theirs have their line and column. */
+/* dt_recipe_read with values of a sweep; their errors have the sweep file's line and column. */
 dt_status dt__recipe_read_grafted(dt_ctx *ctx, const dt_recipe_source *source,
                                   const dt__grafts *grafts, dt_recipe **out);
-/* An empty recipe for any text that keys describe; `what` it is, for messages. NULL: NOMEM. */
+/* An empty recipe for any text that tables of keys describe; `what`: its name in messages. NULL:
+ * NOMEM. */
 dt_recipe *dt__recipe_empty(dt_ctx *ctx, const char *file, const char *what);
-/* The tree of r->file, into r->root. Errors: IO, NOMEM; others are in the recipe's list. */
+/* Parses r->file into r->root. Errors: IO, NOMEM; others are in the recipe's list. */
 dt_status dt__recipe_parse_file(dt_recipe *r);
 
 /* Zeroed memory that lives as long as the recipe; NULL sets out_of_memory. */
@@ -104,7 +105,7 @@ void *dt__recipe_alloc(dt_recipe *r, size_t bytes);
 char *dt__recipe_copy(dt_recipe *r, const char *text, size_t bytes);
 /* Returns "" if memory is out, so that messages can be built without a check. */
 const char *dt__recipe_format(dt_recipe *r, const char *format, ...) DT_PRINTF(2, 3);
-/* The value of a key of options as JSON, in memory of the recipe; "": it is not given. */
+/* The value of a key of options as JSON, in memory of the recipe; "": not set. */
 const char *dt__recipe_value(dt_recipe *r, const dt_key *key, const void *options);
 /* `prefix.name`, or `name` where the prefix is empty. */
 const char *dt__recipe_join(dt_recipe *r, const char *prefix, const char *name);
@@ -117,8 +118,8 @@ void dt__complain(dt_recipe *r, dt__node *at, const char *format, ...) DT_PRINTF
 /* Writes a warning of the same form to the context's log. */
 void dt__remark(dt_recipe *r, const dt__node *at, const char *format, ...) DT_PRINTF(3, 4);
 
-/* Returns `status`. If it is `kind`, the context's error becomes an error of the recipe: at `key`,
- * or at the key below it that the message begins with. */
+/* Returns `status`. If it equals `kind`, the context's error becomes an error of the recipe: at
+ * `key`, or at the key below it with which the message begins. */
 dt_status dt__recipe_blame(dt_recipe *r, const char *key, dt_status kind, dt_status status);
 
 /* OK, or CONFIG with the recipe's first error as the context's, or NOMEM. */
@@ -151,16 +152,16 @@ void dt__recipe_rename(dt_recipe *r);
 /* Replaces old names in a path of the command line, with a warning. */
 const char *dt__recipe_path_now(dt_recipe *r, const char *path);
 void dt__recipe_override(dt_recipe *r, const char *text);
-/* Loads what run.plugins names, and lists all plugins of the context there (plugins.c). NOMEM. */
+/* Loads the plugins in run.plugins, and lists all plugins of the context there (plugins.c).
+ * NOMEM. */
 dt_status dt__recipe_take_plugins(dt_recipe *r);
-/* Puts a copy of a sweep's value at its path (override.c). */
+/* Sets a sweep's value at its path (override.c). */
 void dt__recipe_graft(dt_recipe *r, const dt__graft *graft);
 dt_status dt__recipe_take_init(dt_recipe *r); /* init.c */
 void dt__recipe_take_target(dt_recipe *r);    /* recipe_target.c */
 extern const char *const dt__target_names[];
 void dt__recipe_take_best(dt_recipe *r); /* recipe_best.c */
-/* What qat.recipe chose, "KEY: VALUE, KEY: VALUE"; "" where it chose nothing. Lives as long as
- * r. */
+/* The keys that qat.recipe set, "KEY: VALUE, KEY: VALUE"; "": none. Lives as long as r. */
 const char *dt__recipe_best(dt_recipe *r);
 extern const char *const dt__best_names[];
 /* Whether updates in float precede QAT. */
@@ -172,13 +173,13 @@ void dt__recipe_fill(dt_recipe *r);
 /* Fills `options` from the root of the tree by any table. */
 void dt__recipe_fill_table(dt_recipe *r, const dt_key *keys, void *options);
 void dt__recipe_check(dt_recipe *r);
-/* Leaves out what the file says besides the keys that are read (read_keys.c). */
+/* Removes keys of the file that the command does not read (read_keys.c). */
 void dt__recipe_leave_out(dt_recipe *r);
 /* Whether `path` is `key` or lies in it. */
 bool dt__path_lies_in(const char *path, const char *key);
 bool dt__recipe_reads(const dt_recipe *r, const char *path);
-/* The key of row i of those that only some formats of data read; "": `format` reads it; NULL: there
- * is no such row (check_limited.c). */
+/* For row i of the table of keys that only some data formats read: "" if `format` reads the key,
+ * else the key; NULL: no such row (check_limited.c). */
 const char *dt__recipe_limited_by_format(int i, int format);
 /* The row of a table, among the forms of one key, that reads a node; the first if none does
  * (fill.c). */
@@ -192,11 +193,11 @@ bool dt__recipe_applies(const dt_recipe *r, const char *path);
 /* dt_recipe_open_data with options of the recipe, which are adapted (recipe.c). */
 dt_status dt__recipe_open_options(dt_recipe *r, dt_data_options *o, dt_dataset **train,
                                   dt_dataset **validation, dt_dataset **test);
-/* Lines of output for a part of the data ("validation") that lacks classes, or whose targets are
- * always the same; d may be NULL (data_classes.c). NOMEM. */
+/* Warns of a part of the data ("validation") that lacks classes, or whose targets are constant; d
+ * may be NULL (data_classes.c). NOMEM. */
 dt_status dt__say_targets(const char *part, const dt_dataset *d);
 
-/* A line of output for training data that look like images [height, width, channels]. */
+/* Warns of training data that look like images [height, width, channels]. */
 void dt__say_layout(const dt_dataset *d);
 
 /* ---- between checks ---- */
@@ -209,11 +210,12 @@ bool dt__has_bad(const dt_recipe *r, const char *path);
 void dt__recipe_check_limited(dt_recipe *r); /* keys that only some choices read */
 void dt__recipe_check_train(dt_recipe *r);
 void dt__recipe_check_data(dt_recipe *r);  /* and files that must exist */
-void dt__recipe_remark_idle(dt_recipe *r); /* keys that another one makes idle: warnings */
+void dt__recipe_remark_idle(dt_recipe *r); /* warns of keys without effect beside another key */
 bool dt__recipe_is_idle(const dt_recipe *r, const char *path);
-/* False where a table has a key `norm`, whose value in `base` does not read this key. */
+/* False if `keys` has a key `norm`, and its value in `base` does not use `key`. */
 bool dt__norm_reads(const dt_key *keys, const char *base, const char *key);
-/* Whether a loss (its name; NULL: the task's) reads this key, if it is a setting of losses. */
+/* Whether a loss (by name; NULL: the task's) reads this key; true for keys that are not settings of
+ * losses. */
 bool dt__loss_reads(const char *loss, const char *key);
 /* Checks `qat`, `convert` and `quantize` (check_quant.c). */
 void dt__recipe_check_quant(dt_recipe *r);
@@ -222,7 +224,7 @@ bool dt__packs(const dt_model_options *m);      /* model.pack is given */
 void dt__recipe_check_init(dt_recipe *r);       /* against the options of model.init */
 void dt__recipe_check_columns(dt_recipe *r);    /* keys of tables and of other files */
 bool dt__recipe_has_tables(const dt_recipe *r); /* data.train names files .csv */
-void dt__recipe_check_ranges(dt_recipe *r); /* keys of ranges that nothing reads (check_ranges.c) */
+void dt__recipe_check_ranges(dt_recipe *r);     /* keys of ranges without effect (check_ranges.c) */
 bool dt__rounding_applies(const dt_recipe *r, const char *path);
 
 /* ---- tables of others ---- */

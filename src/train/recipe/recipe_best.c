@@ -1,7 +1,7 @@
-/* `qat.recipe: best`: keys of `qat` by the bits of weights, the kind of model, and whether the
- * weights are trained, as docs/qat-guide.md ("What is best at each width") measured them. Rules
- * with other bits get scheme symmetric beside half levels. Keys that are given stay as they
- * are, and so do the schemes of presets and targets whose arithmetic has one. */
+/* `qat.recipe: best`: sets keys of `qat` by the bits of weights, the kind of model, and whether the
+ * weights are trained, as measured in docs/qat-guide.md ("What is best at each width"). If half
+ * levels are set, rules with other bits get scheme symmetric. Keys in the recipe are kept, as are
+ * the schemes of presets and targets with their own arithmetic. */
 #include "core/text/row_named.h"
 #include "core/text/number.h"
 #include "train/recipe/recipe.h"
@@ -10,32 +10,34 @@
 #include <string.h>
 
 typedef struct choice {
-    const char *path, *value; /* NULL: rate_of with `lr` */
+    const char *path, *value; /* NULL: computed by rate_of from `lr` */
     double lr;
-    bool is_scheme; /* of the preset's arithmetic, where that has its own */
-    int rules;      /* the most that rules may change of weights; ANYTHING: whatever they say */
-    int where;      /* bits of what must be so; 0: everywhere */
-    bool freezes;   /* needs weights without adapters, whole in each process, and a range that is
-                     * static or learned */
+    bool is_scheme; /* a scheme, not set if the preset's arithmetic has its own */
+    int rules;      /* largest change that rules may make to weights; ANYTHING: not limited */
+    int where;      /* bit set of required conditions; 0: always */
+    /* needs weights without adapters that are whole in each process, and a static or learned
+     * range */
+    bool freezes;
 } choice;
 
-/* Scales of groups, or scales of channels that the recipe gives; QAT from drawn weights, whose
- * scales are not those of trained ones, or from trained weights. */
+/* Conditions: scales of groups, or of channels if the recipe sets them; QAT from random initial
+ * weights, or from trained weights. */
 enum { GROUPS = 1, CHANNELS = 2, DRAWN = 4, TRAINED = 8 };
-enum { ANYTHING, SKIPPED, BITS }; /* whether they are quantized; that, and their bits */
+/* rules change nothing relevant but whether weights are quantized (SKIPPED), or also bits (BITS) */
+enum { ANYTHING, SKIPPED, BITS };
 enum { DENSE, RECURRENT, CONVOLUTIONAL, LANGUAGE, KINDS };
-enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 7 }; /* by bits, but for ternary weights */
+enum { TERNARY = 1, MOST_BITS = 4, CHOICES = 7 }; /* index of the choices: bits, or TERNARY */
 
 #define RATE_OF(rate)                                                                              \
     {                                                                                              \
         "qat.rate", NULL, .lr = (rate)                                                             \
     }
-/* Of drawn weights, unless the recipe says from which update on. */
+/* For QAT from random initial weights, unless the recipe sets the start. */
 #define START(share)                                                                               \
     {                                                                                              \
         "qat.start_share", (share), .where = DRAWN                                                 \
     }
-/* `of_range`: where the range is that of a row before it, which is static. */
+/* `of_range`: an earlier row has made the range static. */
 #define FREEZE(of_range, most, place)                                                              \
     { "qat.freeze",    "0.02",           .is_scheme = (of_range),                                  \
       .rules = (most), .where = (place), .freezes = true },                                        \
@@ -108,8 +110,8 @@ static bool is_chosen(const dt__node *node)
     return node != NULL && node->origin == DT__FROM_BEST;
 }
 
-/* Whether a preset or runtime has its own arithmetic, or the recipe gives a scheme that is not
- * ternary, by which choices are made. */
+/* Whether the scheme is fixed: a preset or runtime has its own arithmetic, or the recipe sets a
+ * scheme other than ternary. */
 static bool has_scheme(dt_recipe *r)
 {
     static const char *const free[] = { "int8-dynamic-int4-weight", "int4-weight",
@@ -120,7 +122,7 @@ static bool has_scheme(dt_recipe *r)
     return !DT__IS_ONE_OF(preset, free);
 }
 
-/* Whether a key below begins so, in a list of layers. */
+/* Whether a list of layers contains a layer whose key begins with `kind`. */
 static bool has_layer(const dt__node *n, const char *kind)
 {
     for (const dt__node *c = n == NULL ? NULL : n->first; c != NULL; c = c->next) {
@@ -164,8 +166,8 @@ static bool is_int4(const char *preset)
     return strstr(preset, "int4") != NULL && strncmp(preset, "device", 6) != 0;
 }
 
-/* The bits of all weights that no rule changes, of which 2 to 4 have choices; TERNARY; else 0.
- * Other schemes of few levels count as 2. */
+/* The common bits of all weights that no rule changes: 2 to 4, or TERNARY; else 0. Other schemes of
+ * few levels count as 2 bits. */
 static int bits_of(dt_recipe *r)
 {
     static const char *const few[] = { "half_levels", "binary" };
@@ -177,19 +179,19 @@ static int bits_of(dt_recipe *r)
     return bits[0] >= '2' && bits[0] <= '4' && bits[1] == 0 ? bits[0] - '0' : 0;
 }
 
-/* The factor that makes the learning rate `wanted`, from 1 to 500 wanted, of optimizers whose
- * updates are as large as the rate; 4 of others. */
+/* The factor, from 1 to 500, that makes the learning rate `wanted`, for optimizers whose updates
+ * are as large as the rate; for others 4. */
 static const char *rate_of(dt_recipe *r, double wanted)
 {
     const char *name = text_at(r, "train.optimizer.name", "adamw");
     if (strncmp(name, "adam", 4) != 0) return "4";
     double lr = 0;
     const dt__number is = dt__parse_real(text_at(r, "train.optimizer.lr", "1e-3"), &lr);
-    if (is != DT__NUMBER || lr <= 0) return "1"; /* refused elsewhere, or nothing is trained */
+    if (is != DT__NUMBER || lr <= 0) return "1"; /* an error elsewhere, or nothing is trained */
     return dt__recipe_format(r, "%.3g", fmin(500 * wanted, fmax(1, wanted / lr)));
 }
 
-/* Whether a key of a rule gives bits, or says that they are integers. */
+/* Whether a key of a rule sets bits, or a preset of integers. */
 static bool gives_bits(const dt__node *n)
 {
     if (n->key == NULL || n->kind != DT__SCALAR) return false;
@@ -197,7 +199,7 @@ static bool gives_bits(const dt__node *n)
     return strcmp(n->key->text, "bits") == 0;
 }
 
-/* Whether rules change more of weights than `most`. */
+/* Whether rules change more about weights than `most` allows. */
 static bool rules_change_more(dt_recipe *r, int most)
 {
     const dt__node *rules = dt__node_at(r, "qat.rules", NULL);
@@ -214,7 +216,7 @@ static bool rules_change_more(dt_recipe *r, int most)
     return false;
 }
 
-/* Rules that give other bits get the scheme that has them, where the others have half levels. */
+/* If other weights get half levels, rules with other bits get scheme symmetric. */
 static void give_rules_schemes(dt_recipe *r, const dt__node *at)
 {
     const dt__node *scheme = dt__node_at(r, "qat.weight.scheme", NULL);
@@ -229,7 +231,7 @@ static void give_rules_schemes(dt_recipe *r, const dt__node *at)
     }
 }
 
-/* Whether a choice does not go with what the recipe gives. */
+/* Whether the recipe's other keys exclude a choice. */
 static bool is_excluded(dt_recipe *r, const choice *c)
 {
     const char *range = text_at(r, "qat.weight.range", "");
@@ -267,7 +269,7 @@ void dt__recipe_take_best(dt_recipe *r)
     give_rules_schemes(r, node);
 }
 
-/* Appends "PATH: VALUE" of a choice that was taken to the text. */
+/* Appends "PATH: VALUE" of a choice that was made to the text. */
 static const char *append(dt_recipe *r, const char *text, const char *path)
 {
     const dt__node *node = dt__node_at(r, path, NULL);

@@ -1,5 +1,5 @@
-/* A recipe from options made in C: what differs from the defaults becomes the text of a recipe,
- * which is read as any other. So all checks, files and messages are those of recipes. */
+/* A recipe from options set in C: options that differ from the defaults are written as the text of
+ * a recipe, which is read as usual. So checks, files and messages are the same. */
 #include "train/recipe/recipe.h"
 
 #include <string.h>
@@ -46,7 +46,7 @@ static dt_status put_value(dt__chars *t, const dt_key *key, const void *options,
     return failed ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* A list of structs: each element against the defaults of its table. */
+/* Writes a list of structs, each compared with the defaults of its table. */
 static dt_status put_list(dt__chars *t, const dt_key *key, const void *options, bool *any)
 {
     const char *base = options;

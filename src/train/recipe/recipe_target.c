@@ -1,6 +1,6 @@
-/* `qat.target`: the runtime that a model is trained for chooses the preset, what else its
- * arithmetic needs, and the format in which the model will leave. Keys that are given stay as they
- * are, but for a preset of another arithmetic. */
+/* `qat.target`: the runtime for which a model is trained determines the preset, other keys that its
+ * arithmetic needs, and the export format. Keys in the recipe are kept, except a preset of another
+ * arithmetic. */
 #include "train/recipe/recipe.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ typedef struct choice {
     const char *path, *value;
 } choice;
 
-/* By the numbers of DT_RUNTIME_... */
+/* Indexed by DT_RUNTIME_... */
 static const choice choices[][4] = {
     [DT_RUNTIME_DETENT] = { { NULL, NULL } },
     [DT_RUNTIME_LLAMA_CPP] = { { "qat.preset", "int8-block-q4_0-weight" },
@@ -27,7 +27,8 @@ static const choice choices[][4] = {
 const char *const dt__target_names[] = { "detent",       "llama.cpp", "onnxruntime", "litert",
                                          "transformers", "device",    NULL };
 
-/* The number of the target that a node names, else that of detent: fill.c complains of the node. */
+/* The index of the target that a node names; an unknown one is that of detent, and fill.c reports
+ * it. */
 static int target_of(const dt__node *node)
 {
     for (int i = 0; node != NULL && node->kind == DT__SCALAR && dt__target_names[i] != NULL; i++) {
@@ -36,12 +37,12 @@ static int target_of(const dt__node *node)
     return DT_RUNTIME_DETENT;
 }
 
-/* The other preset of a target that has two: bits of weights, or groups, of one's own. */
+/* The alternative preset of a target that has two, for other bits or groups of weights. */
 static const char *const second[] = { [DT_RUNTIME_LLAMA_CPP] = "int8-block-int4-weight",
                                       [DT_RUNTIME_LITERT] = "int8-dynamic-int8-weight",
                                       [DT_RUNTIME_DEVICE] = "device-int4" };
 
-/* A preset that is given must be the target's. */
+/* Checks that a given preset is one of the target's. */
 static void check_preset(dt_recipe *r, int target, const dt__node *given, const char *preset)
 {
     if (given->kind != DT__SCALAR || strcmp(given->text, preset) == 0) return;

@@ -39,7 +39,7 @@ static void rename_choice(dt_recipe *r, dt__node *node, const dt_key *key, const
     node->bytes = strlen(now);
 }
 
-/* The table of an element of a list of maps; NULL: none is known. */
+/* The table for an element of a list of maps; NULL: unknown. */
 static const dt_key *keys_of(const dt_recipe *r, const dt_key *key, const dt__node *item)
 {
     if (item->kind != DT__MAP || key->type == DT_KEY_LIST) return key->keys;

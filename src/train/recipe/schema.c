@@ -358,7 +358,7 @@ static bool is_same_text(const char *a, const char *b)
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
 }
 
-/* Whether the page says the same of both keys. */
+/* Whether the page describes both keys in the same way. */
 static bool is_same(const dt_key *a, const dt_key *b)
 {
     return is_same_text(a->name, b->name) && a->type == b->type && a->least == b->least &&
@@ -434,8 +434,8 @@ static void write_words(dt__out *o, const dt_key *key)
     if (range) write_range(o, key);
 }
 
-/* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight"; with or
- * without keys that are another form of one (`model.pack` as a map). */
+/* Appends to `path` the first place of a table below `keys`, as "qat.rules.N.weight";
+ * `other_forms`: also in other forms of keys (`model.pack` as a map). */
 static bool find_table(const dt_key *keys, const dt_key *table, bool other_forms, char path[160])
 {
     const size_t n = strlen(path);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The largest distance at which a word is suggested. */
+/* The largest distance for which a word is suggested. */
 static int tolerance(const char *word)
 {
     const size_t n = strlen(word);
@@ -118,7 +118,7 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
     }
     if (best != NULL && least <= 1) return best;
     const bool in_model = strncmp(here, "model", strlen("model")) == 0;
-    const char *elsewhere = NULL; /* below the map before anywhere else */
+    const char *elsewhere = NULL; /* preferably below this map */
     for (int i = 0; elsewhere == NULL && i < n_keys; i++) {
         elsewhere = find_elsewhere(r, keys[i], here, name);
     }
@@ -128,8 +128,9 @@ const char *dt__suggest_key(dt_recipe *r, const char *here, const dt_key *const 
     }
     if (elsewhere == NULL && in_model) elsewhere = find_elsewhere(r, dt_recipe_keys, "", name);
     const size_t n = strlen(here);
-    const bool same_map =
-        elsewhere != NULL && strncmp(elsewhere, here, n) == 0 && (n == 0 || elsewhere[n] == '.') &&
-        strchr(elsewhere + n + (n > 0), '.') == NULL; /* of another kind of file, of a list's map */
+    const bool same_map = elsewhere != NULL && strncmp(elsewhere, here, n) == 0 &&
+                          (n == 0 || elsewhere[n] == '.') &&
+                          /* in another kind of file, or in a map of a list */
+                          strchr(elsewhere + n + (n > 0), '.') == NULL;
     return elsewhere != NULL && !same_map ? elsewhere : best;
 }

@@ -41,7 +41,7 @@ static const dt_key head_keys[] = {
     { 0 },
 };
 
-/* Takes `tensors` out of the tree, whose other keys the table describes. */
+/* Removes `tensors` from the tree, as the table describes only the other keys. */
 static dt__node *take_tensors(dt__node *root)
 {
     dt__node **place = &root->first;

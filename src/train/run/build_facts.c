@@ -1,4 +1,4 @@
-/* What this library was built of, and the libraries that it runs with: a line each. */
+/* Lists what this library was built with, and the libraries it runs with, one per line. */
 #include "core/text/json.h"
 #include "kernels/products/blas_library.h"
 #include "kernels/sets.h"
@@ -33,7 +33,7 @@ static void put(dt__chars *t, const char *name, const char *value)
     DT__PUT_ALL(t, name, "\t", value, "\n");
 }
 
-/* The kernels that were chosen, and those that were built. */
+/* The selected kernels, and all that were built. */
 static dt_status put_kernels(dt__chars *t)
 {
     const char *chosen = dt_kernels_name(t->ctx);
@@ -60,7 +60,7 @@ static void put_linked(dt__chars *t)
     put(t, "protobuf-c", protobuf_c_version());
 }
 
-/* Those that are loaded when they are first needed, and may be missing. */
+/* Libraries that are loaded when first needed, and may be missing. */
 static void put_loaded(dt__chars *t)
 {
 #if defined DETENT_ONEDNN

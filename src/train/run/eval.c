@@ -1,6 +1,6 @@
-/* Evaluation: runs a model over a dataset, in order, without gradients; task.h has the metrics.
- * Ranks of a cluster run batches in turn. Rank 0 counts the examples of all in their order, so that
- * sums have the bits of one rank, and tells the others the metrics. */
+/* Evaluation: runs a model over a dataset, in order, without gradients; task.h has the metrics. The
+ * ranks of a cluster run alternate batches. Rank 0 adds up the examples of all ranks in order, so
+ * that sums have the same bits as on one rank, and sends the metrics to the others. */
 #include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -21,13 +21,13 @@ typedef struct evaluation {
     int rank, ranks;
     dt_loader *loader;
     dt_tape *t;
-    dt__cache cache;    /* keys and values of the running text, where options->cache is not f32 */
+    dt__cache cache;    /* key-value cache of the running text, unless options->cache is f32 */
     dt_tensor *outputs; /* NULL: not made yet */
-    double seconds;     /* in the model */
-    int64_t told;       /* examples that were told */
+    double seconds;     /* time in the model */
+    int64_t told;       /* examples reported so far */
     dt__tally tally;
-    dt__tensor_list *all; /* [ranks]: what examples are counted by */
-    dt_status added;      /* how counting them went */
+    dt__tensor_list *all; /* [ranks]: results from which metrics are computed */
+    dt_status added;      /* status of adding them */
 } evaluation;
 
 /* ---- a batch -------------------------------------------------------------------------------- */
@@ -50,7 +50,7 @@ static dt_status keep(evaluation *e, const dt_tensor *y)
     return DT_OK;
 }
 
-/* Lets the next pass, over the text x, begin with an empty cache. */
+/* Empties the cache before the next pass, over text x. */
 static void clear_cache(evaluation *e, const dt_tensor *x)
 {
     if (e->t->cache == NULL) return;
@@ -91,7 +91,7 @@ static dt_status add_batch(evaluation *e, dt_tensor *const *of)
 
 /* ---- all batches ---------------------------------------------------------------------------- */
 
-/* Counts the batches of all ranks, which rank 0 has. */
+/* Adds the batches of all ranks, on rank 0. */
 static dt_status add_all(evaluation *e)
 {
     for (int k = 0; k < e->ranks; k++) {
@@ -100,7 +100,7 @@ static dt_status add_all(evaluation *e)
     return DT_OK;
 }
 
-/* A batch of each rank, from batch `first` on. */
+/* Runs one batch per rank, from batch `first` on. */
 static dt_status run_round(evaluation *e, int64_t first)
 {
     dt_tensor *of[DT__ANSWERS];
@@ -117,7 +117,7 @@ static dt_status run_round(evaluation *e, int64_t first)
     return status;
 }
 
-/* `batches` are done. */
+/* Reports that `batches` batches are done. */
 static void tell(evaluation *e, int64_t batches)
 {
     const dt_evaluation *o = e->o->options;
@@ -127,11 +127,11 @@ static void tell(evaluation *e, int64_t batches)
     if (o->progress != NULL) o->progress(o->user, done, e->examples);
 }
 
-#define FEW 10  /* batches up to which some examples are tried before them */
-#define TRIED 8 /* examples at most, and a tenth of all */
+#define FEW 10  /* with at most this many batches, some examples are run first */
+#define TRIED 8 /* that many examples at most, and a tenth of all */
 
-/* Where a batch may take long, runs a few examples before it, which tell how long. The first of
- * them makes what the others find. */
+/* If a batch may take long, first runs a few examples to estimate the time. The very first one also
+ * allocates and fills caches. */
 static dt_status try_some(evaluation *e)
 {
     const int64_t most = dt__min_i64(TRIED, e->examples / 10);
@@ -153,7 +153,7 @@ static dt_status try_some(evaluation *e)
     return s;
 }
 
-/* `status`: how opening it went on this rank. */
+/* `status`: of opening the evaluation on this rank. */
 static dt_status run(evaluation *e, dt_status status)
 {
     e->all = dt__alloc_zero(e->ctx, (size_t)e->ranks * sizeof *e->all);
@@ -236,7 +236,7 @@ dt_status dt__evaluate(const dt__evaluation *o, dt_metrics *metrics, dt_tensor *
     return status;
 }
 
-/* A cache holds one text. */
+/* A cache holds one text, so the batch size becomes 1. */
 static dt_status use_cache(dt_module *m, dt_evaluation *o)
 {
     if (o->cache == DT_CACHE_F32) return DT_OK;

@@ -5,13 +5,13 @@
 #include "core/text/json.h"
 #include "report/page_tree.h"
 
-/* A row of a CSV file (RFC 4180): the fields of `line` that `columns` (ended by NULL) names, empty
- * where it lacks one. */
+/* Writes a row of a CSV file (RFC 4180): the fields of `line` that are named in `columns` (ended by
+ * NULL); empty if absent. */
 void dt__put_csv_row(dt__chars *t, const dt__branch *line, const char *const *columns);
 void dt__put_csv_head(dt__chars *t, const char *const *columns);
 
-/* Appends records of an event file: the first one; the numbers of a line of metrics, at this time
- * in seconds since 1970. Tags are the fields' names, of layers "layers/PATH/weight/snr". */
+/* Appends records of an event file: the head; the numbers of a line of metrics, with their time in
+ * seconds since 1970. Tags are names of fields; for layers "layers/PATH/weight/snr". */
 void dt__put_events_head(dt__chars *t, double time);
 void dt__put_events(dt__chars *t, const dt__branch *line, double time);
 

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Quoted where a comma, a quote or a line's end is in it. */
+/* Quotes a cell that contains a comma, a quote or a line break. */
 static void put_cell(dt__chars *t, const char *text)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {

@@ -60,7 +60,7 @@ void dt__put_events_head(dt__chars *t, double time)
     put_record(t, &event);
 }
 
-/* One event for each number: a reader takes them together by their step. */
+/* Writes one event per number; readers combine those of one step. */
 static void put_number(dt__chars *t, DtEvents__Event *event, char *tag, double value)
 {
     DtEvents__Value one = DT_EVENTS__VALUE__INIT, *list[] = { &one };

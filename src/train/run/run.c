@@ -68,7 +68,7 @@ static dt_status run_baseline(dt__run *r)
 }
 
 /* Before the model is prepared, or at the end of training without `qat`: writes float.safetensors
- * and evaluates the weights, unless the baseline is what integers are compared with. */
+ * and evaluates the weights, unless the float baseline is the reference. */
 static dt_status save_float(dt__run *r)
 {
     const dt_float_weights weights = dt__run_float_weights(r);
@@ -79,8 +79,8 @@ static dt_status save_float(dt__run *r)
     return compared ? dt__run_together(r, dt__run_compare_float) : DT_OK;
 }
 
-/* Trains the last phase of the main stage. The checkpoint has the weights of the last update, the
- * model those to finish with. */
+/* Trains the last phase of the main stage. The checkpoint has the weights of the last update; the
+ * model gets the final ones (an average or the best). */
 static dt_status end_training(dt__run *r)
 {
     DT__TRY(dt__run_open_teacher(r, r->stage.model, true));
@@ -141,7 +141,7 @@ static dt_status train(dt__run *r)
     return run_main(r);
 }
 
-/* Sets train.float, and says so where it is not the default. */
+/* Sets train.float, and reports it if it is not the default. */
 static dt_status set_products(dt__run *r)
 {
     static const char *const names[] = {
@@ -166,7 +166,7 @@ static dt_status open_run(dt__run *r)
 
 typedef dt_status run_part(dt__run *r);
 
-/* What follows once the run is open. */
+/* The steps after the run is opened. */
 static dt_status run_it(dt__run *r, run_part *part)
 {
     dt_ctx *ctx = r->ctx;
@@ -226,7 +226,7 @@ static dt_status plan_alone(dt__run *r)
     return dt__run_plan(r);
 }
 
-/* What such a run says was said when the sweep was read, or will be. */
+/* Messages are suppressed, as the sweep or the run gives them. */
 dt_status dt__run_units(dt_ctx *ctx, dt_recipe *recipe, double *units)
 {
     dt_run_summary unwanted;

@@ -49,29 +49,29 @@ typedef enum dt__counter {
     DT__COUNT_STAGE,
     DT__COUNT_STEP,           /* updates done in this stage */
     DT__COUNT_PREPARED,       /* 1: the model is prepared */
-    DT__COUNT_LINES,          /* of metrics.jsonl */
+    DT__COUNT_LINES,          /* lines of metrics.jsonl */
     DT__COUNT_SINCE,          /* updates since the latest line */
-    DT__COUNT_LIMITED,        /* of them, those whose gradient was clipped */
+    DT__COUNT_LIMITED,        /* of these, updates whose gradient was clipped */
     DT__COUNT_SKIPPED,        /* updates skipped: values not finite, or spikes */
     DT__COUNT_BASELINE_STEPS, /* updates of the finished baseline */
-    DT__COUNT_BEST_STEP,      /* of the best evaluation of the last phase; 0: none yet */
+    DT__COUNT_BEST_STEP,      /* update of the best evaluation of the last phase; 0: none yet */
     DT__COUNT_WAITED,         /* evaluations since then */
     DT__COUNT_STOPPED,        /* 1: training ended early */
-    DT__COUNT_PLATEAU_SEEN,   /* these four: of dt_plateau */
+    DT__COUNT_PLATEAU_SEEN,   /* these four: state of dt_plateau */
     DT__COUNT_PLATEAU_WAITED,
     DT__COUNT_PLATEAU_COOLING,
     DT__COUNT_REDUCTIONS,
     DT__COUNT_SPIKES,
-    DT__COUNT_SPIKES_SEEN, /* losses in mean and variance */
+    DT__COUNT_SPIKES_SEEN, /* losses in the statistics for spikes */
     DT__COUNT_LOWERED,     /* times that a spike lowered the rate */
-    DT__COUNT_AVERAGED,    /* parameters' values in their averages */
-    /* what it is trained, validated and tested on; older checkpoints lack these */
+    DT__COUNT_AVERAGED,    /* number of values in the averages of parameters */
+    /* the data of training, validation and test; absent in older checkpoints */
     DT__COUNT_EXAMPLES,
     DT__COUNT_TRAIN_HASH,
     DT__COUNT_VALIDATION_HASH,
     DT__COUNT_TEST_HASH,
     DT__COUNT_START,        /* the update at which QAT begins */
-    DT__COUNT_TEACHER_HASH, /* of the teacher; 0: none, or not yet */
+    DT__COUNT_TEACHER_HASH, /* hash of the teacher; 0: none, or not yet */
     DT__COUNTS
 } dt__counter;
 
@@ -82,7 +82,7 @@ typedef enum dt__value {
     DT__VALUE_PLATEAU_BEST,
     DT__VALUE_SPIKES_MEAN,
     DT__VALUE_SPIKES_VARIANCE,
-    DT__VALUE_RESULTS /* first of metrics of float, then of ptq */
+    DT__VALUE_RESULTS /* first of the metrics of float, then of ptq */
 } dt__value;
 
 #define DT__VALUES (DT__VALUE_RESULTS + 2 * DT_MAX_METRICS)
@@ -95,23 +95,23 @@ typedef struct dt__experts {
 
 /* The batches of an update. */
 typedef struct dt__batch_range {
-    dt__stream stream[DT__PURPOSES]; /* before them */
+    dt__stream stream[DT__PURPOSES]; /* random streams before the first of them */
     dt_position position;
     int64_t batches, examples;
-    double labels; /* or the sum of their weights */
+    double labels; /* number of labels, or sum of their weights */
 } dt__batch_range;
 
 /* What an update computed. */
 typedef struct dt__update_result {
     double loss, norm, lr;
-    double factor; /* factor of gradient clipping */
+    double factor; /* of gradient clipping */
     int64_t samples;
     bool skipped; /* loss or gradient was not finite, or a spike: no parameter was written */
 } dt__update_result;
 
 /* Bytes of a rank's memory while it trained. */
 typedef struct dt__rank_memory {
-    double peak; /* of all tensors */
+    double peak; /* largest sum of all tensors */
     double weights, gradient, optimizer;
     double activations; /* the rest of `peak`: activations, codes, examples, scratch */
 } dt__rank_memory;
@@ -121,47 +121,48 @@ typedef struct dt__run_ranks {
     struct dt__cluster *cluster; /* NULL: there are none */
     struct dt__shards *shards;   /* NULL: an update has one shard */
     int64_t n_shards;
-    dt_logger log;           /* the context's: ranks but 0 do not use it meanwhile */
-    bool together;           /* every rank ends with the error that this one has */
-    bool asked_to_stop;      /* a rank was */
-    bool asked_to_save;      /* by rank 0, whose clock says so */
-    dt__rank_memory *memory; /* of each rank, when training has ended; else NULL */
+    dt_logger log;           /* the context's logger, which is unset on all ranks but 0 */
+    bool together;           /* every rank has the same error as this one */
+    bool asked_to_stop;      /* some rank was asked to stop */
+    bool asked_to_save;      /* rank 0 requests a checkpoint, by its clock */
+    dt__rank_memory *memory; /* for each rank, after training; else NULL */
 } dt__run_ranks;
 
-/* What a run learns from, and how much of it makes an epoch and a stage. */
+/* The datasets of a run, and the sizes of an epoch and a stage. */
 typedef struct dt__run_data {
     dt_dataset *train, *validation, *test;
-    const dt_dataset *evaluated; /* for the results at the end */
+    const dt_dataset *evaluated; /* for the final results */
     const dt__task *task;
     const dt_metric *metric[DT_MAX_METRICS];
     int n_metrics;
-    int64_t batches, per_epoch, steps; /* batches and updates of an epoch, updates of a stage */
+    int64_t batches, per_epoch, steps; /* per epoch: batches and updates; updates of a stage */
     int64_t range_params;              /* parameters that are learned scales, not weights */
     int64_t start;                     /* update before which the main stage prepares its model */
-    dt__round_cost rounding;           /* of all weights */
-    int64_t layers;                    /* that have one */
-    int64_t content[DT__COUNT_START - DT__COUNT_EXAMPLES]; /* of the data; 0: not computed yet */
+    dt__round_cost rounding;           /* cost of rounding all weights */
+    int64_t layers;                    /* layers that have a quantized weight */
+    /* of the data (run_content.c); 0: not computed yet */
+    int64_t content[DT__COUNT_START - DT__COUNT_EXAMPLES];
 } dt__run_data;
 
-/* What the current stage trains, and what a checkpoint saves of it. */
+/* State of the current stage. */
 typedef struct dt__run_stage {
     dt_module *model;
-    dt_module *teacher; /* of train.distill, once it is used; else NULL */
+    dt_module *teacher; /* for train.distill, once it is needed; else NULL */
     dt_optimizer *optimizer;
-    dt_freezer *freezer; /* of qat.freeze; else NULL */
+    dt_freezer *freezer; /* for qat.freeze; else NULL */
     dt_frozen frozen;    /* after the latest update */
     dt_loader *loader;
     dt_tape *tape;
     dt_tensor *share;           /* 1 / labels of the update: the gradient of each summed loss */
     dt_tensor *part[DT__PARTS]; /* weights of the parts of a loss */
-    double labels_each;         /* labels of an example, in the mean of the update */
-    /* Of each output: the loss, and the weights of its classes; NULL: none. */
+    double labels_each;         /* labels per example, on average over the update */
+    /* For each output: the loss, and the weights of its classes; NULL: none. */
     dt__objective objective[DT_MAX_JOINED];
     dt_tensor *weight[DT_MAX_JOINED];
     dt_schedule schedule;
-    struct dt__saved_buffer *saved; /* copies of buffers; NULL: not wanted, or none */
+    struct dt__saved_buffer *saved; /* copies of buffers; NULL: not needed, or none */
     int64_t n_saved;
-    uint64_t saved_at; /* the model's change counter when `kept` was made */
+    uint64_t saved_at; /* the model's change counter when `saved` was made */
     dt_named_count count[DT__COUNTS];
     dt_named_value value[DT__VALUES];
     int n_values;
@@ -169,28 +170,29 @@ typedef struct dt__run_stage {
     dt_training_state state;
 } dt__run_stage;
 
-/* Texts that go into a run's files, and the files that are open. */
+/* Texts for a run's files, and open files. */
 typedef struct dt__run_files {
-    char *checkpoints[2]; /* folder of each stage */
+    char *checkpoints[2]; /* folder of each stage's checkpoints */
     char *resolved;       /* text of recipe.yaml */
     char *base;           /* with model.pack: detent.base of its files; else NULL */
     char *hf;             /* metadata of model.init's Hugging Face folder, or NULL */
     char *init_data;      /* what model.init was trained on (detent.data), or NULL */
     char *init_tokenizer; /* of model.init, or NULL */
-    bool describes_init;  /* model.init is a file of detent, which says what it was trained on */
+    bool describes_init;  /* model.init is a file of detent with metadata about its training data */
     char *tokenizer;      /* of the data, as dt_tokenizer_text, or NULL */
     char *tokens;         /* of the model, as dt_model_info.tokens, or NULL */
-    char *data;           /* what the training data are, as dt_model_data_text, or NULL */
+    char *data;           /* metadata about the training data, as dt_model_data_text, or NULL */
     bool rewrite;         /* recipe.yaml differs in resumable keys */
     int metrics;          /* descriptor of metrics.jsonl; -1: closed */
 } dt__run_files;
 
-/* Clocks and counts since this process began, for lines of metrics and the time that is left. */
+/* Clocks and counts since the start of this process, for lines of metrics and the remaining
+ * time. */
 typedef struct dt__run_pace {
     double opened;                 /* time at which dt_run was called */
     double began;                  /* time at which this process began to train */
     int64_t trained;               /* updates made by this process */
-    int64_t samples;               /* examples in them */
+    int64_t samples;               /* examples in these updates */
     double seconds[DT_CONTENDERS]; /* of evaluating float, ptq; 0: not in this process */
     double saved_clock;            /* time of the latest checkpoint */
     double line_clock;             /* time of the latest line of metrics */
@@ -234,7 +236,7 @@ const char *dt__run_phase(const dt__run *r);
 
 /* Whether the main stage makes updates in float: before it prepares the model, or without `qat`. */
 bool dt__run_trains_in_float(const dt__run *r);
-/* What the first rows of the table compare with. */
+/* The weights that the first rows of the table of results compare with. */
 dt_float_weights dt__run_float_weights(const dt__run *r);
 /* Whether the weights are trained when they are prepared, in this run or in model.init, and not
  * random. Static ranges are then calibrated before the first QAT update. */
@@ -242,15 +244,15 @@ bool dt__run_prepares_trained(const dt__run *r);
 
 /* ---- run_packed.c ---- */
 
-/* The model of packed weights, without adapters, with model.pack. Where the run has a folder, the
- * weights are kept there, and r->files.base names them. */
+/* Makes the model of packed weights, without adapters (model.pack). If the run has a folder, the
+ * weights are saved there, and r->files.base names the file. */
 dt_status dt__run_packed_model(dt__run *r, dt_module **out);
 
 /* ---- run_setup.c ---- */
 
 dt_status dt__run_open(dt__run *r);
 void dt__run_close(dt__run *r);
-/* A new model as the recipe says. It draws from the context's random streams. */
+/* Makes a new model by the recipe; draws from the context's random streams. */
 dt_status dt__run_model(dt__run *r, dt_module **out);
 dt_status dt__run_plain_model(dt__run *r, dt_module **out); /* without adapters */
 /* Creates what a stage needs, in the state before its first update. */
@@ -260,8 +262,8 @@ dt_status dt__run_loader(dt__run *r);
 
 /* ---- run_affine.c ---- */
 
-/* Sets the layers `affine` of targets of a model with new weights. CONFIG where they do not fit the
- * training data. */
+/* Sets the layers `affine` of a model with new weights from the targets. CONFIG if they do not fit
+ * the training data. */
 dt_status dt__run_set_affine(dt__run *r, dt_module *m);
 
 /* ---- run_check.c ---- */
@@ -275,14 +277,14 @@ dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n);
 dt_status dt__run_check(dt__run *r);
 /* check_fit.c: CONFIG where the recipe's model does not fit the data. */
 dt_status dt__check_fit(dt_recipe *r, const dt_dataset *d);
-/* check_length.c: says which settings never act in a run of this length. */
+/* check_length.c: warns of settings that never take effect in a run of this length. */
 void dt__say_length(const dt__run *r);
-/* check_joined.c: of joined arrays, brings their parts into the order of the model's inputs and
- * outputs; FORMAT where they do not fit, and where other data should be joined. */
+/* check_joined.c: for joined arrays, sorts their parts by the model's inputs and outputs; FORMAT if
+ * they do not fit, or if other data would have to be joined. */
 dt_status dt__check_joined(const dt_family *family, const void *options, const dt_dataset *d);
-/* Says on the log where the numbers of the data are not those that the model at `path` reads.
- * `text`: what its file says (dt_model_info.data), or NULL; `trains`: by the data's numbers, else
- * the model's are used. Errors: NOMEM, those of dt__compare_reading. */
+/* Warns if the numbers of the data are scaled differently from those of the model at `path`.
+ * `text`: metadata in its file (dt_model_info.data), or NULL. `trains`: training uses the data's
+ * scaling, otherwise the model's is used. Errors: NOMEM, those of dt__compare_reading. */
 dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const dt_dataset *d,
                           bool trains);
 /* Features and rates of signals that the model does not read, and columns, targets and classes in
@@ -291,10 +293,10 @@ dt_status dt__say_scaling(dt_ctx *ctx, const char *path, const char *text, const
 typedef enum { DT__READ_TO_TRAIN, DT__READ_TO_EVALUATE, DT__READ_TO_RESUME } dt__reading_use;
 dt_status dt__compare_reading(dt_ctx *ctx, const char *path, const dt_model_data *model,
                               const dt_model_data *data, dt__reading_use use);
-/* Says on the log where ids of the data's tokenizer are other tokens than those of the model at
- * `path`, whose own tokenizer is `text`; either may be NULL. Errors: NOMEM. */
+/* Warns if ids of the data's tokenizer are other tokens than those of the model at `path`, whose
+ * own tokenizer is `text`; either may be NULL. Errors: NOMEM. */
 dt_status dt__say_tokens(dt_ctx *ctx, const char *path, const char *text, const dt_tokenizer *data);
-/* dt__say_scaling, and gives the data the mean and deviation of the model; FORMAT if they do not
+/* dt__say_scaling, then sets the data's mean and deviation to the model's; FORMAT if they do not
  * fit. */
 dt_status dt__give_scaling(dt_ctx *ctx, const char *path, const char *text, dt_dataset *d);
 /* FORMAT if the model, read from `path`, does not take the examples of the dataset. */
@@ -303,16 +305,16 @@ dt_status dt__check_examples(dt_ctx *ctx, const char *path, const dt_model_info 
 
 /* ---- run_content.c ---- */
 
-/* Sets the counters of what the data hold, which a checkpoint keeps. */
+/* Sets the counters that identify the data in a checkpoint. */
 void dt__run_set_content(dt__run *r);
-/* FORMAT where the checkpoint was trained on other data than r->data.train and r->validation. */
+/* FORMAT if the checkpoint was trained on other data than r->data.train and r->validation. */
 dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint);
 
 /* ---- run_folder.c ---- */
 
 /* Creates run.dir, or opens an existing one to resume. */
 dt_status dt__run_folder(dt__run *r);
-/* The folders of its checkpoints. NOMEM. */
+/* Names the folders of its checkpoints. NOMEM. */
 dt_status dt__run_name_folders(dt__run *r);
 /* For a dry run: logs that run.dir exists, which a real run refuses. */
 void dt__run_predict_folder(dt__run *r);
@@ -325,8 +327,8 @@ dt_status dt__run_append(dt__run *r, const char *line, size_t bytes);
 dt_status dt__run_sync(dt__run *r);
 /* Creates the folders of a file's path. */
 dt_status dt__run_make_parents(dt_ctx *ctx, const char *path);
-/* Whether the folder is there and holds nothing, or temporary files alone: a run that was killed
- * before it had a recipe. IO where it cannot be read. */
+/* *unbegun: the folder exists and is empty, or has only temporary files, of a run that was killed
+ * before it wrote its recipe. IO if it cannot be read. */
 dt_status dt__run_is_unbegun(dt_ctx *ctx, const char *dir, bool *unbegun);
 /* Truncates metrics.jsonl after `lines` lines. */
 dt_status dt__run_truncate(dt__run *r, int64_t lines);
@@ -347,8 +349,8 @@ const char *dt__recipe_resumable(dt_recipe *r);
 /* ---- run_state.c ---- */
 
 void dt__run_name_state(dt__run *r);
-const char *dt__run_counter_name(dt__counter i); /* as a checkpoint has it */
-/* dt_checkpoint_load, where experts are spread, too. FORMAT, too, if the file is of another run. */
+const char *dt__run_counter_name(dt__counter i); /* name in a checkpoint */
+/* dt_checkpoint_load, also with expert parallelism. FORMAT also if the file is of another run. */
 dt_status dt__run_load(dt__run *r, const char *path);
 dt_status dt__run_save(dt__run *r);
 /* Begins the stage of the newest valid checkpoint and loads it; *found false: there is none. */
@@ -358,23 +360,24 @@ dt_status dt__run_resume(dt__run *r, bool *found);
 
 /* Whether the teacher is the run's own model at qat.start_step. */
 bool dt__run_teaches_itself(const dt__run *r);
-/* Loads the teacher of `m` if it exists by now. `prepared`: float.safetensors has been written. */
+/* Loads the teacher of `m` if it exists yet. `prepared`: float.safetensors has been written. */
 dt_status dt__run_open_teacher(dt__run *r, const dt_module *m, bool prepared);
-/* FORMAT if the teacher is another one than the stage's checkpoint was trained with; else the
- * stage's counters have it. */
+/* FORMAT if the stage's checkpoint was trained with another teacher; else the stage's counters
+ * identify it. */
 dt_status dt__run_check_teacher(dt__run *r);
-/* CONFIG, at its key, where a layer of train.distill.features is not in m or has no output of its
- * own. `whose`: "the model". */
+/* CONFIG, at its key, if a layer of train.distill.features is not in m or has no output of its own.
+ * `whose`: "the model", for the message. */
 dt_status dt__run_check_features(dt__run *r, dt_module *m, const char *whose);
 
 /* ---- run_ranges.c ---- */
 
-/* Lets m, which is prepared or is the result, read what the cache of qat.cache keeps. */
+/* Makes m, which is prepared or is the result, use a quantized key-value cache as in qat.cache. */
 dt_status dt__run_set_cache(const dt__run *r, dt_module *m);
-/* Prepares m as the recipe says. `trained`: calibrates static ranges of activations with some
- * batches first; else the first updates initialize them. */
+/* Prepares m by the recipe. `trained`: first calibrates static ranges of activations with some
+ * batches; else the first updates initialize them. */
 dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained);
-/* After preparing, or resuming a prepared model: train.backward, and what the log says of it. */
+/* After preparing, or resuming a prepared model: applies train.backward, and logs which layers get
+ * integers. */
 dt_status dt__run_set_backward(dt__run *r);
 /* Before an update: freezes observers and folded norms, and recomputes static ranges of weights, at
  * the steps that the recipe gives. */
@@ -384,19 +387,19 @@ dt_status dt__run_update_ranges(dt__run *r);
 
 /* Before an update of a prepared model: quantizes further layers, sets the estimator. */
 dt_status dt__run_quantize_more(dt__run *r);
-/* Says what qat.recipe chose. */
+/* Logs the keys that qat.recipe set. */
 void dt__run_say_best(const dt__run *r);
 /* The factor of qat.rate on the next update's learning rate; 1 before the model is prepared. */
 double dt__run_qat_rate(dt__run *r);
 /* Adds the gradients of qat.damping. Resets the tape. */
 dt_status dt__run_damp(dt__run *r);
-/* Follows qat.freeze after an update, and says at the end how many weights are frozen. Resets the
+/* After an update: applies qat.freeze, and at the end logs how many weights are frozen. Resets the
  * tape. */
 dt_status dt__run_freeze(dt__run *r);
 void dt__run_say_frozen(dt__run *r);
 /* After training: qat.norm_batches. */
 dt_status dt__run_follow_norms(dt__run *r);
-/* CONFIG where those keys do not fit a prepared model of the run. */
+/* CONFIG if these keys do not fit a prepared model of the run. */
 dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial);
 
 /* ---- run_step.c ---- */
@@ -404,18 +407,18 @@ dt_status dt__run_check_quantizing(dt__run *r, dt_module *trial);
 dt_status dt__run_update(dt__run *r, dt__update_result *u);
 /* Forward and backward of one batch; adds its loss, which is not divided by labels. */
 dt_status dt__run_batch(dt__run *r, dt_tensor *x, dt_tensor *target, double *loss);
-/* What the loss of the batch needs that the loader lent last; with `share` the parts' weights are
- * written. */
+/* Fills `out` for the loss of the loader's latest batch; `share`: also writes the weights of the
+ * loss's parts. */
 dt_status dt__run_pass(dt__run *r, dt_tensor *x, dt_tensor *target, dt__pass *out);
 
 /* ---- shards.c ---- */
 
 static inline bool dt__run_is_sharded(const dt__run *r) { return r->ranks.shards != NULL; }
-/* Of a stage: makes r->ranks.shards where an update has several. NOMEM. */
+/* At the start of a stage: makes r->ranks.shards if an update has several shards. NOMEM. */
 dt_status dt__shards_open(dt__run *r);
 void dt__shards_close(dt__run *r);
-/* The gradient of the update by all shards, and the sum of their losses. NUMERIC, also where the
- * value that is not finite is another rank's. */
+/* Computes the gradient of the update over all shards, and the sum of their losses. NUMERIC also if
+ * another rank has a non-finite value. */
 dt_status dt__shards_gradient(dt__run *r, const dt__batch_range *p, double *loss);
 /* After NUMERIC, and again while results are checked: the message of the first shard that has
  * one. */
@@ -423,56 +426,57 @@ dt_status dt__run_first_words(dt__run *r, char words[DT__MESSAGE_SIZE]);
 
 /* ---- run_cluster.c ---- */
 
-/* Joins the other ranks, and finds the number of shards. */
+/* Joins the other ranks, and determines the number of shards. */
 dt_status dt__run_join(dt__run *r);
-/* After opening, with its status: an error of any rank becomes that of all, and whatever differs
- * between ranks is an error. */
+/* After opening, with its status: an error of any rank becomes the error of all; differences
+ * between ranks are errors. */
 dt_status dt__run_agree(dt__run *r, dt_status status);
 /* Whether this rank writes files: rank 0. */
 bool dt__run_writes(const dt__run *r);
-/* Runs `work` on all ranks, which share some of it (dt__cluster_meet); an error of any rank is that
- * of all. */
+/* Runs `work` on all ranks, which share parts of it (dt__cluster_meet); an error of any rank
+ * becomes the error of all. */
 dt_status dt__run_together(dt__run *r, dt_status (*work)(dt__run *r));
 /* Runs `work` on rank 0, while the others wait; all return its status. */
 dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r));
-/* What this rank tells the others with its shards, as a set of DT__FLAG_... */
+/* Flags that this rank sends with its shards, as a set of DT__FLAG_... */
 int64_t dt__run_flags(dt__run *r);
 void dt__run_take_flags(dt__run *r, int rank, int64_t flags);
 /* Whether this rank was asked to stop. */
 bool dt__run_wants_to_stop(dt__run *r);
-/* After an update: compares the weights of all ranks, if cluster.check_steps wants it now. */
+/* After an update: compares the weights of all ranks, if cluster.check_steps requires it now. */
 dt_status dt__run_compare_ranks(dt__run *r);
-/* Makes the optimizer of r->stage.model, which ranks share if cluster.shard_optimizer says so. */
+/* Makes the optimizer of r->stage.model, sharded among ranks if cluster.shard_optimizer is set. */
 dt_status dt__run_optimizer(dt__run *r);
-/* With cluster.experts: spread, on several ranks: opens what they exchange rows by. NOMEM. */
+/* With cluster.experts: spread, on several ranks: opens the exchange of rows. NOMEM. */
 dt_status dt__run_open_spread(dt__run *r);
-/* CONFIG where cluster.experts does not fit the model or the number of ranks. */
+/* CONFIG if cluster.experts does not fit the model or the number of ranks. */
 dt_status dt__run_check_spread(dt__run *r);
-/* Leaves this rank its share of the experts of r->stage.model; gives it all of them. All ranks
- * together. The optimizer has the state of a rank's own in either case. NOMEM, STATE. */
+/* The first keeps only this rank's experts of r->stage.model; the second restores all of them.
+ * Called by all ranks together. In both cases the optimizer has the state of this rank's experts.
+ * NOMEM, STATE. */
 dt_status dt__run_cut_experts(dt__run *r);
 dt_status dt__run_join_experts(dt__run *r);
-/* After training: frees the optimizer, and gives all ranks the whole model, which is then
- * evaluated, rounded and written as without cluster.experts. */
+/* After training with cluster.experts: frees the optimizer, and gives all ranks the whole model, to
+ * be evaluated, rounded and written as usual. */
 dt_status dt__run_end_spread(dt__run *r);
-/* Leaves the other ranks; `status`: how the run ended. */
+/* Leaves the other ranks; `status` is the result of the run. */
 void dt__run_leave(dt__run *r, dt_status status);
 
 /* ---- run_time.c ---- */
 
-/* Plans the rest of the run, from the counters. Errors: NOMEM. */
+/* Plans the remaining work of the run, by its counters. Errors: NOMEM. */
 dt_status dt__run_plan(dt__run *r);
 /* The work of a whole run (dt__ledger_units). Errors: as dt_run. */
 dt_status dt__run_units(dt_ctx *ctx, dt_recipe *recipe, double *units);
-/* Keeps what rounding the trial model takes, whose passes were counted for an example. */
+/* Stores the cost of rounding the trial model, whose positions were counted for one example. */
 struct dt__positions;
 void dt__run_cost_rounding(dt__run *r, dt_module *trial, const struct dt__positions *counted);
-/* Counts an update. */
+/* Counts an update as done. */
 void dt__run_time_update(dt__run *r, int64_t samples);
-/* dt__evaluate, counted, which tells control.progress how far it is. */
+/* dt__evaluate, counted as work; reports progress to control.progress. */
 dt_status dt__run_time_evaluation(dt__run *r, const dt__evaluation *e, dt_metrics *metrics,
                                   dt_tensor **out);
-/* dt__rounding_run, likewise. */
+/* dt__rounding_run, counted likewise. */
 struct dt__rounding;
 struct dt__rounding_job;
 dt_status dt__run_time_rounding(dt__run *r, const struct dt__rounding *p,
@@ -482,33 +486,33 @@ dt_status dt__run_time_rounding(dt__run *r, const struct dt__rounding *p,
 
 /* The learning rate of the next update. */
 double dt__run_rate(dt__run *r);
-/* Tells schedule plateau the loss of an evaluation; logs where the rate is reduced. */
+/* Passes the loss of an evaluation to schedule plateau; logs if the rate is reduced. */
 void dt__run_plateau(dt__run *r, double loss);
-/* Losses before the model is prepared are not compared with later ones. */
+/* Resets the plateau, as losses before the model is prepared are not comparable. */
 void dt__run_forget_plateau(dt__run *r);
 /* CONFIG if a group of train.optimizer.groups matches no parameter of m, or all are frozen. */
 dt_status dt__run_check_groups(dt__run *r, dt_module *m);
 
 /* ---- run_spikes.c ---- */
 
-/* Takes the loss of an update into mean and deviation, and says whether it is a spike, which it
- * counts and logs. */
+/* Adds the loss of an update to mean and variance; returns whether it is a spike, which is counted
+ * and logged. */
 bool dt__run_is_spike(dt__run *r, double loss);
-/* Losses before the model is prepared are not compared with later ones. */
+/* Resets them, as losses before the model is prepared are not comparable. */
 void dt__run_forget_spikes(dt__run *r);
 
 /* ---- run_average.c ---- */
 
-/* After an update: averages the parameters, if train.average wants it now. */
+/* After an update: averages the parameters, if train.average requires it now. */
 dt_status dt__run_average(dt__run *r);
-/* Exchanges parameters and their averages, where there are any. */
+/* Swaps parameters and their averages, if there are averages. */
 dt_status dt__run_swap_average(dt__run *r);
-/* Puts the averages in place of the parameters, and lets statistics of norms follow. */
+/* Replaces the parameters by their averages, and updates statistics of norms for them. */
 dt_status dt__run_take_average(dt__run *r);
-/* The opposite. */
+/* Restores the parameters. */
 dt_status dt__run_leave_average(dt__run *r);
-/* Forward passes in training mode over the first of a shuffle of the training examples, whole
- * batches, without augmentation: norms and observers follow. Draws nothing from the run's
+/* Runs forward passes in training mode over whole batches of a shuffle of the training examples,
+ * without augmentation, to update norms and observers. Draws nothing from the run's random
  * streams. */
 dt_status dt__run_follow(dt__run *r, int64_t batches);
 
@@ -524,15 +528,16 @@ dt_status dt__run_buffers(dt__run *r, dt__buffers_task task);
 
 /* ---- run_loop.c ---- */
 
-/* The state after the latest update. */
+/* Progress after the latest update. */
 dt_progress dt__run_progress(const dt__run *r);
 
-/* Whether train.checkpoint.every_minutes have passed, by this rank's clock. */
+/* Whether train.checkpoint.every_minutes have passed since the last checkpoint, by this rank's
+ * clock. */
 bool dt__run_is_late(const dt__run *r);
 /* Trains until `end` updates are done, or until early stopping. */
 dt_status dt__run_until(dt__run *r, int64_t end);
-/* A line of metrics.jsonl: begins an object with step, epoch and phase; ends it and appends it to
- * the file. */
+/* A line of metrics.jsonl: the first begins an object with step, epoch and phase; the second ends
+ * it and appends it to the file. */
 void dt__run_begin_line(dt__run *r, dt__chars *t);
 dt_status dt__run_end_line(dt__run *r, dt__chars *t);
 
@@ -540,9 +545,9 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t);
 
 /* CONFIG if the recipe needs evaluations and there are no validation data. */
 dt_status dt__run_check_evaluation(dt__run *r);
-/* Evaluates if the recipe asks for an evaluation after the latest update. */
+/* Evaluates if an evaluation is due after the latest update. */
 dt_status dt__run_validate(dt__run *r);
-/* Evaluations of a stage up to an update. */
+/* Number of evaluations of a stage up to an update. */
 int64_t dt__run_validations(const dt__run *r, int64_t step);
 /* After the last update of a stage: restores the best weights, if train.finish_with is best. */
 dt_status dt__run_take_best(dt__run *r);
@@ -555,33 +560,33 @@ dt_status dt__run_evaluate(dt__run *r, const dt_evaluation *options, dt_metrics 
 
 /* ---- run_weights.c ---- */
 
-/* Makes r->stage.weight as train.class_weights or data.outputs say. CONFIG if a list does not fit
- * the classes. */
+/* Makes r->stage.weight by train.class_weights or data.outputs. CONFIG if a list does not fit the
+ * classes. */
 dt_status dt__run_open_weights(dt__run *r);
 void dt__run_close_weights(dt__run *r);
-/* train.threshold: CONFIG where the data or the model have none; chooses those of r->stage.model,
- * for r->files.data and the summary (run_threshold.c). */
+/* train.threshold: CONFIG if data or model have no thresholds; the other chooses thresholds for
+ * r->stage.model, for r->files.data and the summary (run_threshold.c). */
 dt_status dt__run_check_threshold(dt__run *r);
 dt_status dt__run_choose_thresholds(dt__run *r);
-/* The numbers that the model gives for output i; unchanged where it is not known. */
+/* *width: the model's numbers for output i; unchanged if unknown. */
 dt_status dt__run_width(const dt__run *r, int i, int64_t *width);
-/* Sets r->files.data, what r->data.train says of its examples. NOMEM. */
+/* Sets r->files.data, the metadata about the examples of r->data.train. NOMEM. */
 dt_status dt__run_keep_data(dt__run *r);
 /* Finds r->stage.objective by name. CONFIG. */
 dt_status dt__run_find_objectives(dt__run *r);
-/* What the update of the loader's next `batches` batches divides the sum of losses by: their
- * labels, or the sum of the labels' weights. */
+/* The divisor of the sum of losses in an update of the next `batches` batches: number of labels, or
+ * sum of their weights. */
 double dt__run_divisor(dt__run *r, int64_t batches);
 
 /* ---- run_confusion.c ---- */
 
-/* Writes confusion.json of the outputs for all evaluated examples; nothing where targets are no
- * labels of examples, or classes are many. */
+/* Writes confusion.json of the outputs for all evaluated examples, unless targets are not labels of
+ * examples, or classes are too many. */
 dt_status dt__run_write_confusion(dt__run *r, dt_tensor *outputs);
 
 /* ---- run_mirror.c ---- */
 
-/* Makes metrics.csv and events for TensorBoard, where the recipe wants them, from the lines of
+/* Writes metrics.csv and events for TensorBoard, if requested, from the existing lines of
  * metrics.jsonl. */
 dt_status dt__run_begin_mirror(dt__run *r);
 /* Adds a line of metrics to both. */
@@ -590,69 +595,70 @@ dt_status dt__run_mirror(dt__run *r, const char *line, size_t bytes);
 /* ---- run_layers.c ---- */
 
 /* After an update: writes layers-begin.json after the first one of QAT, and a line with figures of
- * the layers where train.log.layers_every_steps asks for one. */
+ * the layers if train.log.layers_every_steps requires it. */
 dt_status dt__run_log_layers(dt__run *r);
 /* Writes figures of the layers, with their histograms, to run.dir/name. */
 dt_status dt__run_write_layers(dt__run *r, const char *name);
 
 /* ---- what the report shows besides; nothing is written without run.report ---- */
 
-/* Evaluates the prepared model with each layer in float, and leaves it as it was; with how many
- * examples, of n layers. */
+/* Evaluates the prepared model with each layer in float, and restores it. Before that: the number
+ * of examples that are used for n layers. */
 int64_t dt__run_sensitivity_examples(const dt__run *r, int64_t n);
 dt_status dt__run_write_sensitivity(dt__run *r);
-/* `outputs`: answers of m for all evaluated examples. */
+/* `outputs`: of m for all evaluated examples. */
 dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs);
-/* train.evaluate.samples: CONFIG where the data have none to show; the line of metrics.jsonl of an
- * evaluation. */
+/* train.evaluate.samples: CONFIG if the data have no examples to show; the other writes the line of
+ * metrics.jsonl after an evaluation. */
 dt_status dt__run_check_samples(dt__run *r);
 dt_status dt__run_log_samples(dt__run *r);
-/* The typed columns of a table. */
+/* Writes columns.json: the typed columns of a table. */
 dt_status dt__run_write_columns(dt__run *r);
-/* `seconds`: of this call so far. */
+/* Writes machine.json. `seconds`: duration of this call so far. */
 dt_status dt__run_write_machine(dt__run *r, double seconds);
-/* Removes it from the folder of a run that goes on. */
+/* Removes machine.json from the folder of a resumed run. */
 dt_status dt__run_forget_machine(dt__run *r);
 
 /* ---- run_compare.c ---- */
 
-/* Evaluates the float model and the same rounded to nearest, and stores both results. */
+/* Evaluates the float model and the float model rounded to nearest, and stores both results. */
 dt_status dt__run_compare_float(dt__run *r);
 /* Evaluates the trained model, converts it, compares outputs bit for bit, and writes the final
  * files. */
 dt_status dt__run_finish(dt__run *r);
-/* Bytes of the model's tensors; `as_packed`: as if wrapped weights were packed. */
+/* Bytes of the model's tensors; `as_packed`: as if wrapped weights were converted. */
 int64_t dt__module_bytes(dt_module *m, bool as_packed);
-/* The same of the module at `path` and those below it; NULL: all. */
+/* Bytes of the tensors of the module at `path` and below; NULL: of all. */
 int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed);
 
 /* ---- run_memory.c ---- */
 
-/* After training: the memory of all ranks to r->ranks.memory, and a line about it for each. */
+/* After training: collects the memory of all ranks in r->ranks.memory, and logs a line for each. */
 dt_status dt__run_measure_memory(dt__run *r);
-/* Bytes of gradients that this rank has at most. */
+/* The largest number of bytes of gradients on this rank. */
 dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes);
 
 /* ---- run_dry.c ---- */
 
-/* Times the ops of a tape by their names (run_costs.c). */
+/* Measures the time of ops on a tape, by name (run_costs.c). */
 #define DT__COSTS 64
 
 typedef struct dt__costs {
     dt_tape *tape;
-    dt_step_part part[DT__COSTS]; /* seconds in place of shares */
+    dt_step_part part[DT__COSTS]; /* with seconds instead of shares */
     int n, depth;
     double begun;
 } dt__costs;
 
 void dt__costs_begin(dt__costs *c, dt_tape *t);
-/* The DT_STEP_PARTS largest of an update of so many seconds. */
+/* The DT_STEP_PARTS largest parts of an update of this duration. */
 void dt__costs_end(dt__costs *c, double seconds, dt_step_part *most);
-/* Multiply-adds a second of a product of floats. The tape is empty, and so afterwards. */
+/* Measures multiply-adds per second of a float matrix product. The tape must be empty, and is empty
+ * afterwards. */
 dt_status dt__costs_product(dt_tape *t, double *speed);
 
 dt_status dt__run_dry(dt__run *r);
-/* Parameters and sizes of a model, prepared or not, into the summary. */
+/* Writes numbers of parameters and sizes of a model, prepared or not, to the summary. */
 void dt__run_describe(dt__run *r, dt_module *m);
 /* Counts the multiply-adds of one example. */
 dt_status dt__run_count_products(dt__run *r, dt_module *trial);

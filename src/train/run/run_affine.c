@@ -1,6 +1,6 @@
 /* Layers `affine` of targets: y = x deviation[c] + mean[c], of output c of the training targets.
- * The layers before then compute numbers near 1 whatever the unit of the targets, which Adam's
- * steps of one size require. Sums are of double, in the order of the examples:
+ * Then the earlier layers compute numbers near 1 for targets in any unit, as Adam's steps have a
+ * fixed size. Sums are in double, in the order of the examples:
  *     mean += (t - mean) / n,  M2 += (t - mean before) (t - mean),  deviation = sqrt(M2 / n)
  * [Welford 1962]; a constant target has deviation 1. */
 #include "core/tensor.h"
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Sets output k of the layer, which is of target c. */
+/* Sets output k of the layer from target c. */
 static void set_output(const dt_dataset *d, dt_module *layer, int64_t k, int64_t c)
 {
     double mean = 0, m2 = 0;

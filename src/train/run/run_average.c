@@ -1,7 +1,6 @@
-/* train.average: averages of the parameters, kept by the optimizer; of FakeQuantTensors the
- * masters, and learned ranges, which are parameters. Buffers are not averaged: running statistics
- * of norms and static ranges of activations follow by forward passes of the averaged model in
- * training mode.
+/* train.average: averages of the parameters (of FakeQuantTensors the masters and the learned
+ * ranges), kept by the optimizer. Buffers are not averaged: forward passes of the averaged model in
+ * training mode update running statistics of norms and static ranges of activations.
  *     ema     average += (1-d) (p - average), d = min(decay, (1+n)/(10+n)) at update n = 0, 1, ...;
  *             the first copies [Polyak and Juditsky 1992; the growing d is TensorFlow's]
  *     epochs  the mean after each of the last epochs [Izmailov et al. 2018] */

@@ -13,7 +13,7 @@
 
 #define BEST "best.safetensors"
 
-/* Whether a file of the best evaluation is written; whether the best evaluation is tracked. */
+/* Whether the best evaluation's file is written; whether the best evaluation is tracked. */
 static bool keeps_best(const dt__run *r)
 {
     return r->o->train.checkpoint.best || r->o->train.finish_with == DT_FINISH_BEST;
@@ -129,7 +129,7 @@ static dt_status measure(dt__run *r)
     return DT_OK;
 }
 
-/* Of the averaged parameters, where there are averages. */
+/* Evaluates with the averaged parameters, if there are averages. */
 static dt_status measure_average(dt__run *r)
 {
     DT__TRY(dt__run_swap_average(r));
@@ -148,12 +148,13 @@ static dt_status evaluate(dt__run *r)
     return status;
 }
 
-#define LEAST_APART 50 /* updates between evaluations that no key asks for */
-#define MOST_SHARE 0.1 /* of the time, for these */
+/* least number of updates between evaluations that the recipe does not request */
+#define LEAST_APART 50
+#define MOST_SHARE 0.1 /* share of time for these */
 
-/* Updates between evaluations. Without a key it is an epoch, but epochs of language models may take
- * hours: theirs come as often as costs a tenth of the time, an example forward being a third of an
- * example trained. The number depends on the data alone, not on the length of the run. */
+/* Updates between evaluations. By default it is an epoch; for language models, whose epochs may
+ * take hours, evaluations take a tenth of the time, if a forward pass takes a third of the time of
+ * training an example. The number depends only on the data, not on the length of the run. */
 static int64_t period_of(const dt__run *r)
 {
     const dt_train_options *o = &r->o->train;
@@ -166,7 +167,7 @@ static int64_t period_of(const dt__run *r)
     return dt__min_i64(r->data.per_epoch, dt__max_i64(LEAST_APART, (int64_t)updates));
 }
 
-/* Whether the last update is followed by an evaluation wherever it falls. */
+/* Whether the last update is followed by an evaluation, even if none is due. */
 static bool evaluates_the_end(const dt__run *r)
 {
     return r->o->train.evaluate.every_steps > 0 || dt_dataset_context(r->data.train) > 0 ||

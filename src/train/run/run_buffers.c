@@ -1,5 +1,5 @@
-/* Copies of a model's buffers, such as the running statistics of batch norm. A forward pass writes
- * them, so a skipped update must restore them, and so must a look at the averaged model. */
+/* Copies of a model's buffers, such as the running statistics of batch norm. A forward pass changes
+ * them, so they are restored after a skipped update, and after evaluating the averaged model. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/run/run.h"

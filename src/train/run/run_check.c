@@ -1,5 +1,5 @@
-/* Checks of a run beyond those of its recipe, before any file is written: builds and prepares a
- * trial model and opens a loader. */
+/* Checks of a run that its recipe alone does not allow, before any file is written: builds and
+ * prepares a trial model and opens a loader. */
 #include "data/joined.h"
 #include "train/quantize/rounding.h"
 #include "train/run/run.h"
@@ -28,7 +28,7 @@ static dt_status check_qat(dt__run *r, dt_module *trial)
                             "be static");
 }
 
-/* What a format of convert.formats cannot hold is found here, not after the training. */
+/* Checks each format of convert.formats now, rather than after the training. */
 static dt_status check_each_format(dt__run *r, dt_module *trial)
 {
     const dt_strings *formats = &r->o->convert.formats;
@@ -46,8 +46,8 @@ static dt_status check_each_format(dt__run *r, dt_module *trial)
     return DT_OK;
 }
 
-/* The converted model, which leaves, has its adapters merged: in their place the trial is one
- * without. */
+/* Checks formats for the converted model. Its adapters are merged, so the check uses a model
+ * without them. */
 static dt_status check_formats(dt__run *r, dt_module *trial)
 {
     dt_module *plain = NULL;
@@ -60,8 +60,7 @@ static dt_status check_formats(dt__run *r, dt_module *trial)
     return s;
 }
 
-/* Whether `name` is a relative path whose parts are neither "." nor "..", nor empty, nor longer
- * than file names may be. */
+/* Whether `name` is a relative path whose parts are valid file names other than "." and "..". */
 static bool stays_inside(const char *name)
 {
     for (;; name++) {
@@ -94,7 +93,7 @@ static dt_status check_output(dt__run *r)
     return dt__recipe_blame(r->recipe, "run.dir", DT_ERR_IO, dt__run_path(r, name, path));
 }
 
-/* The recipe alone does not tell how long the run is. */
+/* The length of the run depends on the data, so the schedule is checked here. */
 static dt_status check_schedule(dt__run *r)
 {
     const dt_schedule *s = &r->stage.schedule;
@@ -138,7 +137,7 @@ static dt_status check_distill(dt__run *r)
 }
 
 /* Batch norm of one example with one pixel has no variance. If an epoch ends with a batch of one
- * example, finds out by training on one whether the model has such a norm. */
+ * example, a training pass on one example finds out whether the model has such a norm. */
 static dt_status check_last_batch(dt__run *r, dt_module *trial)
 {
     const int64_t count = dt_dataset_count(r->data.train);
@@ -190,7 +189,8 @@ dt_status dt__run_collect_errors(dt__run *r, dt__run_test *const *tests, int n)
     return DT_OK;
 }
 
-/* Of the trial model, which is in r->stage meanwhile. Examples run only through models that fit. */
+/* Runs the checks on the trial model, which is in r->stage meanwhile. Examples are run only if the
+ * model fits the data. */
 static dt_status check_run(dt__run *r)
 {
     if (r->recipe->n_complaints > 0) return DT_OK;

@@ -1,6 +1,6 @@
-/* The other ranks of a run: joining them, work of all and of rank 0 alone, and the weights of all.
- * Files are written by rank 0; the others read what it wrote, so run.dir must be a folder that all
- * of them see. */
+/* The other ranks of a run: joining them, work of all ranks and of rank 0 alone, and comparison of
+ * weights. Only rank 0 writes files, which others read, so run.dir must be a folder that all ranks
+ * share. */
 #include "core/ranks.h"
 
 #include "autograd/kind.h"
@@ -68,7 +68,7 @@ dt_status dt__run_join(dt__run *r)
     }
     r->control.progress = NULL;
     r->control.evaluated = NULL;
-    r->ctx->log = NULL; /* rank 0 says what all would say */
+    r->ctx->log = NULL; /* only rank 0 logs, as all would log the same */
     return DT_OK;
 }
 
@@ -80,8 +80,8 @@ void dt__run_leave(dt__run *r, dt_status status)
     r->ctx->log = r->ranks.log;
     dt__cluster_close(r->ranks.cluster, !r->summary->by_itself);
     r->ranks.cluster = NULL;
-    /* Launchers end all ranks as soon as one has failed, and show its status: rank 0 shall be the
-     * first, on a busy machine, too. */
+    /* launchers end all ranks when one has failed, with its status: rank 0 should be the first,
+     * even on a busy machine */
     const struct timespec a_moment = { .tv_sec = 2 };
     if (status != DT_OK && r->ranks.together && r->summary->rank > 0) nanosleep(&a_moment, NULL);
 }
@@ -117,7 +117,7 @@ dt_status dt__run_alone(dt__run *r, dt_status (*work)(dt__run *r))
     const dt__optimizer_hooks *hooks = r->ranks.cluster->hooks->optimizer;
     if (dt__run_writes(r)) {
         status = work(r);
-        if (parts) DT__TRY(hooks->release(r->ranks.cluster)); /* it may be freed by now */
+        if (parts) DT__TRY(hooks->release(r->ranks.cluster)); /* it may be freed now */
     } else if (parts) {
         status = hooks->serve(r->stage.optimizer);
     }
@@ -208,10 +208,10 @@ dt_status dt__run_end_spread(dt__run *r)
 
 /* ---- the optimizer --------------------------------------------------------------------------- */
 
-#define SHARED_FROM ((int64_t)32 << 20) /* bytes of state that a rank would have alone */
+#define SHARED_FROM ((int64_t)32 << 20) /* bytes of state on one rank from which it is sharded */
 
-/* With `auto`, where the state takes so much that memory and the time of the update count: results
- * are the same. */
+/* With `auto`: whether the state is so large that sharding saves memory and time; results are the
+ * same. */
 static bool shares_optimizer(const dt__run *r, const dt_optimizer_options *o)
 {
     int64_t elements = 0, n;
@@ -240,13 +240,13 @@ dt_status dt__run_optimizer(dt__run *r)
 static uint64_t hash_of(const dt_tensor *x)
 {
     const dt__kind *kind = dt__kind_of(x);
-    if (dt__is_spread(x)) return 0; /* no other rank has these experts */
+    if (dt__is_spread(x)) return 0; /* other ranks do not have these experts */
     const dt_tensor *inner = kind->inner == NULL ? x : kind->inner((dt_tensor *)(uintptr_t)x);
     if (dt__values(inner) == NULL) return 0;
     return XXH3_64bits(dt__values(inner), dt__bytes_of(inner));
 }
 
-/* all: the hashes of each rank's n tensors. */
+/* Compares `all`, the hashes of each rank's n tensors. */
 static dt_status compare_hashes(dt__run *r, const dt__param *params, int64_t n, const uint64_t *all)
 {
     for (int k = 1; k < dt__cluster_ranks(r->ranks.cluster); k++) {

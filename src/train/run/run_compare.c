@@ -1,8 +1,8 @@
-/* Evaluates the models that a run compares: float, the same rounded to nearest, QAT, converted. All
- * ranks do this together; files are written, and answers compared, by rank 0.
- * Checks that the outputs of the QAT model and of the converted model's file are equal bit for bit.
- * A rounder other than nearest chooses other codes than QAT trained with; then the converted model
- * in memory and its file are compared. */
+/* Evaluates the models that a run compares: float, float rounded to nearest, QAT, converted. All
+ * ranks do this together; rank 0 writes files and compares outputs. Checks that the outputs of the
+ * QAT model and of the converted model's file are equal bit for bit. A rounder other than nearest
+ * chooses other codes than QAT trained with; then the converted model in memory and its file are
+ * compared. */
 #include "core/ranks.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -52,7 +52,7 @@ static dt_status copy_model(dt__run *r, dt_module **out)
     return status;
 }
 
-/* Restores the random streams afterwards. */
+/* Evaluates a copy that is rounded to nearest; restores the random streams. */
 static dt_status evaluate_rounded(dt__run *r, dt_metrics *m)
 {
     dt_module *rounded = NULL;
@@ -155,7 +155,7 @@ static dt_status stop_between(void *user, const char *path, const dt_round_repor
                    "interrupted behind the codes of %s; --resume goes on", path);
 }
 
-/* Files that rank 0 writes, after thresholds of the converted model have been chosen. */
+/* Writes the files of rank 0, after thresholds of the converted model have been chosen. */
 static dt_status save_codes(dt__run *r, const dt__rounding *p, const char *path)
 {
     DT__TRY(dt__run_choose_thresholds(r));

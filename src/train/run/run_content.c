@@ -1,7 +1,7 @@
-/* What a run is trained on, by the number of examples and hashes of their content. A checkpoint
- * keeps them, so that a run does not go on with other data under the same names: the split, the
- * order of examples, means and deviations would be those of the new data, the weights those of the
- * old. Test data change no weight: there a line says that they are others. */
+/* Identifies the data of a run by numbers of examples and hashes of their content. They are stored
+ * in checkpoints, so that a run is not resumed with other data under the same names: split, order,
+ * means and deviations would be those of the new data, but weights those of the old. Test data do
+ * not affect weights: if they differ, there is only a warning. */
 #include "data/content_hash.h"
 #include "io/model/model.h"
 #include "io/safetensors/safetensors.h"
@@ -9,7 +9,7 @@
 
 enum { EXAMPLES, TRAIN_HASH, VALIDATION_HASH, TEST_HASH, CONTENTS };
 
-/* Positive, as every counter is. */
+/* Positive, as all counters are. */
 static int64_t hash_of(const dt_dataset *d)
 {
     return d == NULL ? 0 : (int64_t)(dt__content_hash(d) >> 2) + 1;
@@ -56,7 +56,7 @@ dt_status dt__run_check_content(dt__run *r, const dt_file *checkpoint)
         const char *name = dt__run_counter_name(DT__COUNT_EXAMPLES + i);
         DT__TRY(dt_checkpoint_count(checkpoint, name, &was[i]));
     }
-    if (was[TRAIN_HASH] == 0) return DT_OK; /* an older one */
+    if (was[TRAIN_HASH] == 0) return DT_OK; /* an older checkpoint */
     compute(r);
     if (was[EXAMPLES] != r->data.content[EXAMPLES]) {
         return dt_fail(r->ctx, DT_ERR_FORMAT,

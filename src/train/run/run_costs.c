@@ -1,5 +1,5 @@
-/* Where the time of an update goes: ops by their names, forward and backward, and the speed of its
- * multiply-adds beside that of one large product of floats on this machine. */
+/* Measures the time of an update by op, forward and backward, and the speed of its multiply-adds
+ * compared with one large float product on this machine. */
 #include "autograd/tape.h"
 #include "core/clock.h"
 #include "core/tensor.h"
@@ -7,15 +7,15 @@
 
 #include <detent/ops.h>
 
-#define SIDE 512     /* of the product */
-#define TURNS 4      /* fewer, */
-#define SECONDS 0.05 /* where they take longer */
+#define SIDE 512     /* of the matrices of that product */
+#define TURNS 4      /* repetitions; fewer, */
+#define SECONDS 0.05 /* if they take longer than this */
 
 static void on_compute(void *user, const dt_op *op, bool begins)
 {
     dt__costs *c = user;
     if (begins && c->depth++ == 0) c->begun = dt__seconds();
-    if (begins || --c->depth > 0) return; /* an op that another one calls belongs to that */
+    if (begins || --c->depth > 0) return; /* an op within another op counts as the outer one */
     const double seconds = dt__seconds() - c->begun;
     int i = 0;
     while (i < c->n && c->part[i].op != op->name) i++;

@@ -1,5 +1,5 @@
-/* A dry run: builds everything, makes some updates of each phase, measures their time, where it
- * goes, and the memory held for backward, writes nothing. */
+/* A dry run: builds everything, makes some updates of each phase, measures their time by op and the
+ * memory held for backward, and writes nothing. */
 #include "core/clock.h"
 #include "core/tensor.h"
 #include "train/run/run.h"
@@ -29,11 +29,11 @@ static dt_status measure(dt__run *r, size_t *bytes)
     return DT_OK;
 }
 
-/* Updates that are timed behind the first one, which makes what they find there: of whole batches
- * of the first epoch, of which each phase reads two besides; 0: the first one is timed. */
+/* Largest number of timed updates after a first one, which allocates and fills caches. Each phase
+ * uses whole batches of the first epoch, and two more; 0 timed updates: the first one is timed. */
 #define MOST_UPDATES 10
 
-#define PASSES 3 /* products of an update: y, dx and dW */
+#define PASSES 3 /* matrix products per weight and update: y, dx and dW */
 
 static int timed_updates(const dt__run *r)
 {
@@ -51,7 +51,8 @@ static dt_status some_steps(dt__run *r, int phase)
     for (int i = 0; i <= most && (i < 2 || dt__seconds() < end); i++) {
         dt__update_result u;
         dt__costs costs;
-        const bool by_op = most < 2 ? i == most : i == 1; /* whose clock costs time itself */
+        /* ops of one update only, as their clocks take time */
+        const bool by_op = most < 2 ? i == most : i == 1;
         if (by_op) dt__costs_begin(&costs, r->stage.tape);
         const double before = dt__seconds();
         dt__pass_work(r->ctx);
@@ -73,12 +74,13 @@ static dt_status some_steps(dt__run *r, int phase)
 
 static dt_status dry_qat(dt__run *r)
 {
-    if (dt__run_teaches_itself(r))
-        DT__TRY(dt__run_model(r, &r->stage.teacher)); /* of the same size */
+    if (dt__run_teaches_itself(r)) /* stands for the teacher, with the same size */
+        DT__TRY(dt__run_model(r, &r->stage.teacher));
     dt_tape_reset(r->stage.tape);
     DT__TRY(dt__run_prepare(r, r->stage.model, dt__run_prepares_trained(r)));
     *dt__run_count(r, DT__COUNT_PREPARED) = 1;
-    int64_t *const step = dt__run_count(r, DT__COUNT_STEP); /* the rate and more follow from it */
+    /* determines the learning rate and other settings */
+    int64_t *const step = dt__run_count(r, DT__COUNT_STEP);
     *step = dt__max_i64(*step, r->data.start);
     DT__TRY(dt__run_set_backward(r));
     return some_steps(r, 1);

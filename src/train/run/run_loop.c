@@ -5,8 +5,8 @@
 
 #include <math.h>
 
-/* Unless log.every_steps is set: lines of metrics.jsonl, where there are so many updates, and the
- * updates between two lines of longer runs. */
+/* Defaults of log.every_steps: the least number of lines in metrics.jsonl, if there are enough
+ * updates, and updates between lines in longer runs. */
 #define LEAST_LINES 50
 #define MOST_BETWEEN 50
 
@@ -32,7 +32,7 @@ dt_status dt__run_end_line(dt__run *r, dt__chars *t)
     return status;
 }
 
-/* Of several ranks: means over updates of this process since the latest line. */
+/* With several ranks: mean costs of communication per update, since the latest line. */
 static void put_communication(dt__run *r, dt__chars *t)
 {
     const dt__cluster_costs now = dt__cluster_costs_of(r->ranks.cluster),
@@ -47,14 +47,14 @@ static void put_communication(dt__run *r, dt__chars *t)
     r->pace.line_trained = r->pace.trained;
 }
 
-/* Means over the updates since the latest line. */
+/* Writes a line with means over the updates since the latest line. */
 static dt_status write_line(dt__run *r, const dt__update_result *u)
 {
     const double now = dt__seconds();
     const double since = (double)*dt__run_count(r, DT__COUNT_SINCE);
     dt__chars t;
     dt__run_begin_line(r, &t);
-    if (since > 0) { /* else all updates were skipped */
+    if (since > 0) { /* otherwise all updates were skipped */
         dt__put_field(&t, "loss", *dt__run_value(r, DT__VALUE_LOSS_SUM) / since);
         dt__put_field(&t, "grad_norm", *dt__run_value(r, DT__VALUE_NORM_SUM) / since);
         dt__put_field(&t, "clipped", (double)*dt__run_count(r, DT__COUNT_LIMITED) / since);
@@ -138,7 +138,7 @@ bool dt__run_is_late(const dt__run *r)
     return minutes > 0 && dt__seconds() - r->pace.saved_clock >= 60 * minutes;
 }
 
-/* Whether a checkpoint follows the latest update. */
+/* Whether a checkpoint is due after the latest update. */
 static bool is_due(dt__run *r)
 {
     const dt_checkpoint_options *o = &r->o->train.checkpoint;
@@ -159,7 +159,8 @@ static dt_status stop(dt__run *r)
                    dt__run_phase(r), r->o->run.dir);
 }
 
-/* Updates between two lines of metrics.jsonl: curves of short runs have points, too. */
+/* Updates between two lines of metrics.jsonl; short runs have more lines, so that curves have
+ * enough points. */
 static int64_t line_every(const dt__run *r)
 {
     const int64_t own = r->o->train.log.every_steps;

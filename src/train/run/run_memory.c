@@ -1,5 +1,5 @@
-/* The memory of each rank in training: weights, gradient and the optimizer's state, which stay from
- * update to update, and the rest of the peak. */
+/* The memory of each rank in training: weights, gradient and optimizer state, which are permanent,
+ * and the rest of the peak. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"

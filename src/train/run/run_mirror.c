@@ -1,5 +1,5 @@
-/* metrics.csv and events for TensorBoard, line by line as metrics.jsonl grows. When a run goes on,
- * both are made anew from the lines that metrics.jsonl keeps. */
+/* metrics.csv and events for TensorBoard, written along with metrics.jsonl. When a run is resumed,
+ * both are rewritten from the remaining lines of metrics.jsonl. */
 #include "core/system/atomic_file.h"
 #include "core/system/system_calls.h"
 #include "train/run/mirror.h"
@@ -16,7 +16,7 @@
 #define EVENTS "events.out.tfevents.detent"
 #define COLUMNS (14 + DT_MAX_METRICS)
 
-/* The columns of the CSV file: fields of lines of training, then of validation. */
+/* The columns of the CSV file: fields of training lines, then of validation lines. */
 static void name_columns(const dt__run *r, char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME],
                          const char *columns[COLUMNS])
 {
@@ -39,7 +39,7 @@ static double now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Writes a text to a file's end; `made` begins the file. */
+/* Appends a text to a file; `made`: creates the file. */
 static dt_status append(dt__run *r, const char *name, dt__chars *t, bool made)
 {
     char path[DT__RUN_PATH];
@@ -110,7 +110,7 @@ static dt_status read_lines(dt__run *r, dt__chars *t)
     return dt__chars_text(t) == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* The heads and the lines that are there. A line that is damaged is left out. */
+/* Writes the heads and the existing lines. Damaged lines are left out. */
 static dt_status put_all(dt__run *r, mirrors *m, const char *text)
 {
     char metric[DT_MAX_METRICS][DT_MAX_METRIC_NAME];

@@ -1,5 +1,5 @@
-/* Packed answers taken apart: each output of a network as a dataset and answers of its own, for
- * what is written about them. */
+/* Splits packed outputs: each output of a network with its own dataset and numbers, for files about
+ * it. */
 #include "train/run/run_outputs.h"
 
 #include "core/tensor.h"

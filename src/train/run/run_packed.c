@@ -1,6 +1,6 @@
-/* model.pack: the packed weights under the adapters. They are those of model.init, packed when they
- * are read. The run keeps them as run.dir/base.safetensors, unless model.init is a converted model
- * of detent already; its other files hold adapters, and name that file and its hash. */
+/* model.pack: packed weights below adapters. They are read from model.init, and packed while
+ * reading. The run saves them as run.dir/base.safetensors, unless model.init already is a converted
+ * model of detent. Its other files hold adapters, and the name and hash of that file. */
 #define _DEFAULT_SOURCE /* realpath */
 #include "io/model/model_base.h"
 #include "core/system/open_file.h"
@@ -10,7 +10,7 @@
 
 #define BASE "base.safetensors"
 
-/* Whether the run has a folder by now: a trial model and a dry run have none. */
+/* Whether the run has a folder yet: trial models and dry runs have none. */
 static bool has_folder(const dt__run *r) { return r->files.checkpoints[DT__MAIN] != NULL; }
 
 static dt_status load(dt__run *r, const char *own, dt_module **out)
@@ -36,7 +36,7 @@ static dt_status save(dt__run *r, dt_module *m, const char *own)
     return dt__exists(own) ? DT_OK : dt_model_save(m, &info, own);
 }
 
-/* Keeps the text that says which file is the base. */
+/* Stores the metadata text that names the base file. */
 static dt_status name_base(dt__run *r, const char *path, const char *hash)
 {
     dt__chars t = { .ctx = r->ctx };

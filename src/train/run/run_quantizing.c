@@ -1,6 +1,6 @@
-/* How a prepared model trains: the keys qat.rate, layer_steps, estimator and damping, which follow
- * from the step alone, and qat.norm_batches after the last update. With t from 0 at qat.start_step
- * to 1 at the end of training:
+/* How a prepared model trains: the keys qat.rate, layer_steps, estimator and damping, which depend
+ * only on the step, and qat.norm_batches after the last update. With t from 0 at qat.start_step to
+ * 1 at the end of training:
  *     factor    1 + (rate - 1) min(1, 10 t)       of the learning rate
  *     layers    the first 1 + floor(updates / layer_steps) are quantized
  *     strength  first + (last - first) t
@@ -102,7 +102,7 @@ static dt_status nothing(void *user, const char *slot, const char *path, dt_tens
     return DT_OK;
 }
 
-/* Whether weights of the prepared model can be frozen. */
+/* Checks that weights of the prepared model can be frozen. */
 static dt_status check_freeze(dt__run *r, dt_module *trial)
 {
     dt_freezer *f;

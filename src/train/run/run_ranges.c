@@ -20,9 +20,9 @@ static dt_status create_only(void *user, const char *slot, const char *path, dt_
     return DT_OK;
 }
 
-/* Allocates the state of new parameters (learned ranges, shifts) in the optimizer, and that of the
- * freezer, now, so that the first update allocates nothing: the memory plan of the next forward
- * pass relies on that. */
+/* Allocates now the state of new parameters (learned ranges, shifts) in the optimizer, and of the
+ * freezer, so that the first update allocates nothing, on which the memory plan of the next forward
+ * pass relies. */
 static dt_status make_state(dt__run *r, const dt_module *m)
 {
     if (m != r->stage.model) return DT_OK;
@@ -30,8 +30,7 @@ static dt_status make_state(dt__run *r, const dt_module *m)
     return r->stage.freezer == NULL ? DT_OK : dt_freezer_visit(r->stage.freezer, create_only, NULL);
 }
 
-/* Where model.init is a folder of integers, or prepared with ranges that are frozen, the model
- * begins with its scales. */
+/* If model.init is a folder of integers, or prepared with frozen ranges, copies its scales. */
 static dt_status take_scales(dt__run *r, dt_module *m)
 {
     int64_t taken, all;
@@ -46,7 +45,7 @@ static dt_status take_scales(dt__run *r, dt_module *m)
     return DT_OK;
 }
 
-/* Norms that dt_prepare could fold, but for the one scale of their weight. */
+/* Warns of norms that dt_prepare could fold if their weight did not have only one scale. */
 static void say_apart(dt__run *r, dt_module *m)
 {
     int64_t n = 0;
@@ -84,10 +83,10 @@ dt_status dt__run_prepare(dt__run *r, dt_module *m, bool trained)
     return dt__spread_end(r->ctx, dt__observe_ranges(m, r->data.train, r->o));
 }
 
-/* What the log says of the layers that do not get integers. */
+/* Layers that do not get integers, for the log. */
 typedef struct layers {
     int64_t integers, dx_alone, others;
-    char names[160]; /* of the others */
+    char names[160]; /* names of these layers */
 } layers;
 
 static void count_layer(layers *l, const char *path, const dt_module *m)
@@ -117,15 +116,15 @@ dt_status dt__run_set_backward(dt__run *r)
     return DT_OK;
 }
 
-/* A freezing step before qat.start_step is due at qat.start_step. */
+/* Whether a freezing step is due; one before qat.start_step is due at qat.start_step. */
 static bool is_due(dt__run *r, int64_t wanted)
 {
     return wanted > 0 && *dt__run_count(r, DT__COUNT_STEP) == dt__max_i64(wanted, r->data.start);
 }
 
-/* The step at which folded norms freeze; 0: never. Integers have no statistics of a batch, so
- * gradients do not see that a norm follows its input: in networks for devices norms follow until
- * 1/200 of their initial statistics is left (momentum 0.1), and no longer. */
+/* The step at which folded norms freeze; 0: never. On integers there are no batch statistics, so
+ * gradients ignore that a norm's statistics depend on its input: in networks for devices norms are
+ * updated until 1/200 of their initial statistics is left (momentum 0.1), and no longer. */
 static int64_t norm_step(const dt__run *r)
 {
     const int64_t given = r->o->qat_schedule.freeze_norm_step;

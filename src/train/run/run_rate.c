@@ -1,6 +1,6 @@
-/* The learning rate of an update: that of the schedule times the reductions of schedule plateau,
- * whose state is in counters of the run, what spikes lowered, and of a prepared model qat.rate.
- * Groups of parameters have factors on it. */
+/* The learning rate of an update: the schedule's rate times the reductions by schedule plateau,
+ * whose state is in counters of the run, the reductions by spikes, and for a prepared model
+ * qat.rate. Groups of parameters have factors. */
 #include "core/text/glob.h"
 #include "nn/module.h"
 #include "train/run/run.h"

@@ -1,6 +1,6 @@
-/* Measures how the validation data are spread over experts. The share of an expert is its rows,
- * divided by all rows routed in its layer. Hooks count the index of experts that grouped layers are
- * called with. */
+/* Measures how the validation data are distributed over experts. The share of an expert is its
+ * rows, divided by all rows routed in its layer. Hooks count the index of experts that grouped
+ * layers are called with. */
 #include "autograd/spread.h"
 #include "core/ranks.h"
 #include "core/tensor.h"
@@ -60,7 +60,7 @@ static void find_extremes(const watched *w, double *busiest, double *idlest)
     }
 }
 
-/* Adds what other ranks have counted. */
+/* Adds the counts of other ranks. */
 static dt_status add_ranks(dt__run *r, const watched *w)
 {
     const int ranks = dt__cluster_ranks(r->ranks.cluster);

@@ -12,7 +12,7 @@
 
 /* ---- the model ------------------------------------------------------------------------------ */
 
-/* Weights that a file has are not drawn before, but the stream moves on as if they were. */
+/* Weights that a file has are not drawn, but the random stream advances as if they were. */
 static dt_status create_model(dt__run *r, dt_module **out)
 {
     const dt_model_options *m = &r->o->model;
@@ -118,13 +118,13 @@ static dt_status keep_origin(dt__run *r)
     return status;
 }
 
-/* Keeps the tokens that the data's tokenizer has of the model's. */
+/* Stores the model's special tokens that the data's tokenizer has. */
 static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
 {
     const dt_text_tokens tokens = dt_tokenizer_tokens(k);
     dt__chars t = { .ctx = r->ctx };
     if (r->files.tokens == NULL && dt__text_tokens_none(&tokens))
-        return DT_OK; /* nothing is said */
+        return DT_OK; /* metadata without tokens */
     dt__release(r->ctx, r->files.tokens);
     r->files.tokens = NULL;
     dt__text_tokens_put(&t, &tokens);
@@ -136,7 +136,7 @@ static dt_status keep_tokens(dt__run *r, const dt_tokenizer *k)
     return DT_OK;
 }
 
-/* Keeps the data's tokenizer, for the model's files. */
+/* Stores the data's tokenizer for the model's files. */
 static dt_status keep_tokenizer(dt__run *r)
 {
     const dt_tokenizer *k = dt_dataset_tokenizer(r->data.train);
@@ -152,7 +152,7 @@ static dt_status keep_tokenizer(dt__run *r)
     return status;
 }
 
-/* Keeps what the training data say of their examples, for the model's files. */
+/* Stores metadata about the training examples for the model's files. */
 dt_status dt__run_keep_data(dt__run *r)
 {
     dt__chars t = { .ctx = r->ctx };
@@ -165,7 +165,7 @@ dt_status dt__run_keep_data(dt__run *r)
     return status;
 }
 
-/* The datasets of the recipe, or those that the program gives. */
+/* Opens the datasets of the recipe, or takes those that the program passes. */
 static dt_status open_any(dt__run *r)
 {
     const dt_run_control *c = &r->control;
@@ -176,7 +176,8 @@ static dt_status open_any(dt__run *r)
                                     "dt_run was given datasets, which 'data.format' does not "
                                     "choose: it must be 'given', without 'data.source'");
         }
-        const bool lines = r->o->data.format == DT_DATA_JSONL; /* perhaps chats, of its form */
+        /* lines may be chats, formatted as for the model */
+        const bool lines = r->o->data.format == DT_DATA_JSONL;
         const dt_model_info model = { .tokenizer = r->files.tokenizer,
                                       .tokens = r->files.tokens,
                                       .hf = r->files.hf,

@@ -1,8 +1,8 @@
-/* train.spikes: a loss far above those before it. Mean and variance are exponentially weighted
+/* train.spikes: detects a loss far above earlier ones. Mean and variance are exponentially weighted
  * [Finch 2009]: with w = 1 / min(n, window) for loss number n, and d = loss - mean
  *     mean += w d      variance = (1 - w) (variance + w d^2)
- * A spike counts in them as the largest loss that would be none, so that losses that stay high are
- * soon usual. */
+ * A spike is added to them as the largest loss that is not a spike, so that losses which stay high
+ * are soon accepted. */
 #include "train/run/run.h"
 
 #include <math.h>

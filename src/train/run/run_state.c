@@ -1,5 +1,5 @@
 /* Counters and values of a run in its checkpoints, saving, and resuming. The baseline's checkpoints
- * have a folder of their own; a run whose main stage has none yet resumes from them. */
+ * have a folder of their own, from which a run resumes if its main stage has no checkpoint yet. */
 #include "core/ranks.h"
 #include "core/system/atomic_file.h"
 #include "core/clock.h"
@@ -221,7 +221,7 @@ static dt_status check_resumed(dt__run *r, dt__stage stage, const char *path)
                             (long long)*dt__run_count(r, DT__COUNT_STEP));
 }
 
-/* The checkpoint that rank 0 finds, for all. */
+/* The checkpoint that rank 0 has found, sent to all. */
 typedef struct chosen {
     char path[DT__RUN_PATH];
     int32_t stage, found;
@@ -240,7 +240,8 @@ static dt_status choose(dt__run *r, chosen *c)
     return DT_OK;
 }
 
-/* A share is of the updates that the run had at first: `train.epochs` may be others now. */
+/* A start given as a share is relative to the original number of updates, as `train.epochs` may
+ * have changed. */
 static void keep_start(dt__run *r)
 {
     const int64_t was = *dt__run_count(r, DT__COUNT_START);

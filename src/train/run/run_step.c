@@ -1,11 +1,11 @@
 /* One update: the gradient of the mean loss over all labels of its batches (pixel values, if
  * targets are images; tokens whose label is not -100), then the optimizer step.
  *     loss = sum over batches of (sum over labels of their loss) / labels of the update
- * so that gradient accumulation equals the gradient of one large batch, also if batches differ
- * in size. With train.class_weights labels count by their weights. Loss and gradient must be
- * finite before the optimizer writes. If they are not, the update is computed again from the
- * same random numbers while every result is checked, which finds the first op with a non-finite
- * result. A spike of the loss is found before the optimizer writes, too. */
+ * so that gradient accumulation equals the gradient of one large batch, also if batches differ in
+ * size. With train.class_weights labels are weighted. Loss and gradient must be finite before the
+ * optimizer writes. If they are not, the update is computed again from the same random numbers
+ * while every result is checked, which finds the first op with a non-finite result. Spikes of the
+ * loss are also found before the optimizer writes. */
 #include "core/tensor.h"
 #include "optim/optimizer.h"
 #include "train/run/run.h"
@@ -27,8 +27,8 @@ static dt__batch_range next_batches(dt__run *r)
     return p;
 }
 
-/* The weight of errors of features, which are means over a batch, in its loss, which is a sum over
- * labels: so that of an update is the mean over its examples. */
+/* The weight of feature errors, which are means over a batch, in its loss, which is a sum over
+ * labels, so that their part in the update's loss is a mean over examples. */
 static double feature_weight(const dt__run *r, const dt_tensor *x)
 {
     return r->o->train.distill.feature_weight * (double)x->dims[0] * r->stage.labels_each;
@@ -139,7 +139,7 @@ static dt_status skip(dt__run *r, const dt__batch_range *p, dt__update_result *u
                           (dt_position){ p->position.epoch + over, over ? 0 : next });
 }
 
-/* Follows train.nonfinite or train.spikes; u->skipped: the optimizer must not write. */
+/* Applies train.nonfinite or train.spikes; u->skipped: the optimizer must not write. */
 static dt_status check_loss(dt__run *r, const dt__batch_range *p, dt__update_result *u)
 {
     const int policy = r->o->train.spikes.policy;

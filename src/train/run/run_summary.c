@@ -94,7 +94,7 @@ int64_t dt__bytes_below(dt_module *m, const char *path, bool as_packed)
 void dt__run_describe(dt__run *r, dt_module *m)
 {
     int64_t adapters = 0;
-    r->data.range_params = 0; /* those of learned ranges */
+    r->data.range_params = 0; /* only those of learned ranges */
     DT__EACH_MODULE(each, m) {
         if (!dt__has_lora(each)) continue;
         adapters += dt__entry_find(each, "lora_a")->x->count;
@@ -173,7 +173,7 @@ static void put_bool(dt__chars *t, const char *name, bool value)
     dt__put_text(t, value ? "true" : "false");
 }
 
-/* null where it is not known: another process evaluated. */
+/* null if unknown, as another process evaluated. */
 static void put_speed(dt__chars *t, double speed) { put_number(t, speed > 0 ? speed : NAN); }
 
 static void put_metrics(dt__chars *t, const dt_metrics *m)
@@ -234,7 +234,7 @@ static void put_thresholds(dt__chars *t, const dt_run_summary *s)
     dt__put_text(t, "}");
 }
 
-/* Which weights a result is about, and what was proved of it. */
+/* Which weights a result is about, and how it was verified. */
 static void put_origin(dt__chars *t, const dt_run_summary *summary, dt_contender which)
 {
     static const char *const weights[] = {

@@ -40,7 +40,6 @@ static dt_status check_language(dt__run *r, const dt_module *m, const char *path
                             DT__S(other->context(r->stage.teacher)), (long long)tokens);
 }
 
-/* The teacher must take the examples and give what the model gives. */
 /* Batches have the inputs and targets of the model one behind the other, in its order. */
 static dt_status check_order(dt__run *r, const char *path, const char *what, int n,
                              const char *const *its, const char *const *ours)
@@ -67,6 +66,7 @@ static dt_status check_sides(dt__run *r, const dt_model_info *info, const char *
     return check_order(r, path, "output", its.n_out, its.out_name, ours.out_name);
 }
 
+/* Checks that the teacher reads the examples and has the outputs of the model. */
 static dt_status check_shapes(dt__run *r, const dt_model_info *info, const char *path)
 {
     char its[160], ours[160];
@@ -121,7 +121,7 @@ static dt_status load(dt__run *r, const dt_module *m, const char *path)
     return status;
 }
 
-/* Of the values of parameters and buffers; positive, as every counter is. */
+/* Hash of the values of parameters and buffers; positive, as all counters are. */
 static dt_status hash_of(dt_module *teacher, int64_t *out)
 {
     uint64_t hash = 0;

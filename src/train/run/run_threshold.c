@@ -1,5 +1,5 @@
-/* train.threshold: thresholds of the model that a run ends with, converted if it is quantized, by
- * its outputs for the validation data. They become part of what its file says of the data. */
+/* train.threshold: chooses thresholds for the final model, converted if it is quantized, by its
+ * outputs for the validation data. They are written to the metadata about the data in its file. */
 #include "data/dataset.h"
 #include "train/run/run.h"
 #include "train/task/thresholds.h"
@@ -66,8 +66,8 @@ static dt_status choose(dt__run *r, const dt_tensor *outputs)
     return s;
 }
 
-/* The run's results once more, as the thresholds decide. All ranks evaluate; rank 0, which has
- * thresholds, counts. */
+/* Recomputes the run's results with the thresholds. All ranks evaluate; rank 0, which has the
+ * thresholds, computes metrics. */
 static dt_status evaluate_decided(dt__run *r)
 {
     const dt_evaluation how = { .batch_size = r->o->train.eval_batch_size };

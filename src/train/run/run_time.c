@@ -1,6 +1,6 @@
-/* The time that a run still takes (core/estimate.h): of its updates and evaluations, in float,
- * quantized and converted, and of its rounding. Checkpoints and other files are not foreseen, and
- * neither is early stopping. */
+/* Estimates the remaining time of a run (core/estimate.h): updates and evaluations, in float,
+ * quantized and converted, and rounding. Checkpoints, other files and early stopping are not
+ * included. */
 #include "core/ranks.h"
 #include "core/tensor.h"
 #include "data/dataset.h"
@@ -12,9 +12,9 @@
 
 /* ---- what is planned ------------------------------------------------------------------------ */
 
-#define ELEMENT 400 /* multiply-adds in the time of reading an element of an example */
+#define ELEMENT 400 /* the time to read an element of an example, in multiply-adds */
 
-/* Examples in multiply-adds. */
+/* The cost of forward passes of examples, in multiply-adds. */
 static double passes(const dt__run *r, double examples)
 {
     dt__side side, target;
@@ -29,7 +29,7 @@ static void plan(dt__run *r, dt__work_of kind, double examples)
     dt__plan_work(r->ctx, kind, passes(r, examples));
 }
 
-/* Updates first + 1 ... last of a stage, with their validations. */
+/* Plans updates first + 1 ... last of a stage, with their validations. */
 static void plan_updates(dt__run *r, bool quantized, int64_t first, int64_t last)
 {
     if (last <= first) return;
@@ -42,7 +42,7 @@ static void plan_updates(dt__run *r, bool quantized, int64_t first, int64_t last
          (double)validations * (double)dt_dataset_count(r->data.validation));
 }
 
-/* The comparison of float weights with the same rounded to nearest. */
+/* Plans the comparison of float weights with those rounded to nearest. */
 static void plan_comparison(dt__run *r)
 {
     const double evaluated = (double)dt_dataset_count(r->data.evaluated);
@@ -172,7 +172,7 @@ static void tell_rounding(void *user, const dt_work_state *state)
     tell(user, "rounding");
 }
 
-/* Pieces of rounding are told as they are done. */
+/* Reports parts of the rounding as they are done. */
 dt_status dt__run_time_rounding(dt__run *r, const dt__rounding *p, const dt__rounding_job *job)
 {
     const dt_work_told told = r->ctx->told;

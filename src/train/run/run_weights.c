@@ -1,17 +1,17 @@
-/* What a run compares each output with: its loss, and train.class_weights, a factor for each class
- * in the loss of training (of several outputs, those of data.outputs).
+/* The loss of each output, and train.class_weights (for several outputs those of data.outputs), a
+ * factor for each class in the training loss.
  *     classes  balanced: examples / (classes that occur times n), n the examples of the class
  *     bits     the factor of ones; balanced: zeros / ones of the label
- * A class or label without an example (or one) has factor 1. As PyTorch's, a mean of weighted cross
- * entropies divides by the sum of the labels' weights, one of binary cross entropies by their
- * number; of several outputs, each divides by the number of examples. */
+ * A class (or label) that no example has gets factor 1. As in PyTorch, the mean of weighted cross
+ * entropies divides by the sum of the labels' weights, and that of binary cross entropies by their
+ * number; with several outputs, each divides by the number of examples. */
 #include "core/tensor.h"
 #include "data/joined.h"
 #include "train/run/run.h"
 
 #include <stdio.h>
 
-/* An output of the training data: its targets, and what the recipe or the join says of it. */
+/* An output of the training data: its targets, and its settings in the recipe or the join. */
 typedef struct output {
     dt_dataset d; /* a view */
     const char *loss;
@@ -46,7 +46,7 @@ static output output_of(const dt__run *r, int i)
     return o;
 }
 
-/* A loss of the program compares with one target. */
+/* Checks that a registered loss has one target. */
 static dt_status check_own(dt__run *r, const output *o)
 {
     const dt_augment_options *a = &r->o->data.augment;
@@ -89,7 +89,7 @@ dt_status dt__run_find_objectives(dt__run *r)
 
 static bool has_classes(const dt_dataset *d) { return dt_dataset_target(d) == DT_TARGET_CLASS; }
 
-/* Examples of each class, or ones of each bit. */
+/* Number of examples of each class, or of ones of each bit. */
 static void count_targets(const dt_dataset *d, double *ones)
 {
     const int64_t outputs = dt_dataset_outputs(d);

@@ -138,7 +138,7 @@ static void add(const dt__shards *s, const dt__gradients *from, dt__gradients *t
     dt__threads_leave(threads);
 }
 
-/* Node [a, b) to `to`; nodes below use stack[level] and on. */
+/* Computes node [a, b) into `to`; nodes below it use stack[level] and later ones. */
 static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[2],
                       dt__gradients *to, int level)
 {
@@ -152,7 +152,7 @@ static dt_status node(dt__run *r, const dt__batch_range *p, const int64_t range[
     return DT_OK;
 }
 
-/* The nodes below [a, b) that this rank computes. */
+/* Computes the nodes below [a, b) that belong to this rank. */
 static dt_status compute(dt__run *r, const dt__batch_range *p, const int64_t range[2], int *part)
 {
     dt__shards *s = r->ranks.shards;
@@ -183,7 +183,7 @@ static dt_status exchange(dt__shards *s)
     return dt__cluster_gather(s->cluster, "the shards' reports", s->mine, s->report_bytes, s->all);
 }
 
-/* Gives parameters that have a gradient in any shard the sum. */
+/* Sets the gradients of parameters that have one in any shard to the sum. */
 static void put_gradients(dt__shards *s)
 {
     const int ranks = dt__cluster_ranks(s->cluster);
@@ -201,7 +201,8 @@ static void put_gradients(dt__shards *s)
     if (s->n_experts > 0) s->hooks->put(s);
 }
 
-/* Losses in the order of shards, and the streams behind the most numbers that a shard drew. */
+/* Adds losses in the order of shards, and advances each random stream by the largest number that a
+ * shard drew. */
 static void add_reports(dt__run *r, const dt__batch_range *p, double *loss, bool *nonfinite)
 {
     const dt__shards *s = r->ranks.shards;

@@ -1,6 +1,6 @@
-/* What shards keep of a model: its parameters in the order in which backward ends with them,
- * buckets of their gradients, room for reports. It follows the model's tree, as optimizers do:
- * dt_prepare and loading change it. */
+/* Layout of a model's gradients for shards: parameters in the order in which backward completes
+ * them, buckets of their gradients, memory for reports. It is remade when the module tree changes,
+ * as for optimizers: dt_prepare and loading change it. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "optim/optimizer.h"
@@ -129,8 +129,8 @@ dt_status dt__shards_follow(dt__run *r)
     return DT_OK;
 }
 
-/* Of one shard, the gradients of all trained parameters; else those of all nodes of the tree that
- * are in memory at a time. */
+/* With one shard, bytes of the gradients of all trained parameters; else of all nodes of the tree
+ * that are in memory at a time. */
 dt_status dt__shards_bytes(const dt__run *r, int64_t *bytes)
 {
     const dt__shards *s = r->ranks.shards;

@@ -1,4 +1,4 @@
-/* Buffers that forward passes write, of shards that each began with the same state S:
+/* Merges buffers that forward passes change. Each shard began with the same state S:
  *     running statistics of norms   the mean over shards, in their order
  *     minmax, moving_average        the lowest lo, the highest hi: those of the whole batch, since
  *                                   lo + a (batch's - lo) rises with the batch's
@@ -118,8 +118,8 @@ static int64_t count_in(const char *state, size_t at)
     return n;
 }
 
-/* Value number i of all that were seen: kept at i, or, where there is no more room, in place of a
- * random one with probability room / (i + 1). */
+/* Adds value number i of all: stores it at i or, if there is no more room, in place of a random
+ * value, with probability room / (i + 1). */
 static void keep_value(float *values, int64_t room, uint64_t key, int64_t i, float x)
 {
     uint32_t word[4];
@@ -132,7 +132,7 @@ static void keep_value(float *values, int64_t room, uint64_t key, int64_t i, flo
     if (place < (double)room) values[(int64_t)place] = x;
 }
 
-/* A shard has appended what it saw while it had room, and replaced values after that. */
+/* A shard has appended its values while there was room, and then replaced values. */
 static void merge_values(const dt__shards *s, const dt__merged *m, int64_t used)
 {
     float *values = dt_data_mut(m->x);
@@ -156,7 +156,7 @@ static void merge_values(const dt__shards *s, const dt__merged *m, int64_t used)
     }
 }
 
-/* The states of the shards that were used, in order and without gaps. */
+/* Moves the states of the shards with examples together, in order. */
 static int64_t pack(const dt__shards *s)
 {
     int64_t used = 0;
@@ -197,7 +197,7 @@ static bool has_changed(const dt__shards *s, const dt__quantizer *q)
     return *(const int64_t *)dt_data(q->count) != count_in(s->before, s->merged[i].at);
 }
 
-/* Scale and zero point of each range that has changed. */
+/* Recomputes scale and zero point of each changed range. */
 static dt_status scale(const dt__shards *s, dt_module *m)
 {
     const dt__quantizer *q = dt__quantizer_of(m);
@@ -250,5 +250,5 @@ dt_status dt__shards_begin_ranges(dt__run *r, const dt__batch_range *p)
     const dt_status status = dt__spread_end(r->ctx, dt_tape_status(r->stage.tape));
     dt_tape_reset(r->stage.tape);
     dt__shards_restore(s, s->before);
-    return status == DT_ERR_NUMERIC ? DT_OK : status; /* the update finds it again */
+    return status == DT_ERR_NUMERIC ? DT_OK : status; /* the update reports it again */
 }

@@ -1,14 +1,14 @@
-/* Gradients on their way while backward goes on. Where a rank has one shard, a bucket is posted as
- * soon as its last parameter has its gradient: the order of parameters in the flat gradient is the
- * reverse of their registration, which is nearly that of backward.
+/* Sends gradients during backward. If a rank has one shard, a bucket is posted as soon as all its
+ * parameters have their gradients: the order of parameters in the flat gradient is the reverse of
+ * their registration, which is nearly that of backward.
  *
  * When a parameter has its gradient is learned, since a record may add to a gradient in ways that
  * only kinds know (learned scales, experts): the first update after a change of the model notes the
  * number of the record after which each gradient changed last. Later updates with as many records
  * rely on it, and check at the end that nothing was added to a gradient that had been sent. With
- * cluster.sync_norm, and with experts that are spread, also where all of them are frozen, buckets
- * leave after backward: before, ranks exchange sums of norms, or rows, and all messages must have
- * one order. */
+ * cluster.sync_norm, and with expert parallelism (even if all experts are frozen), buckets are sent
+ * after backward: during it, ranks exchange sums of norms, or rows, and all ranks must send
+ * messages in the same order. */
 #include "autograd/kind.h"
 #include "autograd/tape.h"
 #include "core/tensor.h"
@@ -72,12 +72,12 @@ dt_status dt__shards_check_sent(const dt__shards *s)
     return DT_OK;
 }
 
-/* Before backward; the number of records is known then. */
+/* Called before backward, when the number of records is known. */
 static void begin(void *shards)
 {
     dt__shards *s = shards;
     dt_tape *t = s->tape;
-    const int64_t all = t->n_records + 1; /* the first is through */
+    const int64_t all = t->n_records + 1; /* counts records from 1 on, as 0 means none */
     s->records = 0;
     t->on_gradients = s->learned == all ? send : learn;
     if (t->on_gradients == learn) {

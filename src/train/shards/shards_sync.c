@@ -1,9 +1,8 @@
 /* cluster.sync_norm: batch norms with the statistics of all shards of a batch. The shards of a rank
- * run in step: each has a tape, a thread, gradients and buffers of its own, and runs until its next
- * batch norm (forward, backward, or forward again of a checkpointed segment); there its sums wait
- * for those of the others. One thread runs at a time, on the context's team. When all are there,
- * ranks exchange the sums of their shards, and each adds them up in the tree (core/ranks.h),
- * in double:
+ * run in step: each has its own tape, thread, gradients and buffers, and runs until its next batch
+ * norm (forward, backward, or forward again of a checkpointed segment); there it waits for the sums
+ * of the others. One thread runs at a time, on the context's team. When all are there, ranks
+ * exchange the sums of their shards, and each adds them up in the tree (core/ranks.h), in double:
  *     forward   n = nl + nr, d = meanr - meanl, mean = meanl + d nr/n,
  *               m2 = m2l + m2r + d^2 nl nr/n       [Chan, Golub and LeVeque 1983]
  *     backward  the sums of g and g (x - mean)
@@ -28,7 +27,7 @@ typedef struct lane {
     lane_state state;
     dt_status status;
     dt__norm_sums *sums;
-    /* What the run and the model have while the shard runs. */
+    /* State of the run and the model while the shard runs. */
     dt_tape *tape;
     dt_loader *loader;
     dt_tensor *part[DT__PARTS];
@@ -49,24 +48,24 @@ struct dt__sync {
     dt_tensor **buffer; /* of the model, lent */
     int64_t n_buffers, room_buffers;
     size_t bytes;     /* of all buffers */
-    int64_t channels; /* the most of a norm */
+    int64_t channels; /* most channels of a norm */
     int64_t sequence; /* exchanges of this update */
-    size_t message;   /* most bytes */
+    size_t message;   /* bytes of the longest message */
     char *mine, *all;
     double *sums;
     dt_status status; /* of exchanges */
     pthread_mutex_t mutex;
     pthread_cond_t passed;
-    int64_t turn; /* the lane that runs */
+    int64_t turn; /* index of the lane that runs */
 };
 
 typedef struct dt__sync sync_of;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
-/* Behind it: of each shard the count (0: it takes no part), then of each 2 * channels sums. */
+/* Followed by the count of each shard (0: it takes no part), then by 2 * channels sums of each. */
 typedef struct head {
-    int64_t sequence; /* -1: all shards of the rank are through */
+    int64_t sequence; /* -1: all shards of the rank have ended */
     int64_t channels, backward;
 } head;
 
@@ -148,7 +147,7 @@ static moments node_of(const sync_of *y, const int64_t range[2], int64_t channel
     return both(&l, &r, backward);
 }
 
-/* Whether all ranks are at the same norm. */
+/* Whether all ranks have reached the same norm. */
 static bool is_together(const sync_of *y, const head *own)
 {
     for (int k = 0; k < dt__cluster_ranks(y->s->cluster); k++) {
@@ -160,7 +159,7 @@ static bool is_together(const sync_of *y, const head *own)
     return true;
 }
 
-/* What a lane that is at a norm has, or nothing. */
+/* Writes the sums of a lane that has reached a norm, else zeros. */
 static void put_lane(const sync_of *y, head *h, int64_t i)
 {
     const dt__norm_sums *from = y->lanes[i].sums;
@@ -169,7 +168,8 @@ static void put_lane(const sync_of *y, head *h, int64_t i)
     memcpy(sums_in(h, y->s->own, i), from->own, (size_t)(2 * h->channels) * sizeof(double));
 }
 
-/* Adds up the sums of the lanes that are at a norm, and of other ranks; `like` is one of them. */
+/* Adds the sums of the lanes that have reached a norm, and of other ranks; `like` is one of
+ * them. */
 static void add_up(sync_of *y, const dt__norm_sums *like)
 {
     const int64_t whole[2] = { 0, y->s->shards }, n = like->channels;
@@ -203,7 +203,7 @@ static void add_up(sync_of *y, const dt__norm_sums *like)
     }
 }
 
-/* All shards of this rank are through: until those of the others are, it takes part without any. */
+/* After all shards of this rank have ended: takes part without sums until the others' have. */
 static void end_exchanges(sync_of *y)
 {
     head *h = (head *)(void *)y->mine;
@@ -235,7 +235,7 @@ static void wait_for_turn(sync_of *y, int64_t of)
     pthread_mutex_unlock(&y->mutex);
 }
 
-/* The tape's function, on the lane's thread. */
+/* Called by the tape at each norm, on the lane's thread. */
 static void at_norm(void *user, dt__norm_sums *sums)
 {
     lane *l = user;
@@ -267,7 +267,7 @@ static void *run_lane(void *user)
     return NULL;
 }
 
-/* Gives run and model what the lane has. */
+/* Loads the lane's state into run and model. */
 static void load(lane *l)
 {
     sync_of *y = l->of;
@@ -287,7 +287,7 @@ static void load(lane *l)
     }
 }
 
-/* The opposite. */
+/* Stores the state of run and model in the lane. */
 static void store(lane *l)
 {
     sync_of *y = l->of;
@@ -350,7 +350,7 @@ static int64_t start_threads(sync_of *y)
     return n;
 }
 
-/* All lanes by themselves; then the model has the buffers of the last. */
+/* Runs each lane without the others; the model keeps the buffers of the last. */
 static void run_lanes(sync_of *y)
 {
     const lane *first = &y->lanes[0];
@@ -363,7 +363,7 @@ static void run_lanes(sync_of *y)
     y->r->stage.tape = first->tape;
     y->r->stage.loader = first->loader;
     memcpy(y->r->stage.part, first->part, sizeof first->part);
-    for (int64_t k = 0; k < y->n_buffers; k++) { /* above those that any lane gave */
+    for (int64_t k = 0; k < y->n_buffers; k++) { /* larger than any id that a lane used */
         uint64_t most = 0;
         for (int64_t i = 0; i < own; i++) {
             if (y->lanes[i].version[k] > most) most = y->lanes[i].version[k];
@@ -435,8 +435,8 @@ static void remove_buffer(sync_of *y, const dt_tensor *x)
     }
 }
 
-/* Ranges of weights do not depend on examples: the first shard that reads a weight initializes its
- * range, for all. */
+/* Removes ranges of weights, which do not depend on examples: the first shard that reads a weight
+ * initializes its range for all. */
 static void remove_ranges(sync_of *y)
 {
     DT__EACH_MODULE(m, y->r->stage.model) {
@@ -447,7 +447,7 @@ static void remove_ranges(sync_of *y)
     }
 }
 
-/* Lane 0 has tape, loader and parts of the run. */
+/* Lane 0 uses tape, loader and other parts of the run; other lanes get their own. */
 static dt_status make_own(dt__run *r, lane *l)
 {
     dt_loader *const loader = r->stage.loader;

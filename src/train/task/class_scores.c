@@ -1,4 +1,4 @@
-/* How a model does on each class (dt_class_scores). */
+/* Metrics per class (dt_class_scores). */
 #include "core/tensor.h"
 #include "train/task/task.h"
 
@@ -8,7 +8,7 @@
 
 enum { LABELLED, PRECISION, RECALL, F1, AREA, COLUMNS };
 
-/* Probabilities of the classes of an example. */
+/* Probabilities of the classes, for one example. */
 static void softmax(int64_t classes, const float *y, double *p)
 {
     const int64_t best = dt__first_class(y, classes, 1);
@@ -17,7 +17,7 @@ static void softmax(int64_t classes, const float *y, double *p)
     for (int64_t k = 0; k < classes; k++) p[k] /= sum;
 }
 
-/* Of probabilities [n, classes]. */
+/* The calibration error of probabilities [n, classes]. */
 static double calibration_error(const dt_dataset *d, int64_t classes, const double *p)
 {
     double right[BINS] = { 0 }, sure[BINS] = { 0 }, sum = 0;
@@ -45,7 +45,7 @@ static double area_of(const dt_dataset *d, int64_t classes, int64_t class, const
     return dt__average_precision(s, n);
 }
 
-/* Of a confusion matrix; the areas are there. */
+/* Rates from a confusion matrix; the areas are set already. */
 static void put_rates(int64_t classes, const int64_t *count, double *each, dt_class_scores *out)
 {
     double recall = 0, area = 0, n = 0;

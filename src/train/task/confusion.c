@@ -1,4 +1,4 @@
-/* The confusion matrix: how often examples of one class are taken for another. */
+/* The confusion matrix: counts of examples by their class and the predicted class. */
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/task/task.h"

@@ -1,5 +1,5 @@
-/* The classes of a model, by which labels are read, classes that a part of the data lacks, and
- * targets that are always the same. */
+/* The classes of a model, by which labels are read; warnings for classes that a part of the data
+ * lacks, and for constant targets. */
 #include "core/text/json.h"
 #include "core/text/number.h"
 #include "data/alike.h"
@@ -48,14 +48,14 @@ static void name_classes(dt_class_names *c, const dt_model_data *of)
     *c = (dt_class_names){ of->n_names, of->names };
 }
 
-/* Tables of data bases have one form. */
+/* Whether the data are tables with a CSV form; databases have a fixed form. */
 static bool has_forms(const dt_data_options *o)
 {
     const dt_strings *x = o->test_tensors.x.n > 0 ? &o->test_tensors.x : &o->train_tensors.x;
     return x->n > 0 && dt__database_length(x->v[0]) == 0;
 }
 
-/* Their names, and the columns of tables, which `data` keeps. */
+/* Takes class names, and columns of tables, from `data`, which owns them. */
 static void take_names(const dt_model_data *data, dt_data_options *o)
 {
     name_classes(&o->classes, data);
@@ -73,7 +73,7 @@ static void take_names(const dt_model_data *data, dt_data_options *o)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* The number of a class of the model; -1: it has none of this name. */
+/* The index of a class of the model; -1: no class with this name. */
 static int64_t named(const dt_model_data *m, const char *name)
 {
     int64_t k = 0;
@@ -81,8 +81,8 @@ static int64_t named(const dt_model_data *m, const char *name)
     return k < m->n_names ? k : -1;
 }
 
-/* Folders number their classes by themselves: FORMAT where these are other numbers than the
- * model's, and a line of output for a class that the model does not name. */
+/* Folders define the class indices: FORMAT if the model's are different, and a warning for a class
+ * that the model does not have. */
 static dt_status compare_names(const dt_dataset *d, const dt_model_data *m)
 {
     if (d == NULL || d->joined != NULL || d->target != DT_TARGET_CLASS || m->n_names == 0) {
@@ -106,7 +106,7 @@ static dt_status compare_names(const dt_dataset *d, const dt_model_data *m)
     return DT_OK;
 }
 
-/* How the model was trained on chats, or the template that it brings, which the caller frees. */
+/* The chat format of the model's training data, or its chat template, which the caller frees. */
 static dt_status ask_chats(dt_recipe *r, const dt_model_info *model, const dt_model_data *data,
                            dt_data_options *o)
 {
@@ -122,7 +122,7 @@ static dt_status ask_chats(dt_recipe *r, const dt_model_info *model, const dt_mo
     return DT_OK;
 }
 
-/* What a model that is read from a file says of the data, in `data` and o. */
+/* Takes settings from the metadata of a model that is read from a file, to `data` and o. */
 static dt_status ask_model(dt_recipe *r, const dt_model_info *model, dt_model_data *data,
                            dt_data_options *o)
 {
@@ -143,7 +143,7 @@ static void take_reals(int64_t n, const double *v, dt_reals *out)
     for (int i = 0; i < out->n; i++) out->v[i] = v[i];
 }
 
-/* By what an evaluation decides, in place of the largest output. */
+/* Reports that an evaluation decides by thresholds instead of the largest output. */
 static void say_thresholds(dt_ctx *ctx, const dt_model_data *m)
 {
     if (m->n_thresholds == 1) {
@@ -156,7 +156,7 @@ static void say_thresholds(dt_ctx *ctx, const dt_model_data *m)
     }
 }
 
-/* Quantiles and thresholds of the model. */
+/* Sets quantiles and thresholds of the model. */
 static void take_decisions(const dt_model_data *m, dt_dataset *d)
 {
     if (d == NULL || d->joined != NULL) return;
@@ -165,7 +165,7 @@ static void take_decisions(const dt_model_data *m, dt_dataset *d)
     take_reals(labels ? m->n_thresholds : 0, m->thresholds, &d->thresholds);
 }
 
-/* Classes of the model that the data for it lack. */
+/* Warns of classes of the model that the data lack. */
 static dt_status compare_classes(const dt_model_data *m, bool trains, const dt_dataset *validation,
                                  const dt_dataset *test)
 {
@@ -181,7 +181,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
     dt_data_options o = r->options.data;
     const dt_model_options *own = &r->options.model;
     const bool read = model != NULL && model->family != NULL;
-    const bool told = model != NULL && model->data != NULL; /* an exported file has no family */
+    const bool told = model != NULL && model->data != NULL; /* exported files have no family */
     dt_status s = model == NULL ? DT_OK : ask_model(r, model, &data, &o);
     if (s == DT_OK && !read && !r->only_quantizes && o.format == DT_DATA_TENSORS) {
         s = count_classes(r->ctx, own->family, own->options, &o);
@@ -203,7 +203,7 @@ dt_status dt_recipe_open_data(dt_recipe *r, const dt_model_info *model, dt_datas
 
 /* ---- classes without examples --------------------------------------------------------------- */
 
-#define SHOWN 8 /* classes that a line names */
+#define SHOWN 8 /* classes named in a warning */
 
 static void add_name(const dt_dataset *d, int64_t c, bool first, char *text, size_t size)
 {
@@ -257,7 +257,7 @@ static bool is_same(const dt_dataset *d, int64_t k)
     return i >= d->count && d->count > 1;
 }
 
-/* "the target 'b' is 0" and so on; of several the first one. */
+/* Formats "the target 'b' is 0" and the like. */
 static void describe_same(const dt_dataset *d, int64_t k, char *text, size_t size)
 {
     char value[DT__SHOWN + 4] = "", shown[DT__SHOWN];
@@ -269,7 +269,7 @@ static void describe_same(const dt_dataset *d, int64_t k, char *text, size_t siz
              name == NULL ? "" : "'", value);
 }
 
-/* Says that targets are one value, or one class: false if they are not. */
+/* Warns that all targets are the same value or class; false if they are not. */
 static bool say_same(const char *part, const char *output, const dt_dataset *d)
 {
     char text[2 * DT__SHOWN + 60], others[60] = "";
@@ -306,7 +306,7 @@ void dt__say_layout(const dt_dataset *d)
             dt__dims_text(s->rank, s->dims, text, sizeof text), (long long)s->dims[0]);
 }
 
-/* A number such as 3,14. */
+/* Whether a name is a number such as 3,14. */
 static bool has_decimal_comma(const char *name)
 {
     const char *c = name + (*name == '-' || *name == '+');
@@ -315,7 +315,7 @@ static bool has_decimal_comma(const char *name)
            strspn(c + whole + 1, "0123456789") == strlen(c + whole + 1);
 }
 
-/* Says that most classes look like numbers with a decimal comma; false if they do not. */
+/* Warns that most classes look like numbers with a decimal comma; false if they do not. */
 static bool say_commas(const char *part, const dt_dataset *d)
 {
     int64_t n = 0;
@@ -327,7 +327,7 @@ static bool say_commas(const char *part, const dt_dataset *d)
         n++;
     }
     if (one == NULL || 2 * n < d->classes) return false;
-    if (strcmp(part, "train") != 0) return true; /* said already */
+    if (strcmp(part, "train") != 0) return true; /* warned already */
     char shown[DT__SHOWN];
     dt__say(d->ctx,
             "warning: data.train: %lld of %lld classes, such as '%s', look like numbers with a "
@@ -336,7 +336,7 @@ static bool say_commas(const char *part, const dt_dataset *d)
     return true;
 }
 
-/* Says which classes are alike, of the training data alone: other parts have the same. */
+/* Warns of similar class names, for the training data only: other parts have the same classes. */
 static dt_status say_alike(const char *part, const dt_dataset *d)
 {
     if (!has_labels(d) || strcmp(part, "train") != 0) return DT_OK;

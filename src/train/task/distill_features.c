@@ -1,13 +1,13 @@
-/* train.distill.features: outputs of named layers are drawn to those of the teacher.
+/* train.distill.features: outputs of named layers are trained towards those of the teacher.
  *
  *     sum over layers of the mean of (y - z)^2 over all elements of a batch
  *
  * y is the layer's output in the model, z in the teacher.   [Romero et al. 2015, FitNets, equation
  * 3, without a regressor: layers of one shape]
  *
- * The tape tells of each module that has run. The output of a layer is that of the last module that
- * runs inside of it or is itself: of a block of convolution, norm and activation the activation's.
- * Outputs that are compared are kept beyond the modules around their own. */
+ * The tape reports each module that has run. The output of a layer is that of the last module that
+ * runs inside of it, or its own: for a block of convolution, norm and activation it is the
+ * activation's. Compared outputs are kept until the end of the pass. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "train/task/task.h"
@@ -20,7 +20,7 @@ typedef struct watch {
     const dt__pass *p;
     dt_module *m[2][DT_MAX_LIST];
     dt_tensor *y[2][DT_MAX_LIST];
-    bool whole[2][DT_MAX_LIST]; /* the layer itself has run */
+    bool whole[2][DT_MAX_LIST]; /* the layer itself was reported */
 } watch;
 
 static bool is_inside(const dt_module *m, const dt_module *layer)

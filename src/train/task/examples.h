@@ -1,5 +1,5 @@
-/* examples.json of a run: examples of the evaluated data and what the model at the run's end makes
- * of them, by the kind of targets, for the report. */
+/* examples.json of a run, for the report: examples of the evaluated data and the final model's
+ * outputs for them, by the kind of targets. */
 #ifndef DT__TRAIN_EXAMPLES_H
 #define DT__TRAIN_EXAMPLES_H
 
@@ -10,12 +10,12 @@ typedef struct dt__examples {
     dt_ctx *ctx;
     dt__chars *t;
     const dt_dataset *d;
-    dt_module *m;      /* of which `y` are the outputs */
-    const float *y;    /* outputs or answers, [examples, each] */
-    int64_t n, each;   /* examples; numbers of an output */
-    dt_loader *loader; /* of the data, one example a batch */
-    bool no_pictures;  /* its x is not what the model sees */
-    int64_t samples;   /* texts; 0: the usual number */
+    dt_module *m;      /* computed `y` */
+    const float *y;    /* outputs, [examples, each] */
+    int64_t n, each;   /* number of examples; numbers per output */
+    dt_loader *loader; /* of the data, one example per batch */
+    bool no_pictures;  /* x differs from the model's input */
+    int64_t samples;   /* number of texts; 0: the default */
 } dt__examples;
 
 /* Each appends fields of the object: `"name": value`, without a comma at the end. */
@@ -27,11 +27,11 @@ dt_status dt__examples_of_tokens(const dt__examples *e);
 dt_status dt__examples_of_bits(const dt__examples *e);
 dt_status dt__examples_of_anomaly(const dt__examples *e);
 
-/* Each appends an object about example i, for which the model gave y[e->each]. */
+/* Each appends an object about example i, with output y[e->each]. */
 dt_status dt__put_class_example(const dt__examples *e, int64_t i, const float *y);
 dt_status dt__put_image_example(const dt__examples *e, int64_t i, const float *y);
 dt_status dt__put_mask_example(const dt__examples *e, int64_t i, const float *y);
-/* With the reconstruction, where it is a picture. */
+/* With the reconstruction, if it is a picture. */
 dt_status dt__put_anomaly_example(const dt__examples *e, int64_t i, const float *y);
 
 /* Example i as evaluation sees it, [1, ...], lent until the next call. */
@@ -41,23 +41,24 @@ dt_status dt__examples_at(const dt__examples *e, int64_t i, dt_tensor **x, dt_te
 typedef struct dt__picture {
     int64_t channels, height, width;
     const float *value;
-    double black, white; /* the values that are shown so; equal: the least and the largest */
+    /* values shown as black and white; equal: the least and the largest value */
+    double black, white;
 } dt__picture;
 
-/* Appends {"width": ..., "height": ..., "channels": ..., "bytes": "<base64>"}, or null where an
- * example cannot be shown: its shape is not a picture's, or it is too large. */
+/* Appends {"width": ..., "height": ..., "channels": ..., "bytes": "<base64>"}, or null if the shape
+ * is not a picture's, or too large. */
 void dt__put_picture(dt__chars *t, const dt__picture *p);
 /* The picture of an example's x, [1, ...]; null for other shapes. */
 void dt__put_shown_input(const dt__examples *e, const dt_tensor *x);
-/* The picture of other values of the same shape. */
+/* Appends the picture of other values with x's shape. */
 void dt__put_shown(const dt__examples *e, const dt_tensor *x, const float *value);
-/* A string of JSON for files that people look at (dt_text_json). */
+/* Appends a JSON string for files that people read (dt_text_json). */
 void dt__put_visible(dt__chars *t, const char *text, size_t bytes);
-/* The name of a class, else its number, quoted. */
+/* Appends the name of a class, else its number, quoted. */
 void dt__put_class(const dt__examples *e, int64_t k);
 
-/* The positions of the `wanted` largest costs, larger ones first: place[wanted]. Returns how many
- * of them are above `least`. */
+/* The indices of the `wanted` largest costs in descending order: place[wanted]. Returns how many of
+ * them are above `least`. */
 int64_t dt__largest(const double *cost, int64_t n, double least, int64_t wanted, int64_t *place);
 
 #endif

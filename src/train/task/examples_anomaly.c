@@ -21,7 +21,8 @@ static double error_of(const dt_tensor *x, const float *y)
     return sum / (double)dt__max_i64(x->count, 1);
 }
 
-/* The errors of normal examples from the beginning of `error`, of anomalous ones from its end. */
+/* Writes the errors of normal examples from the beginning of `error`, of anomalous ones from its
+ * end. */
 static dt_status measure(const dt__examples *e, double *error, int64_t count[2])
 {
     dt_tensor *x, *target;
@@ -36,7 +37,7 @@ static dt_status measure(const dt__examples *e, double *error, int64_t count[2])
     return DT_OK;
 }
 
-/* The least of sorted numbers that has a share of them up to itself. */
+/* The least of n sorted numbers v[i] for which (i + 1) / n is at least `share`. */
 static double quantile(const double *v, int64_t n, double share)
 {
     return v[dt__max_i64((int64_t)ceil(share * (double)n) - 1, 0)];

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define LABELS 64 /* the first */
+#define LABELS 64 /* that are shown at most */
 
 typedef struct counts {
     int64_t wanted[LABELS], found[LABELS], both[LABELS];

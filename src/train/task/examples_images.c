@@ -1,5 +1,5 @@
-/* Examples whose targets are images or masks: the worst, middling and best ones, with what the
- * model sees, makes and should make. */
+/* Examples whose targets are images or masks: the worst, median and best ones, with the model's
+ * input, output and target. */
 #include "core/tensor.h"
 #include "train/task/examples.h"
 
@@ -64,7 +64,7 @@ static double wrong_pixels(const showing *s, const float *y, const void *target)
     return (double)wrong / (double)pixels;
 }
 
-/* Classes as shades. */
+/* Shows classes as shades of grey. */
 static dt_status put_masks(const showing *s, const float *y, const void *target)
 {
     const int64_t pixels = s->height * s->width;
@@ -111,7 +111,8 @@ static dt_status put_one(const showing *s, int64_t i, const float *y)
     return DT_OK;
 }
 
-/* A third of what is shown from each end, the rest from the middle. */
+/* Index of shown example k: a third each from both ends of the sorted errors, the rest from the
+ * middle. */
 static int64_t place_of(int64_t k, int64_t n)
 {
     if (n <= SHOWN) return k;

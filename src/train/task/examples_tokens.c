@@ -1,5 +1,5 @@
-/* Examples of a language model: how it goes on after the beginnings of some examples. Prompts with
- * completions are completed by the likeliest tokens; running text is drawn at temperature 0.8. */
+/* Examples of a language model: its continuation of the beginnings of some examples. Prompts with
+ * completions are continued greedily; running text is sampled at temperature 0.8. */
 #include "core/tensor.h"
 #include "core/text/utf8.h"
 #include "data/dataset.h"
@@ -8,7 +8,7 @@
 #define PROMPTED 8
 #define RUNNING 3
 #define PROMPT 24
-#define MOST 160 /* tokens that are made */
+#define MOST 160 /* tokens that are generated */
 
 /* Decoded bytes as a JSON string; without a tokenizer the ids. */
 static void replace_bad_bytes(dt__chars *t)
@@ -44,7 +44,7 @@ static dt_status put_text(const dt__examples *e, const char *name, const int32_t
     return s;
 }
 
-/* A text that is being made. */
+/* A text that is being generated. */
 typedef struct making {
     const dt__examples *e;
     dt_decoder *decoder;
@@ -71,7 +71,7 @@ static dt_status make(making *m, const int32_t *prompt, int64_t n)
     return DT_OK;
 }
 
-/* The number of tokens before the first label, and of labels after it. */
+/* Number of tokens before the first label, and of labels. */
 static void cut(const int32_t *label, int64_t n, int64_t *prompt, int64_t *labels)
 {
     int64_t first = 0, count = 0;

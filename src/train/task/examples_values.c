@@ -1,5 +1,5 @@
-/* Examples of regression: targets and outputs of up to 400 examples, evenly spread; of quantiles
- * the middle one. */
+/* Examples of regression: targets and outputs of up to 400 examples, evenly spaced; of quantiles
+ * the median. */
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/task/examples.h"
@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define POINTS 400
-#define OUTPUTS 6 /* of an example, the first */
+#define OUTPUTS 6 /* outputs per example that are shown */
 
 static dt_status put_points(const dt__examples *e, int64_t outputs)
 {

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a loss or a metric of a program's own can compare with. */
+/* Whether registered losses and metrics support targets of this kind. */
 static bool compares(dt_target target)
 {
     return target == DT_TARGET_CLASS || target == DT_TARGET_VALUES || target == DT_TARGET_BITS ||
@@ -49,7 +49,7 @@ dt_status dt_loss_register(dt_ctx *ctx, const dt_loss *loss)
     return dt__register(ctx, DT__LOSSES, loss);
 }
 
-/* "a, b and c are there" of the names in a registry, behind those of `text`. */
+/* Appends the names in a registry to the message in `text`: "a, b and c are there". */
 static void add_names(const dt_ctx *ctx, dt__registered which, char *text, size_t room)
 {
     for (int64_t i = 0; i < ctx->registry[which].n; i++) {

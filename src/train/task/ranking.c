@@ -18,7 +18,7 @@ void dt__rank(dt__scored *s, int64_t n)
     if (n > 0) qsort(s, (size_t)n, sizeof *s, before);
 }
 
-/* The scores equal to the first of n, and how many of them are positive. */
+/* Number of scores equal to the first of n, and how many of them are positive. */
 static int64_t step_of(const dt__scored *s, int64_t n, int64_t *positives)
 {
     int64_t k = 0;
@@ -40,7 +40,7 @@ double dt__average_precision(const dt__scored *s, int64_t n)
 
 double dt__area_under_roc(const dt__scored *s, int64_t n)
 {
-    int64_t above = 0, below = 0, positives; /* positives and negatives of the steps so far */
+    int64_t above = 0, below = 0, positives; /* positives and negatives counted so far */
     double pairs = 0;
     for (int64_t i = 0; i < n;) {
         const int64_t k = step_of(s + i, n - i, &positives);

@@ -62,7 +62,7 @@ dt_tensor *dt__sum_parts(const dt__pass *p, dt_tensor *const part[DT__PARTS])
 
 /* ---- metrics -------------------------------------------------------------------------------- */
 
-/* The next metric, from `i` on, that applies to the data; NULL: none. */
+/* The next metric, from index `i` on, that applies to the data; NULL: none. */
 static const dt__measure *next_measure(const dt__tally *s, int *i)
 {
     while (*i < DT__MEASURES && s->task->measure[*i].value != NULL) {
@@ -83,7 +83,7 @@ bool dt__task_measures(dt_target target, const char *name)
     return false;
 }
 
-/* The metrics of one output, whose name is put before theirs (NULL: not), and their values once
+/* Adds the metrics of one output, with its name as a prefix (NULL: none), and their values once
  * there are examples. */
 static dt_status add_measures(const dt__tally *s, const char *output, dt_metrics *m)
 {
@@ -99,7 +99,7 @@ static dt_status add_measures(const dt__tally *s, const char *output, dt_metrics
     return DT_OK;
 }
 
-/* Puts registered metrics before the loss. */
+/* Inserts registered metrics before the loss. */
 static void add_own(const dt__tally *s, dt_metrics *m)
 {
     const int loss = m->n - 1;
@@ -228,13 +228,13 @@ static dt_status check(dt__tally *s, const dt_tensor *y, const dt_tensor *target
     return dt__tally_check(s, y, target->rank + extra, dims);
 }
 
-/* What has counters: classes, or places. */
+/* Number of counters: classes, or places. */
 static int64_t counters_of(const dt__tally *s)
 {
     return s->task->counts_places ? s->places : s->classes;
 }
 
-/* Counters for each class; counters and sums for each place. */
+/* Allocates counters per class, or counters and sums per place. */
 static dt_status make_regions(dt__tally *s)
 {
     const int64_t n = counters_of(s);

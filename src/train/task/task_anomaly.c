@@ -70,7 +70,7 @@ static dt_status run(const dt__pass *p, dt_tensor **of)
     return dt_tape_status(p->t);
 }
 
-/* Adds a window's error to its recording, which begins where the number of it changes. */
+/* Adds a window's error to its recording; a recording begins when its index changes. */
 static dt_status add_window(dt__tally *s, int64_t example, double error, bool anomalous)
 {
     const int64_t r = dt__dataset_recording(s->d, example);

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An output, and where it and its target begin in packed ones. */
+/* Where an output and its target begin in packed ones. */
 typedef struct place {
     const dt__joined_part *part;
     const dt__task *task;
     int64_t y, width, cell, cells;
 } place;
 
-/* SHAPE if the model does not say which outputs it has, or has others. */
+/* SHAPE if the model does not declare its outputs, or has others. */
 static dt_status find_places(const dt_dataset *d, const dt_module *m, const dt_tensor *y,
                              place *out)
 {
@@ -64,7 +64,7 @@ dt_status dt__arrange(const dt_module *m, const dt_dataset *d)
                    d->joined->n_outputs);
 }
 
-/* A constant. */
+/* Makes a scalar constant. */
 static dt_tensor *scalar(dt_ctx *ctx, double value, dt_status *status)
 {
     dt_tensor *x;
@@ -162,7 +162,7 @@ const dt__task dt__task_several = {
     .add = add,
 };
 
-/* A metric with its texts behind it. */
+/* A metric, followed by its texts. */
 typedef struct named {
     dt_metric metric;
     char name[];

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* How many of the scores are above a cut, and labelled; and of all of them. */
+/* Number of scores above a cut, of labelled ones among them; and the same for all scores. */
 typedef struct cut {
     int64_t above, hits, n, labelled;
 } cut;
@@ -23,7 +23,7 @@ static double value_of(const cut *c, int what)
            (2 * (double)c->labelled * (double)others);
 }
 
-/* Below the first i of n falling scores, and at least as large as the others. */
+/* A threshold below the first i of n descending scores, and not below the others. */
 static float threshold_at(const dt__scored *s, int64_t n, int64_t i)
 {
     if ((i == 0 || s[i - 1].score > 0) && (i == n || s[i].score <= 0)) return 0;
@@ -39,7 +39,8 @@ static bool is_better(double value, float t, double best, float than)
     return fabsf(t) != fabsf(than) ? fabsf(t) < fabsf(than) : t < than;
 }
 
-/* Of one column, sorted; false: labels are all the same, or a score is not finite. */
+/* Chooses the threshold of one sorted column; false: all labels are the same, or a score is not
+ * finite. */
 static bool choose(const dt__scored *s, int64_t n, int what, dt__thresholds *out)
 {
     cut c = { .n = n };
@@ -66,7 +67,7 @@ static bool choose(const dt__scored *s, int64_t n, int what, dt__thresholds *out
     return true;
 }
 
-/* Scores of a class 1, or of each bit, [columns][n]. */
+/* Scores of class 1, or of each bit, [columns][n]. */
 static void fill(const dt_dataset *d, const float *y, int64_t columns, dt__scored *s)
 {
     const bool classes = d->target == DT_TARGET_CLASS;

@@ -1,10 +1,10 @@
-/* What an inference of an exported C program takes, call by call: the bytes of constants that the
- * call reads first, and the bytes of the arena that are in use while it runs. */
+/* The cost of an inference of an exported C program, per call: bytes of constants that the call is
+ * the first to read, and bytes of the arena that are live while it runs. */
 #include "core/tensor.h"
 #include "export/c/c_program.h"
 #include "export/c/c_write.h"
 
-/* The bytes of the arena in use at a time (DT__C_READS, DT__C_WRITES), with what aligns them. */
+/* Live bytes of the arena, with alignment, at a time (DT__C_READS, DT__C_WRITES). */
 static size_t live_at(const dt__c_program *p, int64_t time)
 {
     size_t bytes = 0;
@@ -22,7 +22,7 @@ static size_t live_in(const dt__c_program *p, int64_t call)
     return reads > writes ? reads : writes;
 }
 
-/* The first call with the most memory in use. */
+/* The first call with the most live memory. */
 static int64_t find_peak(const dt__c_program *p)
 {
     int64_t peak = 0;
@@ -32,7 +32,7 @@ static int64_t find_peak(const dt__c_program *p)
     return peak;
 }
 
-/* The bytes of the inputs or outputs, which are the caller's. */
+/* Bytes of the inputs or outputs, which are in the caller's memory. */
 static size_t bytes_of(const dt__c_program *p, int n, const int64_t *values)
 {
     size_t bytes = 0;
@@ -42,8 +42,8 @@ static size_t bytes_of(const dt__c_program *p, int n, const int64_t *values)
     return bytes;
 }
 
-/* Of a Cortex-M4 without wait states: loads, stores and taken branches have more than one. It was
- * not measured on a board. */
+/* For a Cortex-M4 without wait states: loads, stores and taken branches take more than one cycle.
+ * Not measured on a board. */
 #define CYCLES_OF_AN_INSTRUCTION 1.3
 
 static double tell(const dt__c_program *p, int64_t call, dt_cost_fn each, void *user)

@@ -1,8 +1,8 @@
-/* Instructions of a call on a Cortex-M4, of C that arm-none-eabi-gcc -O2 compiled for its DSP
- * instructions: a sum over what the call does, each kind of work with its own price,
+/* Instructions of a call on a Cortex-M4, of C compiled by arm-none-eabi-gcc -O2 with DSP
+ * instructions: a sum over kinds of work, each with its price,
  *     instructions = sum of count[kind] * price[kind]
- * Prices were fitted (least squares of relative errors) to counts of an emulator; docs/device.md
- * says how far the sum is from such counts. */
+ * Prices were fitted (least squares of relative errors) to an emulator's counts; docs/device.md has
+ * the errors. */
 #include "core/text/row_named.h"
 #include "export/c/c_program.h"
 
@@ -13,23 +13,23 @@
 
 enum { X, WEIGHT };
 
-/* Kinds of work: an element is a number that is read or made. */
+/* Kinds of work; an element is a number that is read or written. */
 typedef enum kind {
-    CALL,     /* what each call costs */
+    CALL,     /* overhead of a call */
     DOT8,     /* four products of int8 codes */
     DOT4,     /* four products with int4 weights */
-    RESCALED, /* an output requantized */
+    RESCALED, /* an output that is requantized */
     PATCH,    /* an element that a convolution gathers */
-    GATHER,   /* what a group gathers for an output position */
+    GATHER,   /* overhead of gathering a group for an output position */
     DEPTH8,   /* a product of a depthwise convolution of int8 weights */
     DEPTH4,   /* likewise of int4 weights */
-    PAIRED,   /* an element of a sum or a product of two results */
+    PAIRED,   /* an element of an addition or multiplication of two results */
     MOVED,    /* an element that is copied */
-    CODED,    /* a float that becomes a code */
-    RANGED,   /* a float whose range is found first */
-    GROUPED,  /* a group of columns with its own scale, of an output */
+    CODED,    /* a float that is quantized */
+    RANGED,   /* a float in the computation of a dynamic range */
+    GROUPED,  /* a group of columns with its own scale, per output */
     POOL,     /* an element of a pool's window */
-    MIXED8,   /* a product of int8 codes whose results are floats */
+    MIXED8,   /* a product of int8 codes with float results */
     MIXED4,   /* likewise with int4 weights */
     FLOAT,    /* a product of floats */
     SCALED,   /* a float output of a product */
@@ -58,7 +58,7 @@ static bool begins(const work *w, const char *name)
     return strncmp(w->c->op->name, name, strlen(name)) == 0;
 }
 
-/* Bits of the codes of an operand's scheme; 0: floats. */
+/* Bits per code of an operand; 0: floats. */
 static int bits_of(const work *w, int operand)
 {
     const dt_trace_operand *o = &w->c->in[operand];
@@ -69,7 +69,7 @@ static int bits_of(const work *w, int operand)
     return quant == NULL || dt__real_of(quant) != NULL ? 0 : dt__code_bits(quant) > 4 ? 8 : 4;
 }
 
-/* The geometry of a product: outputs of `columns` products each, gathered at `positions`. */
+/* The geometry of a product: outputs with `columns` multiply-adds each, gathered at `positions`. */
 typedef struct product {
     double outputs, columns, positions;
     bool conv, depthwise;
@@ -109,7 +109,7 @@ static void add_codes(work *w, const product *r, int bits)
     if (r->conv) w->count[GATHER] += r->positions;
 }
 
-/* Groups of columns with a scale each, more than one a row. */
+/* Number of groups of columns with a scale each, if a row has more than one; else 0. */
 static double groups_of(const work *w, double columns)
 {
     const dt_trace_operand *o = &w->c->in[WEIGHT];

@@ -1,5 +1,6 @@
-/* A folder of format c as a module: NAME_run for each example; of a network of integers alone
- * between NAME_quantize and NAME_dequantize. What the model was trained on is in NAME.json. */
+/* A folder of format c as a module: calls NAME_run for each example; for an integer-only model with
+ * NAME_quantize before and NAME_dequantize after it. Metadata about the training data are in
+ * NAME.json. */
 #include "export/verify/folder/exported_folder.h"
 
 #include "core/system/atomic_file.h"
@@ -28,12 +29,12 @@ typedef struct loaded {
     quantize *quantize;
     dequantize *dequantize;
     void *arena;
-    float *x, *y; /* of an example, in the order of the codes */
+    float *x, *y; /* one example, in the order of the codes */
     int8_t *codes, *answer;
     char *data;
 } loaded;
 
-/* Sets *to, a pointer to a function, to that of NAME_word. */
+/* Sets *to, a function pointer, to the function NAME_word. */
 static dt_status find(const dt__exported *e, const char *word, void *to)
 {
     const loaded *f = e->file;
@@ -55,7 +56,7 @@ static dt_status find_functions(const dt__exported *e)
     return find(e, "dequantize", &f->dequantize);
 }
 
-/* An export without data has no such file. */
+/* Exports without metadata have no such file. */
 static dt_status read_data(dt__exported *e, const char *folder)
 {
     loaded *f = e->file;
@@ -100,7 +101,7 @@ static dt_status open_folder(dt__exported *e, const char *path)
     return find_functions(e);
 }
 
-/* The channels of what has them last; else 1. */
+/* Number of channels if they are last; else 1. */
 static int64_t channels_of(const dt__folder_end *end)
 {
     return end->last ? end->dims[end->rank - 1] : 1;

@@ -1,5 +1,5 @@
-/* Compiling NAME.c as a shared library. The library has its own temporary folder, which is removed
- * as soon as it is loaded. */
+/* Compiles NAME.c as a shared library in a temporary folder, which is removed as soon as the
+ * library is loaded. */
 #include "export/verify/folder/exported_folder.h"
 
 #include "core/system/atomic_file.h"
@@ -37,7 +37,7 @@ static dt_status wait_for(const building *b, pid_t child)
                    b->compiler);
 }
 
-/* Its messages go to standard error. */
+/* The compiler's messages go to standard error. */
 static dt_status compile(const building *b)
 {
     char *const words[] = {

@@ -1,4 +1,4 @@
-/* Reading NAME.h: the macros that format c writes for its callers. */
+/* Reads NAME.h: macros that format c writes for callers. */
 #include "export/verify/folder/exported_folder.h"
 
 #include "core/system/atomic_file.h"
@@ -24,7 +24,7 @@ static bool is_there(const char *folder, const char *name, const char *end)
     return n > 0 && n < PATH_MAX && stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* The name of which there are NAME.h, NAME.c and NAME_test.c, the first by the alphabet. */
+/* The first NAME, in alphabetical order, with files NAME.h, NAME.c and NAME_test.c. */
 static bool find_name(const char *folder, char out[DT__FOLDER_NAME])
 {
     DIR *d = dt__sys_open_folder(folder);
@@ -49,7 +49,7 @@ bool dt__is_exported_folder(const char *path)
     return find_name(path, name);
 }
 
-/* Behind "#define NAME_WORD "; NULL: there is no such macro. */
+/* The text after "#define NAME_WORD "; NULL: no such macro. */
 static const char *macro(const char *text, const dt__folder_about *a, const char *word)
 {
     char line[2 * DT__FOLDER_NAME];
@@ -70,7 +70,7 @@ static bool read_end(const char *text, dt__folder_end *to)
     to->count = 1;
     for (text = open; *text == '[' || *text == ','; text = end) {
         const int64_t extent = strtoll(text + 1, &end, 10);
-        if (end == text + 1 && text[1] == ']') break; /* a number */
+        if (end == text + 1 && text[1] == ']') break; /* scalar */
         if (to->rank == DT_MAX_RANK - 1 || extent < 1 || extent > MOST_COUNT / to->count) {
             return false;
         }
@@ -86,7 +86,7 @@ static dt_status read_header(dt_ctx *ctx, const char *shown, const char *text, d
     const char *arena = macro(text, a, "ARENA_BYTES");
     a->codes = macro(text, a, "INPUT_SCALE") != NULL;
     a->arena = arena == NULL ? 0 : strtoll(arena, NULL, 10);
-    if (a->codes && arena != NULL) { /* the first is with CMSIS-NN */
+    if (a->codes && arena != NULL) { /* the first definition is with CMSIS-NN */
         const char *plain = macro(arena, a, "ARENA_BYTES");
         a->arena = plain == NULL ? 0 : strtoll(plain, NULL, 10);
     }

@@ -1,4 +1,4 @@
-/* Running an exported TFLite file beside its model, example by example. */
+/* Runs an exported TFLite file, one example at a time, and compares it with its model. */
 #include "export/trace/random_inputs.h"
 #include "export/verify/exported.h"
 #include "export/verify/tflite/verify_tflite.h"
@@ -11,16 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What is read and compared. */
+/* The file, and values to compare. */
 typedef struct comparison {
     dt_ctx *ctx;
-    const char *path; /* its tail */
+    const char *path; /* the end of the path */
     dt__vlite *file;
-    float *moved; /* room for all values, twice */
+    float *moved; /* memory for two copies of all values */
     int64_t room;
-    int64_t batch; /* examples of a run */
-    /* Inputs, then outputs, whose extents are those of both layouts, a bit each; and those of them
-     * that have their channels first. */
+    int64_t batch; /* examples per run */
+    /* Bit sets over inputs, then outputs: `either`: extents fit both channels first and channels
+     * last; `first`: channels are first. */
     uint64_t either, first;
 } comparison;
 
@@ -44,7 +44,7 @@ static dt_status find_layout(comparison *k, const dt_tensor *x, const dt__vlite_
                    end < dt__vlite_inputs(k->file) ? "an input" : "an output", own, wanted);
 }
 
-/* The examples of a run of [C, pixels] as [pixels, C], or back. */
+/* Transposes the examples of a run from [C, pixels] to [pixels, C], or back. */
 static float *move(const comparison *k, const float *from, const dt_tensor *of, bool back)
 {
     const int64_t n = of->count / of->dims[0], channels = dt__max_i64(1, of->dims[1]);
@@ -128,7 +128,7 @@ bool dt__verify_is_tflite(const void *bytes, size_t n)
     return n >= 8 && memcmp((const char *)bytes + 4, "TFL3", 4) == 0;
 }
 
-/* Runs the examples one by one, or all at once where the file leaves the batch open. */
+/* Runs the examples one by one, or all at once if the file leaves the batch open. */
 static dt_status open_and_run(comparison *k, const dt__span *file, const dt__verify_tensors *of,
                               bool all, dt_export_difference *out)
 {
@@ -147,7 +147,8 @@ static dt_status open_and_run(comparison *k, const dt__span *file, const dt__ver
     return s;
 }
 
-#define MOST_EITHER 6 /* ends of both layouts whose layouts are tried */
+/* inputs and outputs of ambiguous layout for which all combinations are tried */
+#define MOST_EITHER 6
 
 static double sum_of(const dt_export_difference *d, int n)
 {
@@ -156,8 +157,8 @@ static double sum_of(const dt_export_difference *d, int n)
     return isnan(sum) ? INFINITY : sum;
 }
 
-/* A file does not say which of its ends have their channels last. Where extents do not tell, such
- * as [4, 4, 4], the layouts with the least differences are those of the file. */
+/* A file does not declare which inputs and outputs have channels last. If extents are ambiguous,
+ * such as [4, 4, 4], the layouts with the least differences are chosen. */
 static dt_status find_ends(comparison *k, const dt__span *file, const dt__verify_tensors *of,
                            dt_export_difference *out)
 {
@@ -178,8 +179,8 @@ static dt_status find_ends(comparison *k, const dt__span *file, const dt__verify
     return DT_OK;
 }
 
-/* The differences are those of the examples one by one. All at once, each output must have the same
- * bits. */
+/* Compares the results of single examples. If all examples are run at once, each output must have
+ * the same bits. */
 dt_status dt__verify_tflite(dt_ctx *ctx, const char *path, const dt__span *file,
                             const dt__verify_tensors *of, dt_export_difference *out)
 {

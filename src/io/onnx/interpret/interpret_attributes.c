@@ -1,4 +1,4 @@
-/* Inputs and attributes of a node that runs. */
+/* Inputs and attributes of a node while it runs. */
 #include "core/text/json.h"
 #include "io/onnx/interpret/interpret.h"
 

@@ -1,6 +1,6 @@
-/* Cast: values as elements of another type. A real is cut towards zero, an integer wraps to one of
- * fewer bits. A real that the integer type does not hold has no result by the specification, and is
- * an error here. */
+/* Cast: converts the element type. A real is truncated towards zero; an integer wraps to fewer
+ * bits. A real outside the range of the integer type is undefined in the specification, and an
+ * error here. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static const struct {
     [DT__VERIFY_I2] = { -2, 1 },
 };
 
-/* v with `bits` bits from its first one on, none below 2^least, half to even. */
+/* Rounds v to `bits` significant bits, but no bit below 2^least, half to even. */
 static double half_of(double v, int bits, int least, double limit)
 {
     int exponent;
@@ -37,7 +37,7 @@ static double real_of(dt__verify_type type, double v)
     return v;
 }
 
-/* An integer of the type, of a real without a fraction. */
+/* Converts a real without a fraction to the integer type. */
 static dt_status whole_of(const dt__verify_row *r, double *v)
 {
     const dt__verify_type type = r->y->type;

@@ -1,19 +1,20 @@
-/* Convolutions of one and two dimensions, of reals and of bytes.
+/* Convolutions in one and two dimensions, of reals and of 8-bit integers.
  *
  *     y[n, m, o] = b[m] + sum_{c, t} w[m, c, t] x[n, group c, o stride - before + t dilation]
  *
  * Sums run in double, c and t ascending: those of integers are exact, those of reals are rounded
- * once at their end. Pads are zeros; of ConvInteger the operand's zero point, which is the same. */
+ * once at their end. Padding is zero; for ConvInteger it is the zero point, which is subtracted
+ * from all elements. */
 #include "io/onnx/interpret/interpret_window.h"
 
 typedef struct conv {
     const dt__verify_call *c;
     dt__verify_window w;
     int64_t out_channels, group;
-    int64_t in_each, out_each; /* channels of a group */
-    double *x;                 /* the planes of one example */
-    double *kernel;            /* all of it */
-    double *y;                 /* one plane; transposed: all of an example */
+    int64_t in_each, out_each; /* channels per group */
+    double *x;                 /* planes of one example */
+    double *kernel;            /* the whole kernel */
+    double *y;                 /* one plane; if transposed: all planes of an example */
 } conv;
 
 static int64_t taps(const conv *v) { return v->w.kernel[0] * v->w.kernel[1]; }
@@ -45,7 +46,7 @@ static dt_status read_conv(dt__verify_call *c, bool transposed, conv *v)
     return DT_OK;
 }
 
-/* Memory for one example and the kernel; `planes` of the result. */
+/* Allocates memory for one example, the kernel and `planes` planes of the result. */
 static dt_status conv_room(dt__verify_call *c, conv *v, const dt__verify_value *y, int64_t planes)
 {
     v->c = c;
@@ -63,7 +64,7 @@ static void load_example(dt__verify_call *c, const conv *v, int64_t n)
     dt__verify_load_real(c->in[0], n * size, 1, size, v->x);
 }
 
-/* The results o, *from <= o < *to, for which o stride - before + shift lies in 0...in - 1. */
+/* The results o in *from ... *to - 1 for which o stride - before + shift lies in 0...in - 1. */
 static void inside(const dt__verify_window *w, int i, int64_t tap, int64_t *from, int64_t *to)
 {
     const int64_t shift = tap * w->dilation[i] - w->before[i];
@@ -72,7 +73,7 @@ static void inside(const dt__verify_window *w, int i, int64_t tap, int64_t *from
     *to = dt__min_i64(*to, w->out[i]);
 }
 
-/* y += k x for one tap (i, j) of one channel x. */
+/* y += k x for kernel tap (i, j) and one channel x. */
 static void add_tap(const conv *v, const double *x, double k, int64_t i, int64_t j, double *y)
 {
     const dt__verify_window *w = &v->w;
@@ -88,7 +89,7 @@ static void add_tap(const conv *v, const double *x, double k, int64_t i, int64_t
     }
 }
 
-/* v->y = the plane of output channel m. */
+/* Computes the plane of output channel m in v->y. */
 static void convolve(const conv *v, int64_t m)
 {
     const int64_t first = m / v->out_each * v->in_each, n = taps(v);

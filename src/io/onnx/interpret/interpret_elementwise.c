@@ -1,5 +1,4 @@
-/* Operators of one element of each operand.      y[i] = f(a[i], b[i], c[i]), broadcast
- * Formulas: docs/Operators.md. */
+/* Elementwise operators. y[i] = f(a[i], b[i], c[i]), broadcast Formulas: docs/Operators.md. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
@@ -13,7 +12,8 @@ static double real_mul(double a, double b) { return a * b; }
 static double real_div(double a, double b) { return a / b; }
 static double real_min(double a, double b) { return isnan(a) || a < b ? a : b; }
 static double real_max(double a, double b) { return isnan(a) || a > b ? a : b; }
-/* Operator Max leaves the sign of zero open: this takes the one that a file may not rely on. */
+/* ONNX leaves the sign of zero undefined for Max: return the less likely one, on which no file may
+ * rely. */
 static double real_larger(double a, double b) { return a == 0 && b == 0 ? -0.0 : real_max(a, b); }
 static double real_prelu(double x, double slope) { return x < 0 ? x * slope : x; }
 
@@ -61,7 +61,7 @@ static int64_t whole_abs(int64_t a, int64_t b) { return (void)b, a < 0 ? whole_s
 static int64_t whole_sign(int64_t a, int64_t b) { return (void)b, (a > 0) - (a < 0); }
 static int64_t whole_relu(int64_t a, int64_t b) { return (void)b, a < 0 ? 0 : a; }
 static int64_t whole_prelu(int64_t x, int64_t slope) { return x < 0 ? whole_mul(x, slope) : x; }
-/* The sign of the divisor, as in Python; fmod = 1: that of the dividend. */
+/* Mod has the sign of the divisor, as in Python; with fmod = 1 that of the dividend. */
 static int64_t whole_fmod(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 static int64_t whole_mod(int64_t a, int64_t b)
 {
@@ -126,10 +126,10 @@ static dt_status binary(dt__verify_call *c)
     return dt__verify_rows(&row, row_of(c->in[0]));
 }
 
-/* Of any number of operands, one after the other. */
+/* For any number of operands, which are combined one by one. */
 static dt_status fold(dt__verify_call *c)
 {
-    static const double unused = -0.0; /* x + -0 is x, also of -0 */
+    static const double unused = -0.0; /* x + -0 is x, also for x = -0 */
     static const dt__verify_operator same = { .real = real_add, .whole = whole_add };
     int rank;
     int64_t dims[DT_MAX_RANK];
@@ -181,7 +181,7 @@ static dt_status gelu(dt__verify_call *c)
     return DT_OK;
 }
 
-/* The exponent may have a type of its own. */
+/* The exponent may have another type than the base. */
 static dt_status power(dt__verify_call *c)
 {
     int rank;

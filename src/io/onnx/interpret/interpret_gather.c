@@ -1,5 +1,5 @@
-/* Operators that read and write elements at places that another operand names. A place below 0
- * counts from the end; one outside is refused. */
+/* Operators that read and write elements at indices that another operand holds. A negative index
+ * counts from the end; one out of range is an error. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
@@ -12,10 +12,10 @@ static dt_status place_of(const dt__verify_call *c, int64_t given, int64_t n, in
                              (long long)n);
 }
 
-static dt_status check_places(const dt__verify_call *c, int64_t input)
+static dt_status check_places(const dt__verify_call *c)
 {
-    if (DT__VERIFY_INDICES >> c->in[input]->type & 1) return DT_OK;
-    return dt__verify_refuse(c, "input %lld does not have integers", (long long)input);
+    if (DT__VERIFY_INDICES >> c->in[1]->type & 1) return DT_OK;
+    return dt__verify_refuse(c, "input 1 does not have integers");
 }
 
 static void copy(const dt__verify_value *x, int64_t from, dt__verify_value *y, int64_t to,
@@ -35,7 +35,7 @@ static dt_status gather(dt__verify_call *c)
     int axis, rank = 0;
     int64_t dims[2 * DT_MAX_RANK], outer = 1, inner = 1;
     dt__verify_value *y;
-    DT__TRY(check_places(c, 1));
+    DT__TRY(check_places(c));
     DT__TRY(dt__verify_axis(c, dt__onnx_int_of(c->node, "axis", 0), x->rank, &axis));
     for (int d = 0; d < axis; d++) outer *= dims[rank++] = x->dims[d];
     for (int d = 0; d < index->rank; d++) dims[rank++] = index->dims[d];
@@ -51,7 +51,7 @@ static dt_status gather(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Iterates over the indices; offset 0 is the offset in x with the coordinate of the axis 0. */
+/* Iterates over the indices; offset 0 is the offset in x with 0 for the coordinate of the axis. */
 static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
                              const dt__verify_value *index, int *axis, dt__verify_walk *w)
 {
@@ -66,7 +66,7 @@ static dt_status walk_places(dt__verify_call *c, const dt__verify_value *x,
         }
         w->dims[d] = index->dims[d];
         w->stride[0][d] = d == *axis ? 0 : stride[d];
-        w->stride[1][d] = d == *axis ? stride[d] : 0; /* used for its distance alone */
+        w->stride[1][d] = d == *axis ? stride[d] : 0; /* only for the stride of the axis */
     }
     return DT_OK;
 }
@@ -77,7 +77,7 @@ static dt_status gather_elements(dt__verify_call *c)
     int axis;
     dt__verify_walk w;
     dt__verify_value *y;
-    DT__TRY(check_places(c, 1));
+    DT__TRY(check_places(c));
     DT__TRY(walk_places(c, x, index, &axis, &w));
     DT__TRY(dt__verify_make(c, 0, x->type, index->rank, index->dims, &y));
     for (int64_t i = 0; i < y->count; i++, dt__verify_step(&w)) {
@@ -114,7 +114,7 @@ static dt_status scatter_elements(dt__verify_call *c)
     int axis, how;
     dt__verify_walk w;
     dt__verify_value *y;
-    DT__TRY(check_places(c, 1));
+    DT__TRY(check_places(c));
     DT__TRY(dt__verify_choice(c, "reduction", reductions, &how));
     DT__TRY(walk_places(c, x, index, &axis, &w));
     if (update->type != x->type || update->rank != index->rank ||
@@ -131,7 +131,7 @@ static dt_status scatter_elements(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Places of several dimensions: tuple i of `index` [..., n] starts block[i] of `size` elements. */
+/* Index tuples: tuple i of `index` [..., n] is the position block[i] of `size` elements. */
 typedef struct tuples {
     int n, batch_rank;
     int64_t count, batch, size;
@@ -141,7 +141,7 @@ static dt_status tuples_of(const dt__verify_call *c, tuples *t)
 {
     const dt__verify_value *x = c->in[0], *index = c->in[1];
     const int64_t batch_rank = dt__onnx_int_of(c->node, "batch_dims", 0);
-    DT__TRY(check_places(c, 1));
+    DT__TRY(check_places(c));
     const int64_t n = index->rank == 0 ? 0 : index->dims[index->rank - 1];
     if (batch_rank < 0 || batch_rank >= index->rank || n < 1 || n > x->rank - batch_rank) {
         return dt__verify_refuse(c, "places of %lld dimensions in %d", (long long)n, x->rank);

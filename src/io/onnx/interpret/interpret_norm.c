@@ -51,7 +51,7 @@ static void moments(const double *x, int64_t n, double epsilon, double *mean, do
     *inverse = 1 / sqrt(squares / (double)n + epsilon);
 }
 
-/* Results 1 and 2 of LayerNormalization, with a 1 for each normalized dimension. */
+/* Results 1 and 2 of LayerNormalization have extent 1 for each normalized dimension. */
 static dt_status make_moments(dt__verify_call *c, int axis, dt__verify_value *out[2])
 {
     const dt__verify_value *x = c->in[0];
@@ -100,8 +100,8 @@ static dt_status layer_norm(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Operands [n, c, ...]; refused unless inputs from...to - 1 have an element for each channel. */
-static dt_status planes_of(const dt__verify_call *c, int64_t from, int64_t to, int64_t *size)
+/* Checks operands [n, c, ...]: inputs 1...end - 1 must have one element per channel. */
+static dt_status planes_of(const dt__verify_call *c, int64_t end, int64_t *size)
 {
     const dt__verify_value *x = c->in[0];
     *size = 1;
@@ -109,7 +109,7 @@ static dt_status planes_of(const dt__verify_call *c, int64_t from, int64_t to, i
         return dt__verify_refuse(c, "an operand of %d dimensions; expected [batch, channels, ...]",
                                  x->rank);
     for (int d = 2; d < x->rank; d++) *size *= x->dims[d];
-    for (int64_t k = from; k < to; k++) {
+    for (int64_t k = 1; k < end; k++) {
         if (c->in[k]->count == x->dims[1] && dt__verify_is_real(c->in[k]->type)) continue;
         return dt__verify_refuse(c, "input %lld is not %lld floats", (long long)k,
                                  (long long)x->dims[1]);
@@ -125,7 +125,7 @@ static dt_status batch_norm(dt__verify_call *c)
     if (dt__onnx_int_of(c->node, "training_mode", 0) != 0) {
         return dt__verify_refuse(c, "training_mode is not known here");
     }
-    DT__TRY(planes_of(c, 1, 5, &size));
+    DT__TRY(planes_of(c, 5, &size));
     DT__TRY(dt__verify_make_like(c, 0, x, &y));
     const double epsilon = dt__onnx_real_attribute(c->node, "epsilon", (double)1e-5f);
     for (int64_t i = 0; i < x->count; i++) {
@@ -139,14 +139,14 @@ static dt_status batch_norm(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Channels in `groups` groups, each of an example normalized. */
+/* Normalizes each group of channels of each example. */
 static dt_status norm_groups(dt__verify_call *c, int64_t groups)
 {
     const dt__verify_value *x = c->in[0];
     int64_t size;
     dt__verify_value *y;
     double *row;
-    DT__TRY(planes_of(c, 1, 3, &size));
+    DT__TRY(planes_of(c, 3, &size));
     if (groups < 1 || x->dims[1] % groups != 0) {
         return dt__verify_refuse(c,
                                  "%lld channels in %lld groups; expected groups that divide them",

@@ -3,10 +3,10 @@
 
 #include <math.h>
 
-/* One window of a plane: how many places of it count, the sum and the largest element in it. */
+/* One window of a plane: the number of elements, their sum and the largest. */
 typedef struct window_sum {
     double sum, largest;
-    int64_t inside, padded; /* places in the operand; with pads */
+    int64_t inside, padded; /* elements in the operand; elements including pads */
 } window_sum;
 
 static window_sum sum_window(const dt__verify_window *w, const double *x, int64_t o)
@@ -50,7 +50,7 @@ static dt_status pool(dt__verify_call *c, bool mean)
     for (int64_t i = 0; i < y->count; i++) {
         if (i % results == 0) dt__verify_load_real(x, i / results * size, 1, size, plane);
         const window_sum s = sum_window(&w, plane, i % results);
-        if (!mean && s.inside == 0) return dt__verify_refuse(c, "a window lies in its pads alone");
+        if (!mean && s.inside == 0) return dt__verify_refuse(c, "a window covers only padding");
         const double a = mean ? s.sum / (double)(pads_count ? s.padded : s.inside) : s.largest;
         dt__verify_store_real(y, i, 1, &a);
     }

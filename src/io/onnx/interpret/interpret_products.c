@@ -9,7 +9,7 @@
 typedef struct product {
     const dt__verify_call *c;
     int64_t m, k, n;
-    int64_t row[2], column[2]; /* distances in a [m, k] and b [k, n] */
+    int64_t row[2], column[2]; /* strides of rows and columns of a [m, k] and b [k, n] */
     double *b;                 /* one matrix b as doubles, [k, n] */
     double *sum;               /* a row of the result */
     double *a;                 /* a row of a */
@@ -44,7 +44,7 @@ static void multiply_row(const product *p)
     }
 }
 
-/* What is subtracted of each operand, as doubles: of a a row, of b a column. NULL: nothing. */
+/* Zero points as doubles: one per row of a, one per column of b. NULL: none. */
 typedef struct zero_points {
     const dt__verify_value *a, *b;
 } zero_points;
@@ -54,7 +54,7 @@ static double zero_at(const dt__verify_value *zero, int64_t i)
     return zero == NULL ? 0 : dt__verify_real_at(zero, zero->count == 1 ? 0 : i);
 }
 
-/* The sums of one matrix, in integers or reals. */
+/* Computes the product of one pair of matrices, in integers or reals. */
 static void multiply(const product *p, const dt__verify_value *a, int64_t start, zero_points zero,
                      dt__verify_value *y, int64_t to)
 {
@@ -76,11 +76,11 @@ static void multiply(const product *p, const dt__verify_value *a, int64_t start,
     }
 }
 
-/* Operands of at least two dimensions: a vector gets a 1 in front (a) or behind (b). */
+/* Operands of at least two dimensions: a vector gets extent 1 in front (a) or behind (b). */
 typedef struct matrices {
     dt__verify_value a, b;
     int rank;
-    int64_t dims[DT_MAX_RANK]; /* of the result, without those ones */
+    int64_t dims[DT_MAX_RANK]; /* of the result, without these added dimensions */
 } matrices;
 
 static dt_status as_matrices(const dt__verify_call *c, matrices *m, product *p)
@@ -161,7 +161,7 @@ static dt_status matmul_integer(dt__verify_call *c)
     return run_batches(c, DT__VERIFY_I32, zero);
 }
 
-/* y = alpha a' b' + beta c, with a and b transposed where said; c is broadcast */
+/* y = alpha a b + beta c, with a and b transposed by transA and transB; c is broadcast */
 static dt_status gemm(dt__verify_call *c)
 {
     const dt__verify_value *a = c->in[0], *b = c->in[1], *bias = dt__verify_in(c, 2);
@@ -200,7 +200,7 @@ static dt_status gemm(dt__verify_call *c)
 
 /* ---- com.microsoft MatMulNBits, levels 0 and 4 ----------------------------------------------- */
 
-/* Code i of a row of `bits` bits each, the low one first. */
+/* Code i of a row of `bits`-bit codes, the lowest bits of a byte first. */
 static int code_at(const uint8_t *row, int64_t i, int64_t bits)
 {
     const int64_t per = 8 / bits;
@@ -209,7 +209,7 @@ static int code_at(const uint8_t *row, int64_t i, int64_t bits)
 
 typedef struct nbits {
     int64_t k, n, bits, size, blocks;
-    bool coded; /* level 4: rows of the operand are int8 codes in blocks */
+    bool coded; /* level 4: rows of the operand are quantized to int8 in blocks */
     const dt__verify_value *codes, *scales, *zeros, *bias;
 } nbits;
 
@@ -261,7 +261,7 @@ static void expand_nbits(const nbits *w, double *b)
     }
 }
 
-/* What codes from -127 to 127 say of a row, with a scale for each block. */
+/* Rounds a row to codes from -127 to 127 with one scale per block, and dequantizes them. */
 static void round_blocks(const nbits *w, double *a)
 {
     for (int64_t from = 0; from < w->k; from += w->size) {

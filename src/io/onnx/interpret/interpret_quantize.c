@@ -1,4 +1,4 @@
-/* Quantization by a tensor, an axis, or blocks of an axis.
+/* Quantization per tensor, per axis, or per block of an axis.
  *
  *     q = clamp(rint(x / scale) + zero)        x / scale rounded to x's type, ties to even
  *     x = (q - zero) * scale */
@@ -19,7 +19,7 @@ static void code_range(dt__verify_type type, double *least, double *largest)
     *largest = *least + (double)((1 << bits) - 1);
 }
 
-/* How an element finds its scale: dimension `axis` counts in blocks of `block`. */
+/* How to find an element's scale: dimension `axis` is divided into blocks of `block`. */
 typedef struct grid {
     const dt__verify_value *scale, *zero;
     int axis; /* -1: one scale */
@@ -134,7 +134,7 @@ static dt_status dequantize(dt__verify_call *c)
     return DT_OK;
 }
 
-/* Of a whole tensor, to uint8, each step in float:
+/* Quantizes a whole tensor to uint8, each step in float:
  *     scale = (max(x, 0) - min(x, 0)) / 255        zero = clamp(rint(-min / scale)) */
 static dt_status quantize_dynamically(dt__verify_call *c)
 {

@@ -1,4 +1,4 @@
-/* Reads a graph of ONNX and checks what can be known before it runs. */
+/* Reads an ONNX graph and checks all that can be checked before it runs. */
 #include "core/block_list.h"
 #include "core/text/json.h"
 #include "io/onnx/interpret/interpret_graph.h"
@@ -112,7 +112,8 @@ static dt_status link_inputs(const dt__verify_call *c, dt__verify_node *s, int64
 
 static dt_status link(dt__verify *v);
 
-/* Values around a body that it reads stay until the end, since no node there names them. */
+/* Values of the outer graph that a body reads are never freed, as no node of the outer graph names
+ * them as inputs. */
 static dt_status link_outer(dt__verify *body, int64_t index)
 {
     dt__verify *v = body->around;
@@ -251,7 +252,7 @@ static dt_status read_file(dt__verify *v, const char *path)
     return read_graph(v, v->file.model->graph, v->file.path);
 }
 
-/* graph NULL: that of the file. */
+/* graph NULL: the graph of the file. */
 static dt_status open(dt_ctx *ctx, const char *path, const DtOnnx__Graph *graph,
                       const dt__verify_limits *limits, dt__verify **out)
 {

@@ -1,5 +1,5 @@
-/* Reductions along axes, and operators along one axis that sort or sum.
- * Sums of floats are made in double in the order of elements, and rounded once. */
+/* Reductions along axes, and operators along one axis that sort or sum. Sums of floats are computed
+ * in double in the order of elements, and rounded once. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
@@ -24,12 +24,12 @@ static int64_t whole_absolutes(int64_t a, int64_t x)
 static int64_t whole_least(int64_t a, int64_t x) { return a < x ? a : x; }
 static int64_t whole_largest(int64_t a, int64_t x) { return a > x ? a : x; }
 
-/* The axes of a reduction, its extents with a 1 for each of them, and the result's. */
+/* The axes of a reduction, the extents with 1 for each of them, and the result's extents. */
 typedef struct reduction {
     bool axis[DT_MAX_RANK];
     int64_t kept[DT_MAX_RANK], dims[DT_MAX_RANK];
     int rank;
-    double length; /* how many elements give one */
+    double length; /* number of elements per result */
 } reduction;
 
 static dt_status plan(const dt__verify_call *c, reduction *r)
@@ -51,7 +51,7 @@ static dt_status plan(const dt__verify_call *c, reduction *r)
     return DT_OK;
 }
 
-/* A walk over x whose first offset is the element of the result. */
+/* Iterates over x; the first offset is that of the result's element. */
 static dt__verify_walk walk_of(const dt__verify_value *x, const reduction *r)
 {
     dt__verify_walk w = { .rank = x->rank };
@@ -169,7 +169,7 @@ static dt_status cumulative_sum(dt__verify_call *c)
     return DT_OK;
 }
 
-/* One element with its place, for sorting; `sign` -1 turns the order around. */
+/* An element with its index, for sorting; `sign` -1: descending. */
 typedef struct place {
     double key;
     int64_t whole, at;
@@ -187,7 +187,7 @@ static int by_key(const void *a, const void *b)
     return (p->at > q->at) - (p->at < q->at);
 }
 
-/* The elements of row i in the order of the operator, in `to`. */
+/* Sorts the elements of row i into `to`. */
 static void sort_row(const dt__verify_value *x, const axis_rows *r, int64_t i, bool largest,
                      place *to)
 {
@@ -237,7 +237,7 @@ static dt_status top_k(dt__verify_call *c)
     return DT_OK;
 }
 
-/* The place of the largest (least) element, the first or the last of equal ones. */
+/* The index of the largest (least) element; of equal ones the first or the last. */
 static dt_status arg_extreme(dt__verify_call *c)
 {
     int axis, rank = 0;
@@ -267,7 +267,7 @@ static dt_status arg_extreme(dt__verify_call *c)
     return DT_OK;
 }
 
-/* alpha: the result of no elements. */
+/* alpha: the result for no elements. */
 #define REDUCE(called, set, f, g, first)                                                           \
     {                                                                                              \
         called, reduce, 1, 2, 1, 1, DT__VERIFY_##set, "keepdims noop_with_empty_axes ", f, g,      \

@@ -1,5 +1,5 @@
-/* Operators of elements: operands broadcast to the result as in numpy, and worked on in pieces of
- * rows. */
+/* Elementwise operators: operands broadcast to the result as in numpy, and are processed in parts
+ * of rows. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
@@ -44,7 +44,7 @@ dt_status dt__verify_spread(const dt__verify_call *c, const dt__verify_value *x,
                       c, "an operand does not fit the result's extents; expected the same, or 1");
 }
 
-/* One row of y, whose operands are at row->from, `step` apart. */
+/* Processes one row of y, whose operands begin at row->from and are `step` apart. */
 static dt_status run_row(dt__verify_row row, int64_t n, dt__verify_row_function *function)
 {
     for (int64_t left = n; left > 0; left -= row.n) {

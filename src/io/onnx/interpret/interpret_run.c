@@ -1,4 +1,4 @@
-/* Runs a graph of ONNX node by node. A value is freed behind the last node that reads it. */
+/* Runs an ONNX graph node by node. A value is freed after the last node that reads it. */
 #include "core/text/row_named.h"
 #include "core/block_list.h"
 #include "core/text/json.h"
@@ -144,13 +144,13 @@ static bool binds(symbols *s, const char *name, int64_t extent)
     return true;
 }
 
-/* Compares a value with what the graph declares of it. */
+/* Compares a value with its declaration in the graph. */
 static dt_status check_declared(const dt__verify *v, const DtOnnx__ValueInfo *info,
                                 const dt__verify_value *x, symbols *s)
 {
     char name[DT__SHOWN], text[160];
     dt__shown(info->name, name);
-    if (dt__verify_size(x->type) == 0) { /* of the file, where an input has no elements */
+    if (dt__verify_size(x->type) == 0) { /* an input of the file without an element type */
         return dt_fail(v->ctx, DT_ERR_DTYPE, "%s: '%s' is %s", v->path, name,
                        dt__verify_type_name(x->type));
     }
@@ -293,7 +293,7 @@ dt_status dt__verify_alone_run(const dt__verify_alone *alone, const dt__verify_v
     return status;
 }
 
-/* Frees what no node after `index` reads. */
+/* Frees values that no node after `index` reads. */
 static void forget(dt__verify *v, const dt__verify_node *s, int64_t index)
 {
     for (size_t k = 0; k < s->node->n_input + s->node->n_output; k++) {

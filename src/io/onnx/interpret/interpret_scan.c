@@ -1,12 +1,12 @@
 /* Scan (https://github.com/onnx/onnx, docs/Operators.md, version 21): its body runs once for each
- * element of the scanned inputs along their first dimension, forwards or backwards. It turns states
- * into states, and gives results, which are stacked. Axes other than 0, and results that are
- * stacked backwards, are refused. */
+ * element of the scanned inputs along their first dimension, forwards or backwards. It computes new
+ * states from states, and results that are stacked. Axes other than 0, and results that are stacked
+ * backwards, are errors. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <string.h>
 
-#define MOST 64 /* states and scanned inputs, states and results */
+#define MOST 64 /* of states and scanned inputs, and of states and results */
 
 typedef struct scan {
     int64_t states, scanned, results, steps;
@@ -64,7 +64,7 @@ static dt_status read_inputs(dt__verify_call *c, scan *s)
     return DT_OK;
 }
 
-/* What the body reads in a step of scanned input i. */
+/* Sets scanned input i of the body for a step. */
 static void set_element(const dt__verify_call *c, scan *s, int64_t i, int64_t step)
 {
     const dt__verify_value *x = dt__verify_in(c, s->states + i);
@@ -79,7 +79,7 @@ static bool is_like(const dt__verify_value *a, const dt__verify_value *b)
            memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* The states of the next step; their extents stay. */
+/* Takes the states for the next step; their extents must not change. */
 static dt_status take_states(const dt__verify_call *c, scan *s)
 {
     for (int64_t i = 0; i < s->states; i++) {

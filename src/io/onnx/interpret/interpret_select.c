@@ -1,5 +1,5 @@
-/* Operators that choose elements of each dimension by itself.
- *     y[i, j, ...] = x[table_0[i], table_1[j], ...]      -1 in a table: a constant in its place */
+/* Operators that select indices in each dimension independently.
+ *     y[i, j, ...] = x[table_0[i], table_1[j], ...]      -1 in a table: the constant `outside` */
 #include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
@@ -8,21 +8,21 @@
 typedef struct selection {
     int64_t *table[DT_MAX_RANK];
     int64_t dims[DT_MAX_RANK];
-    const void *outside; /* the constant; NULL: zero */
+    const void *outside; /* element for index -1; NULL: zero */
 } selection;
 
-/* A table that takes all elements of each dimension. */
+/* Starts with all elements of each dimension. */
 static dt_status select_all(dt__verify_call *c, const dt__verify_value *x, selection *s)
 {
     s->outside = NULL;
     for (int d = 0; d < x->rank; d++) {
         s->dims[d] = x->dims[d];
-        s->table[d] = NULL; /* as it is */
+        s->table[d] = NULL; /* all, in order */
     }
     return dt__verify_work(c, (double)x->count, 1, 1);
 }
 
-/* Room for another number of elements of dimension d. */
+/* Allocates a table of n elements for dimension d. */
 static dt_status select_some(dt__verify_call *c, selection *s, int d, int64_t n)
 {
     s->dims[d] = n;
@@ -58,7 +58,7 @@ static dt_status make(dt__verify_call *c, int64_t out, const dt__verify_value *x
 
 /* ---- Slice, Split ---------------------------------------------------------------------------- */
 
-/* start, start + step, ... before end, of n elements, as in numpy. */
+/* start, start + step, ... before end, for n elements, as in numpy. */
 static dt_status slice_axis(dt__verify_call *c, selection *s, int d, int64_t start, int64_t end,
                             int64_t step)
 {
@@ -105,7 +105,7 @@ static dt_status slice(dt__verify_call *c)
     return make(c, 0, x, &s);
 }
 
-/* How many elements part k gets: given, or equal ones of which the last may be smaller. */
+/* The extent of part k: given, or equal parts of which the last may be smaller. */
 static dt_status part_size(const dt__verify_call *c, int64_t n, int64_t k, int64_t *out)
 {
     const dt__verify_value *sizes = dt__verify_in(c, 1);
@@ -155,7 +155,7 @@ static dt_status split(dt__verify_call *c)
 
 enum { CONSTANT, REFLECT, EDGE, WRAP };
 
-/* The element of n that place i, which may lie outside, takes; -1: the constant. */
+/* The index in 0...n-1 for position i, which may be outside; -1: the constant. */
 static int64_t padded(int64_t i, int64_t n, int mode)
 {
     if (i >= 0 && i < n) return i;
@@ -227,7 +227,7 @@ static dt_status tile(dt__verify_call *c)
 /* ---- Resize, to the nearest element ---------------------------------------------------------- */
 
 typedef struct resizing {
-    int place, nearest; /* of the lists below */
+    int place, nearest; /* indices of the lists below */
 } resizing;
 
 static const char *const places[] = { "half_pixel", "asymmetric", "align_corners",
@@ -235,7 +235,7 @@ static const char *const places[] = { "half_pixel", "asymmetric", "align_corners
 static const char *const roundings[] = { "round_prefer_floor", "round_prefer_ceil", "floor", "ceil",
                                          NULL };
 
-/* Element of n that element i of `to` takes. */
+/* The input index (of n) for output index i (of `to`). */
 static int64_t nearest(const resizing *r, int64_t i, int64_t n, int64_t to, double scale)
 {
     const double x = (double)i;

@@ -1,4 +1,4 @@
-/* Operators that give elements another shape or order, and constants. */
+/* Operators that change the shape or the order of elements, and constants. */
 #include "io/onnx/interpret/interpret.h"
 
 #include <math.h>
@@ -21,7 +21,7 @@ static dt_status identity(dt__verify_call *c)
     return with_dims(c, c->in[0]->rank, c->in[0]->dims);
 }
 
-/* 0 is the operand's extent (with allowzero = 1: 0), one -1 follows from the others. */
+/* 0 means the operand's extent (with allowzero = 1: 0); one -1 follows from the other extents. */
 static dt_status reshape(dt__verify_call *c)
 {
     const dt__verify_value *x = c->in[0];
@@ -94,7 +94,7 @@ static dt_status unsqueeze(dt__verify_call *c)
 
 /* ---- another order, joining ------------------------------------------------------------------ */
 
-/* Copies x to y; distances in x along the dimensions of y. */
+/* Copies x to y; `stride`: strides in x along the dimensions of y. */
 static void copy_strided(const dt__verify_value *x, const int64_t *stride, dt__verify_value *y)
 {
     const size_t size = dt__verify_size(x->type);
@@ -192,7 +192,8 @@ static dt_status concat(dt__verify_call *c)
     return DT_OK;
 }
 
-/* [n, c, h b, w b] and [n, c b b, h, w]; DCR: the channel is the slower part, CRD: the faster. */
+/* [n, c, h b, w b] and [n, c b b, h, w]; DCR: the channel varies slower than the block, CRD:
+ * faster. */
 static dt_status rearrange(dt__verify_call *c, bool to_depth, bool crd)
 {
     const dt__verify_value *x = c->in[0];
@@ -212,7 +213,8 @@ static dt_status rearrange(dt__verify_call *c, bool to_depth, bool crd)
     const size_t size = dt__verify_size(x->type);
     dt__verify_walk walk = { .rank = 6 };
     memcpy(walk.dims, dims, sizeof dims);
-    for (int64_t i = 0; i < y->count; i++, dt__verify_step(&walk)) { /* i: the wide element */
+    /* i: element of the deep form */
+    for (int64_t i = 0; i < y->count; i++, dt__verify_step(&walk)) {
         const int64_t *at = walk.at;
         const int64_t block = at[3] * b + at[5];
         const int64_t plane = crd ? at[1] * b * b + block : block * channels + at[1];
@@ -233,7 +235,7 @@ static dt_status depth_to_space(dt__verify_call *c)
     return rearrange(c, false, mode == 1);
 }
 
-/* Zeros above (below) the diagonal k. */
+/* Zeros the elements above (below) diagonal k. */
 static dt_status triangle(dt__verify_call *c)
 {
     const dt__verify_value *x = c->in[0];
@@ -279,7 +281,7 @@ static dt_status size_of(dt__verify_call *c)
     return DT_OK;
 }
 
-/* The tensor of attribute `value` as a value in memory of the node. */
+/* Decodes the tensor of attribute `value` into the node's memory. */
 static dt_status tensor_of(dt__verify_call *c, const DtOnnx__Attribute *a, dt__verify_value *out)
 {
     dt__verify_value x;

@@ -1,4 +1,4 @@
-/* The values of a graph of ONNX: its names, each once. */
+/* Lists the values of an ONNX graph: each name once. */
 #include "core/block_list.h"
 #include "core/comparisons.h"
 #include "core/text/json.h"
@@ -20,7 +20,7 @@ static void add(dt__verify *v, dt__verify_slot s)
     if (*s.name != 0) v->slot[v->n_slots++] = s;
 }
 
-/* Names that nodes of a body read and none of them makes are of the graph around it. */
+/* Names that nodes of a body read but do not compute belong to the outer graph. */
 static void add_outer(dt__verify *v)
 {
     const DtOnnx__Graph *g = v->graph;
@@ -35,7 +35,7 @@ static void add_outer(dt__verify *v)
     }
 }
 
-/* Whether `s` and `before`, which have one name, are one value; it is then in *before. */
+/* Merges `s` into `before`, which has the same name; false if a name has two definitions. */
 static bool joins(dt__verify_slot *before, const dt__verify_slot *s)
 {
     if (s->outer) return true;
@@ -44,12 +44,12 @@ static bool joins(dt__verify_slot *before, const dt__verify_slot *s)
         return true;
     }
     if (before->maker >= 0 || s->maker >= 0 || before->input == s->input) return false;
-    before->constant = true; /* an input with a default, which is taken */
+    before->constant = true; /* an input with a default value, which is used */
     before->input = false;
     return true;
 }
 
-/* Of sorted slots, those of one name become one. */
+/* Merges sorted slots with equal names. */
 static dt_status merge(dt__verify *v)
 {
     int64_t kept = 0;
@@ -70,7 +70,7 @@ static dt_status merge(dt__verify *v)
     return DT_OK;
 }
 
-/* All names of the graph, each once; an initializer may be an input as well. */
+/* Lists all names of the graph; an initializer may be an input as well. */
 static dt_status list_slots(dt__verify *v)
 {
     const DtOnnx__Graph *g = v->graph;

@@ -1,4 +1,4 @@
-/* Elements of values: reading and writing them by type, tensors of a file, walks. */
+/* Elements of values: access by type, tensors of a file, iteration. */
 #include "core/text/json.h"
 #include "io/onnx/interpret/interpret.h"
 
@@ -8,7 +8,7 @@
 
 static const struct {
     const char *name;
-    size_t bytes; /* of an element here */
+    size_t bytes; /* of an element in memory */
 } types[DT__VERIFY_TYPES] = {
     [DT__VERIFY_F32] = { "float", 4 },     [DT__VERIFY_U8] = { "uint8", 1 },
     [DT__VERIFY_I8] = { "int8", 1 },       [DT__VERIFY_I32] = { "int32", 4 },
@@ -83,7 +83,7 @@ void dt__verify_store_real(dt__verify_value *y, int64_t to, int64_t n, const dou
     }
 }
 
-/* The low bits as a signed number: those below `sign`, and it. */
+/* The low bits of x, up to the bit `sign`, as a signed number. */
 static int64_t low_of(int64_t x, int64_t sign) { return ((x & (2 * sign - 1)) ^ sign) - sign; }
 
 void dt__verify_store_whole(dt__verify_value *y, int64_t to, int64_t n, const int64_t *from)
@@ -142,7 +142,7 @@ dt_status dt__verify_decode(dt_ctx *ctx, const dt__onnx_tensor *t, size_t most_b
     dt__shown(t->name, shown);
     *out = (dt__verify_value){ .count = 0 };
     DT__TRY(check(ctx, t, shown, out));
-    const size_t bytes = types[out->type].bytes; /* the file holds half as many at least */
+    const size_t bytes = types[out->type].bytes; /* the file has at least half as many bytes */
     if ((size_t)out->count > most_bytes / bytes) {
         return dt_fail(ctx, DT_ERR_FORMAT,
                        "the tensor '%s' has %lld elements: too many for %zu "

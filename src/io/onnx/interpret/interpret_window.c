@@ -3,13 +3,13 @@
  *     reach = (kernel - 1) dilation + 1
  *     out   = floor((in + before + after - reach) / stride) + 1
  *
- * With ceil_mode it is ceil, without a window that starts behind the operand and its pad before.
+ * With ceil_mode it is ceil, but no window starts behind the operand and its pad before.
  * Transposed: out = (in - 1) stride + output_padding + reach - before - after. */
 #include "io/onnx/interpret/interpret_window.h"
 
 #define MOST ((int64_t)1 << 31)
 
-/* A list of rank numbers >= least in to[2 - rank...]; an absent one is `fallback`. */
+/* A list of `rank` numbers >= least in to[2 - rank...]; `fallback` if the attribute is absent. */
 static dt_status numbers(const dt__verify_call *c, const char *name, int rank, int64_t least,
                          int64_t fallback, int64_t to[2])
 {
@@ -55,7 +55,7 @@ static int64_t reach(const dt__verify_window *w, int i)
     return (w->kernel[i] - 1) * w->dilation[i] + 1;
 }
 
-/* Pads of auto_pad: as many results as strides fit; the odd one after (upper) or before. */
+/* Padding of auto_pad: out = ceil(in / stride); an odd element is after (upper) or before. */
 static void pad_same(dt__verify_window *w, bool upper)
 {
     for (int i = 0; i < 2; i++) {

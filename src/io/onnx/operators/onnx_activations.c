@@ -1,4 +1,4 @@
-/* Functions of each element. The order of dimensions does not matter to them. */
+/* Elementwise functions. They do not depend on the order of dimensions. */
 #include "io/onnx/onnx.h"
 
 #include <float.h>
@@ -37,7 +37,7 @@ static const struct function {
     { "Mish", "mish" },
 };
 
-/* An operator without attributes, whose layer has the same meaning. */
+/* An operator without attributes that has an equal layer. */
 dt_status dt__onnx_function(dt__onnx *g)
 {
     const struct function *f = functions;
@@ -69,7 +69,7 @@ dt_status dt__onnx_swish(dt__onnx *g)
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
 
-/* min(max(x, least), most); an infinite bound is none. Of crossed ones the result is `most`. */
+/* min(max(x, least), most); an infinite bound means none. If least > most, the result is `most`. */
 static dt_status clamp(dt__onnx *g, dt__onnx_layer *x, double least, double most,
                        dt__onnx_layer **out)
 {
@@ -111,7 +111,7 @@ dt_status dt__onnx_clip(dt__onnx *g)
         if (bound != NULL) DT__TRY(dt__onnx_real_of(g, bound, "a bound", &at[i]));
     }
     if (isnan(at[0]) || isnan(at[1])) return dt__onnx_refuse(g, "a bound is not a number");
-    if (at[0] <= -(double)FLT_MAX) at[0] = -INFINITY; /* what old files write for none */
+    if (at[0] <= -(double)FLT_MAX) at[0] = -INFINITY; /* old files write this for no bound */
     if (at[1] >= (double)FLT_MAX) at[1] = INFINITY;
     if (at[0] == 0 && at[1] == 6) return apply(g, "relu6");
     if (at[0] == 0 && isinf(at[1])) return apply(g, "relu");
@@ -177,7 +177,7 @@ dt_status dt__onnx_celu(dt__onnx *g)
 
 /* ---- thresholds ------------------------------------------------------------------------------ */
 
-/* *y = a > b ? chosen : other, of which each may be a number. */
+/* *y = a > b ? chosen : other; each operand may be a number. */
 static dt_status choose(dt__onnx *g, const dt__onnx_value *const compared[2],
                         const dt__onnx_value *chosen, const dt__onnx_value *other,
                         dt__onnx_value *y)
@@ -231,7 +231,7 @@ dt_status dt__onnx_shrink(dt__onnx *g)
 
 /* ---- slopes ---------------------------------------------------------------------------------- */
 
-/* relu with slopes below 0: one, or one for each channel. */
+/* ReLU with negative slopes: one slope, or one per channel. */
 static dt_status with_slopes(dt__onnx *g, dt__onnx_layer *x, const float *slope, int64_t n,
                              dt__onnx_layer **out)
 {
@@ -275,7 +275,8 @@ dt_status dt__onnx_prelu(dt__onnx *g)
     dt__onnx_layer *x, *l;
     DT__TRY(dt__onnx_floats_of(g, slopes, "the slope", &slope));
     DT__TRY(dt__onnx_plain(g, v, &x));
-    const int spatial = slopes->rank - x->shape.rank; /* where the channels are in the slopes */
+    /* the dimension of the slopes that is the channels */
+    const int spatial = slopes->rank - x->shape.rank;
     const bool by_channel = x->shape.rank > 0 && slopes->count == x->shape.dims[0] &&
                             (spatial == 0 || spatial == 1) &&
                             slopes->dims[spatial] == slopes->count;
@@ -304,7 +305,7 @@ dt_status dt__onnx_dropout(dt__onnx *g)
     return DT_OK;
 }
 
-/* Before version 13 softmax runs over all dimensions from `axis` on. */
+/* Before version 13 softmax is over all dimensions from `axis` on. */
 dt_status dt__onnx_softmax(dt__onnx *g)
 {
     const dt__onnx_value *v = dt__onnx_in(g, 0);

@@ -1,7 +1,7 @@
 /* Sums, products, powers: of computed values the layers add, sub and mul; with a constant the layer
  * affine, or the bias of the layer before. Some products are parts of an activation:
  *     silu(x) = x sigmoid(x)      hardswish(x) = x hardsigmoid(x)
- *     gelu(x) = x (1 + erf(x / sqrt 2)) / 2, whatever factor is multiplied first */
+ *     gelu(x) = x (1 + erf(x / sqrt 2)) / 2, with the factors in any order */
 #include "io/onnx/onnx.h"
 
 #include <math.h>
@@ -14,7 +14,8 @@ static const dt__onnx_layer *before(const dt__onnx *g, const dt__onnx_layer *l)
     return g->layer[l->from[0]];
 }
 
-#define NEAR 0x1p-23 /* of factors of 0.5 to 1: their rounding, or that of a reciprocal */
+/* relative error of factors between 0.5 and 1, from their rounding, or that of a reciprocal */
+#define NEAR 0x1p-23
 
 /* Whether l is y = x scale + bias with one number each. */
 static bool is_scaled(const dt__onnx_layer *l, double scale, double bias)
@@ -38,7 +39,7 @@ static bool is_bell(const dt__onnx *g, const dt__onnx_layer *l, const dt__onnx_l
     return is_scaled(l, sqrt(0.5), 0) && before(g, l) == x;
 }
 
-/* The activation that the product of two layers is, and its operand *x; NULL: none. */
+/* The activation that equals the product of two layers, and its operand *x; NULL: none. */
 static const char *function_of(const dt__onnx *g, dt__onnx_layer *const in[2], dt__onnx_layer **x)
 {
     for (int i = 0; i < 2; i++) {
@@ -55,7 +56,7 @@ static const char *function_of(const dt__onnx *g, dt__onnx_layer *const in[2], d
     return NULL;
 }
 
-/* The x of a product x (1 + erf(x / sqrt 2)); NULL: it is none. */
+/* The x of a product x (1 + erf(x / sqrt 2)); NULL: not such a product. */
 static dt__onnx_layer *doubled_gelu(const dt__onnx *g, const dt__onnx_layer *l)
 {
     if (!dt__onnx_is(l, "mul") || l->n_from != 2) return NULL;
@@ -85,8 +86,7 @@ static dt_status join(dt__onnx *g, const char *kind)
 
 /* ---- with a constant ------------------------------------------------------------------------- */
 
-/* Gives *v the dimensions that the constant has more, and repeats those of one element where it has
- * several. */
+/* Broadcasts v to the constant's shape: adds missing dimensions, and repeats those of extent 1. */
 static dt_status widen(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *c)
 {
     while (v->rank < c->rank + g->front) DT__TRY(dt__onnx_inserted(g, v, g->front));
@@ -104,8 +104,8 @@ static dt_status widen(dt__onnx *g, dt__onnx_value *v, const dt__onnx_value *c)
     return DT_OK;
 }
 
-/* Whether c is one addend for each output of a layer that has no bias, and that nobody else reads:
- * channels are the first dimension of an image, features the last. */
+/* Whether c can be the bias of v's layer: the layer has none, no other node reads its result, and c
+ * has one number per output. Channels are the first dimension of an image, features the last. */
 static bool is_bias_of(const dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c)
 {
     const dt__onnx_layer *l = dt__onnx_maker(g, v);
@@ -129,8 +129,8 @@ static dt_status add_bias(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_v
     return DT_OK;
 }
 
-/* Result 0 is v c (`path` "weight") or v + c ("bias"). Numbers of the file that have a module's
- * name are parameters. */
+/* Result 0 is v * c (`path` "weight") or v + c ("bias"). Constants named like a module's are
+ * parameters. */
 static dt_status with_constant(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *c,
                                const char *path)
 {

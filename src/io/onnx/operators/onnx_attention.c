@@ -1,7 +1,7 @@
-/* Attention: masks of minus infinity before a Softmax, triangles of which they are made, and the
+/* Attention: masks of minus infinity before a Softmax, triangular matrices for them, and the
  * operator
  *     y = softmax(scale q k^T + mask) v
- * whose heads are a dimension of q, k and v, or parts of their last one. */
+ * whose heads are a dimension of q, k and v, or are in their last one. */
 #include "io/onnx/onnx.h"
 
 #include <float.h>
@@ -12,8 +12,8 @@
 
 #define HIDDEN (-FLT_MAX / 2) /* e^(x + HIDDEN - max) is 0, as it is for minus infinity */
 
-/* Refuses a mask that hides all elements of a row along dimension `axis` of `rank`: its softmax is
- * not a number. */
+/* Refuses a mask that hides all elements of a row along dimension `axis`: softmax of that row is
+ * NaN. */
 static dt_status check_rows(dt__onnx *g, const dt__onnx_value *c, const float *data, int axis)
 {
     int64_t inner = 1, n = 1;
@@ -27,7 +27,7 @@ static dt_status check_rows(dt__onnx *g, const dt__onnx_value *c, const float *d
     return DT_OK;
 }
 
-/* Whether result 0 is read by Softmax alone, and no mask hides a whole row of it. */
+/* Checks that only Softmax reads result 0, and that the mask hides no whole row of it. */
 static dt_status check_readers(dt__onnx *g, const dt__onnx_value *c, const float *data, int rank)
 {
     const char *name = dt__onnx_out(g, 0)->name;
@@ -50,7 +50,7 @@ static dt_status check_readers(dt__onnx *g, const dt__onnx_value *c, const float
     return dt__onnx_refuse(g, "a mask of infinities that another node than Softmax reads");
 }
 
-/* c with a number in the place of minus infinity. */
+/* *out = c with HIDDEN in place of minus infinity. */
 static dt_status bound(dt__onnx *g, const dt__onnx_value *c, const float *data, dt__onnx_value *out)
 {
     float *to;
@@ -127,7 +127,7 @@ static void swap_axes(dt__onnx_value *v, int i, int k)
     v->plain = -1;
 }
 
-/* Input i as [batch, heads, time, width]; `heads` 0: it is. */
+/* Input i as [batch, heads, time, width]; `heads` 0: it has this shape already. */
 static dt_status read_heads(dt__onnx *g, int i, int64_t heads, dt__onnx_value *out)
 {
     const int64_t four = 4;
@@ -155,7 +155,7 @@ static dt_status read_heads(dt__onnx *g, int i, int64_t heads, dt__onnx_value *o
     return DT_OK;
 }
 
-/* Each head of v, `times` times one after the other. */
+/* Repeats each head of v `times` times. */
 static dt_status repeat_heads(dt__onnx *g, dt__onnx_value *v, int64_t times)
 {
     dt__onnx_layer *l;
@@ -170,8 +170,8 @@ static dt_status repeat_heads(dt__onnx *g, dt__onnx_value *v, int64_t times)
     return DT_OK;
 }
 
-/* What is added to scores [.., rows, columns]: the node's mask, and minus infinity behind the
- * diagonal if it is causal; without dimensions: nothing. */
+/* The constant that is added to scores [.., rows, columns]: the node's mask and, if it is causal,
+ * minus infinity above the diagonal; rank 0: none. */
 static dt_status read_mask(dt__onnx *g, int64_t rows, int64_t columns, dt__onnx_value *out)
 {
     const dt__onnx_value *mask = dt__onnx_in(g, 3);

@@ -17,7 +17,7 @@ static dt_status new_conv(dt__onnx *g, const char *kind, const dt__onnx_window *
     return o->bias ? dt__onnx_weigh(g, *out, "bias", dt__onnx_in(g, 2)) : DT_OK;
 }
 
-/* The kernel of a convolution's weight, [., ., kernel]. */
+/* Reads the kernel extents from a convolution's weight [., ., kernel]. */
 static dt_status read_kernel(dt__onnx *g, const dt__onnx_layer *x, dt__onnx_window *w)
 {
     const dt__onnx_value *weight = dt__onnx_in(g, 1);
@@ -52,7 +52,8 @@ dt_status dt__onnx_conv(dt__onnx *g)
     return dt__onnx_image_result(g, 0, l);
 }
 
-/* Padding by which a result has the extents of output_shape, or stride times those of x (SAME). */
+/* Computes the padding for a result of output_shape or, for SAME, of stride times the extents of
+ * x. */
 static dt_status pad_to_shape(dt__onnx *g, const dt_shape *x, dt__onnx_window *w)
 {
     int64_t wanted[DT__ONNX_AXES];
@@ -69,7 +70,7 @@ static dt_status pad_to_shape(dt__onnx *g, const dt_shape *x, dt__onnx_window *w
             return dt__onnx_refuse(g, "its stride is larger than its kernel, where programs read "
                                       "SAME in several ways; expected pads or output_shape");
         }
-        if (all < 0) { /* the result is longer than what it sums */
+        if (all < 0) { /* the result is longer than all windows reach */
             w->output_padding[i] -= all;
             all = 0;
         }
@@ -79,7 +80,7 @@ static dt_status pad_to_shape(dt__onnx *g, const dt_shape *x, dt__onnx_window *w
     return DT_OK;
 }
 
-/* More padding on one side than on the other cuts elements off the result. */
+/* If padding differs between the two sides, elements of the result are cut off. */
 dt_status dt__onnx_conv_transpose(dt__onnx *g)
 {
     dt__onnx_window w = { .axes = 0 };

@@ -1,7 +1,7 @@
-/* Nodes that join values, cut them and repeat them: Concat, Slice, Split, Gather, Tile, Expand. */
+/* Joins, slices and repeats values: Concat, Slice, Split, Gather, Tile, Expand. */
 #include "io/onnx/onnx.h"
 
-/* Repeats a constant along a dimension that is one with the batch of `like`; 0: there is none. */
+/* Repeats a constant along a dimension that is merged with the batch of `like`; axis 0: none. */
 static dt_status fill_merged(dt__onnx *g, const dt__onnx_value *like, int axis, dt__onnx_layer **l)
 {
     if (axis == 0 || (*l)->shape.dims[axis - 1] != 1) return DT_OK;
@@ -10,7 +10,7 @@ static dt_status fill_merged(dt__onnx *g, const dt__onnx_value *like, int axis, 
     return first == NULL ? DT_ERR_NOMEM : dt__onnx_taken(g, *l, axis, first, n, l);
 }
 
-/* The parts of a Concat as layers, whose dimensions are those of *like. */
+/* The operands of a Concat as layers with the order of dimensions of *like. */
 static dt_status read_parts(dt__onnx *g, dt__onnx_value *like, dt__onnx_layer **part)
 {
     const int n = (int)g->node->n_input;
@@ -74,14 +74,14 @@ dt_status dt__onnx_concat(dt__onnx *g)
     return DT_OK;
 }
 
-/* Makes v the elements of a layer that differs in dimension i alone. */
+/* Sets v's layer to l, which differs in the extent of one dimension only. */
 static void replace(dt__onnx_value *v, const dt__onnx_layer *l)
 {
     if (l->index != v->layer) v->plain = -1;
     v->layer = l->index;
 }
 
-/* Elements that descend. */
+/* Selects elements in descending order. */
 static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, const dt__onnx_range *r, int64_t count)
 {
     dt__onnx_layer *l;
@@ -93,7 +93,7 @@ static dt_status cut_back(dt__onnx *g, dt__onnx_value *v, const dt__onnx_range *
     return DT_OK;
 }
 
-/* Cuts a range out of v; of the batch nothing but all of it. */
+/* Slices v. Of the batch only the whole range is allowed. */
 static dt_status cut(dt__onnx *g, dt__onnx_value *v, dt__onnx_range r)
 {
     dt__onnx_layer *l;
@@ -170,7 +170,7 @@ dt_status dt__onnx_split(dt__onnx *g)
     return DT_OK;
 }
 
-/* The indices of a constant along a dimension, counted from the front. */
+/* Constant indices along a dimension, counted from its front. */
 static dt_status indices_of(dt__onnx *g, const dt__onnx_value *at, int64_t extent, int64_t **out)
 {
     int64_t *index = *out = dt__onnx_memory(g, at->count, sizeof *index);
@@ -187,7 +187,7 @@ static dt_status indices_of(dt__onnx *g, const dt__onnx_value *at, int64_t exten
     return DT_OK;
 }
 
-/* Rows of a table, which are chosen by integers of an input. */
+/* Rows of a constant table, selected by an input of integers. */
 static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const dt__onnx_value *at)
 {
     dt__onnx_layer *l, *from;
@@ -209,7 +209,7 @@ static dt_status rows_of_table(dt__onnx *g, const dt__onnx_value *table, const d
     return DT_OK;
 }
 
-/* Indices of one dimension stay in place; of more, the dimension becomes as many. */
+/* Indices of rank 1 keep the rank; others replace the dimension by their own dimensions. */
 dt_status dt__onnx_gather(dt__onnx *g)
 {
     const dt__onnx_value *at = dt__onnx_in(g, 1);
@@ -283,7 +283,7 @@ dt_status dt__onnx_tile(dt__onnx *g)
     return DT_OK;
 }
 
-/* Dimensions of extent 1 are repeated; those that v lacks are added in front. */
+/* Repeats dimensions of extent 1; adds missing ones in front. */
 dt_status dt__onnx_expand(dt__onnx *g)
 {
     dt__onnx_value v = *dt__onnx_in(g, 0);

@@ -1,9 +1,9 @@
-/* DepthToSpace and SpaceToDepth, as reshapes around a permutation, and CumSum, a product with a
- * triangle of ones. */
+/* DepthToSpace and SpaceToDepth, as a permutation between two reshapes, and CumSum, as a product
+ * with a triangular matrix of ones. */
 #include "io/onnx/onnx.h"
 
-/* Channels become blocks of b * b pixels: the block's place is before the channel in DCR, and
- * behind it in CRD. */
+/* Channels become blocks of b * b pixels. DCR: the position in the block varies slower than the
+ * channel; CRD: faster. */
 dt_status dt__onnx_depth_to_space(dt__onnx *g)
 {
     static const int dcr[] = { 0, 3, 4, 1, 5, 2 }, crd[] = { 0, 1, 4, 2, 5, 3 };
@@ -46,8 +46,7 @@ dt_status dt__onnx_space_to_depth(dt__onnx *g)
 
 #define MOST_SUMMED 2048 /* elements along the axis */
 
-/* y(o) is the sum of x(i) for i up to o; of those before it, if exclusive; from the end, if
- * reversed. */
+/* y(o) is the sum of x(i) for i <= o; if exclusive, i < o; if reversed, from the end. */
 dt_status dt__onnx_cumulative(dt__onnx *g)
 {
     dt__onnx_layer *x;

@@ -3,7 +3,7 @@
  *     batch letters    in both operands and the result
  *     k                in both operands, not in the result
  *     m, n             in the first, in the second operand and the result
- *     others           are summed first
+ *     others           are summed before the product
  *
  *     y[batch, m, n] = sum over k of a[batch, m, k] b[batch, k, n]
  *
@@ -16,12 +16,12 @@
 
 #define LETTERS 128
 
-/* An operand, and then the product: its letters and their extents; 0: of the batch. */
+/* An operand, later the product: its letters and their extents; 0: the batch. */
 typedef struct term {
     char letter[DT_MAX_RANK];
     int64_t extent[DT_MAX_RANK];
     int rank;
-    dt__onnx_layer *l; /* whose dimensions they are, the batch first; NULL: `c` */
+    dt__onnx_layer *l; /* layer with these dimensions, the batch first; NULL: constant `c` */
     const dt__onnx_value *c;
 } term;
 
@@ -41,7 +41,8 @@ static int place_in(const char *letters, int n, char letter)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* The letters that are once in all operands, in the order of their codes. */
+/* The result if the equation has none: letters that occur once in all operands, in alphabetical
+ * order. */
 static bool implied_result(const char *text, char *result)
 {
     int n = 0;
@@ -54,7 +55,7 @@ static bool implied_result(const char *text, char *result)
     return true;
 }
 
-/* Splits an equation, without its blanks, into operands and the result; false: another kind. */
+/* Splits an equation without blanks into operands and result; false: unsupported. */
 static bool split(char *text, equation *e)
 {
     char *arrow = strstr(text, "->");
@@ -116,7 +117,7 @@ static dt_status read_term(dt__onnx *g, const equation *e, int i, term *t)
 
 /* ---- terms ----------------------------------------------------------------------------------- */
 
-/* Puts letters in another order, all of them. */
+/* Permutes the dimensions to the order `letters`, which has all of them. */
 static dt_status arrange(dt__onnx *g, term *t, const char *letters)
 {
     const term old = *t;
@@ -134,7 +135,7 @@ static dt_status arrange(dt__onnx *g, term *t, const char *letters)
     return DT_OK;
 }
 
-/* Sums over the letters that neither the result nor the other term has. */
+/* Sums over the letters that are neither in the result nor in the other term. */
 static dt_status sum_rest(dt__onnx *g, term *t, const char *result, const term *other)
 {
     dt__onnx_layer *l;
@@ -161,7 +162,7 @@ static dt_status sum_rest(dt__onnx *g, term *t, const char *result, const term *
 
 /* ---- two operands ---------------------------------------------------------------------------- */
 
-/* Letters by their part in a product. */
+/* Letters by their role in a product. */
 typedef struct parts {
     char batch[DT_MAX_RANK + 1], m[DT_MAX_RANK + 1], k[DT_MAX_RANK + 1], n[DT_MAX_RANK + 1];
 } parts;
@@ -204,7 +205,8 @@ static int64_t extent_of(const term *t, const char *letters)
     return n;
 }
 
-/* Gives a layer of t, arranged as batch, `rows` and `columns`, those two as one dimension each. */
+/* Reshapes t to [batch, rows, columns], with all `rows` letters in one dimension, and all `columns`
+ * letters in one. */
 static dt_status as_matrix(dt__onnx *g, term *t, const char *batch, const char *rows,
                            const char *columns)
 {
@@ -219,7 +221,7 @@ static dt_status as_matrix(dt__onnx *g, term *t, const char *batch, const char *
     return dt__onnx_reshaped(g, t->l, &shape, &t->l);
 }
 
-/* The matrix b [n, k] as the weight of a linear layer behind a [m, k]. */
+/* Multiplies a [m, k] by a linear layer with weight b [n, k]. */
 static dt_status times_constant(dt__onnx *g, term *a, term *b, const parts *p)
 {
     char all[2 * DT_MAX_RANK + 2] = "";
@@ -290,7 +292,7 @@ dt_status dt__onnx_einsum(dt__onnx *g)
         y = t[0];
         DT__TRY(sum_rest(g, &y, e.result, NULL));
     } else {
-        const int first = t[0].l == NULL; /* the constant is the second */
+        const int first = t[0].l == NULL; /* 1: operand 0 is the constant */
         DT__TRY(multiply(g, &t[first], &t[1 - first], e.result, &y));
     }
     if ((size_t)y.rank != strlen(e.result))

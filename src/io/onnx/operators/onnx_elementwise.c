@@ -1,5 +1,5 @@
-/* Operators of several operands that broadcast, each computed or constant: the layer's constants
- * stand in an operand's place (dt_operands). Maxima, comparisons, logic, Where. */
+/* Operators of several operands that broadcast, each computed or constant: constants are options of
+ * the layer (dt_operands). Maxima, comparisons, logic, Where. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
@@ -8,12 +8,12 @@ static bool is_constant(const dt__onnx_value *v) { return v->kind == DT__ONNX_CO
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* What the operands of a node have in common. */
+/* What the operands of a node share. */
 typedef struct common {
     int rank;
-    bool keep;           /* all computed ones have their dimensions in one order */
-    int batch;           /* which dimension is the batch */
-    dt__onnx_value like; /* where the dimensions of the result are; its layer has no meaning */
+    bool keep;           /* all computed operands have the same order of dimensions */
+    int batch;           /* the batch dimension */
+    dt__onnx_value like; /* the order of the result's dimensions; its layer is not used */
 } common;
 
 static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool in_order, common *c)
@@ -40,8 +40,8 @@ static dt_status look(dt__onnx *g, const dt__onnx_value *const *v, int n, bool i
     return DT_OK;
 }
 
-/* Makes v, with as many dimensions as the result, one whose batch is where that of the others is: a
- * batch of 1 may change places with a dimension of 1. */
+/* Moves the batch of v, which has the result's rank, to the position it has in the other operands:
+ * a batch of 1 may swap with a dimension of 1. */
 static dt_status move_batch(dt__onnx *g, dt__onnx_value *v, const common *c)
 {
     const int at = dt__onnx_batch_at(v), axis = v->axis[c->batch];
@@ -57,7 +57,7 @@ static dt_status move_batch(dt__onnx *g, dt__onnx_value *v, const common *c)
     return DT_OK;
 }
 
-/* Whether the batches of two values are one with as many elements. */
+/* Whether the batches of two values are merged with equally many elements. */
 static bool merged_alike(const dt__onnx *g, const dt__onnx_value *a, const dt__onnx_value *b)
 {
     const dt_shape *x = &dt__onnx_maker(g, a)->shape, *y = &dt__onnx_maker(g, b)->shape;
@@ -66,8 +66,8 @@ static bool merged_alike(const dt__onnx *g, const dt__onnx_value *a, const dt__o
            (a->inner == 0 || x->dims[a->inner - 1] == y->dims[b->inner - 1]);
 }
 
-/* The layer of a computed operand, of as many dimensions as the result in its order; *first: the
- * one before, blank at the first. */
+/* The layer of a computed operand, with the rank and order of the result; *first: the first
+ * operand, or empty when called for it. */
 static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, common *c, dt__onnx_value *first,
                           dt__onnx_layer **out)
 {
@@ -86,8 +86,8 @@ static dt_status layer_of(dt__onnx *g, const dt__onnx_value *v, common *c, dt__o
     return DT_OK;
 }
 
-/* A constant operand in the order of dimensions of the result, without the batch and, down to
- * `least` dimensions, without leading ones of 1. */
+/* A constant operand in the result's order of dimensions, without the batch and, while its rank
+ * exceeds `least`, without leading dimensions of 1. */
 static dt_status constant_of(dt__onnx *g, const dt__onnx_value *v, const common *c, int least,
                              dt__onnx_value *out)
 {
@@ -145,7 +145,7 @@ static dt_status apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_va
     return DT_OK;
 }
 
-/* A layer's constant has a dimension, so one number of each example gets one, too. */
+/* A constant of a layer has at least one dimension, so a scalar per example gets one, too. */
 dt_status dt__onnx_apply(dt__onnx *g, const dt__onnx_form *form, const dt__onnx_value *const *v,
                          int n, dt__onnx_value *out)
 {
@@ -185,19 +185,19 @@ dt_status dt__onnx_numeral(dt__onnx *g, double value, dt__onnx_value *out)
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* Operators whose layer has the operands in their order, or the two in the other one. */
+/* Operators that are a layer with the same operands, or with the two swapped. */
 static const struct row {
     const char *op;
     dt__onnx_form form;
     bool swapped;  /* the two operands */
-    bool negative; /* of truths, the result is turned into its opposite */
+    bool negative; /* the layer's boolean result is negated */
 } rows[] = {
     { "Greater", { "greater", false }, false, false },
     { "GreaterOrEqual", { "greater", true }, false, false },
     { "Less", { "greater", false }, true, false },
     { "LessOrEqual", { "greater", true }, true, false },
     { "Equal", { "equal", false }, false, false },
-    { "IsNaN", { "equal", false }, false, true }, /* of a value with itself */
+    { "IsNaN", { "equal", false }, false, true }, /* not equal to itself */
     { "And", { "minimum", false }, false, false },
     { "Or", { "maximum", false }, false, false },
     { "Xor", { "equal", false }, false, true },
@@ -249,7 +249,7 @@ dt_status dt__onnx_truth(dt__onnx *g, const dt__onnx_value *x)
     return DT_OK;
 }
 
-/* Max and Min of any number of values: constants stand first. */
+/* Max and Min of any number of values; constants come first. */
 dt_status dt__onnx_extreme(dt__onnx *g)
 {
     const dt__onnx_form form = { *g->node->op_type == 'M' && g->node->op_type[1] == 'a' ? "maximum"

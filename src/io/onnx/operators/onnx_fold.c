@@ -1,10 +1,10 @@
-/* Nodes whose inputs are all constant: their result is a constant, computed at once by the
- * operators of the interpreter (io/onnx/interpret).
+/* Constant folding: nodes whose inputs are all constant are computed by the interpreter
+ * (io/onnx/interpret).
  *
- * Operators that arrange elements run on the places of these where the elements are no floats, so
- * they know no types. Others run on numbers: integers as doubles, which are exact below 2^53, where
- * results are refused. The batch size is a symbol: operators compute as if it were 1, and
- * `with_batch` says what the result has of it. */
+ * Operators that only rearrange elements run on the indices of elements that are not floats, so any
+ * type is possible. Others run on numbers: integers as doubles, and results beyond 2^53, where
+ * doubles are not exact, are refused. The batch size is a symbol: operators compute as if it were
+ * 1, and `with_batch` finds how it occurs in the result. */
 #include "core/text/row_named.h"
 #include "io/onnx/interpret/interpret.h"
 #include "io/onnx/onnx.h"
@@ -12,18 +12,19 @@
 #include <math.h>
 #include <string.h>
 
-#define MOST_FILLED 65536 /* elements of a constant that a shape asks for */
+#define MOST_FILLED 65536 /* elements of a constant that is filled to a given shape */
 #define MOST_PRODUCTS ((int64_t)1 << 26)
 #define ATTRIBUTES 3
 #define NOT_READ "it is not read of these numbers, or of the size of the batch"
 
-/* Operators that arrange elements. */
+/* Operators that rearrange elements. */
 static const struct arrangement {
     const char *op;
-    unsigned moved; /* inputs whose elements move, as bits; the others are integers and truths */
-    bool is_shape;  /* input 1 is a shape: a batch size in it is 1, as that broadcasts */
-    bool in_order;  /* its result has the elements of input 0 in their order */
-    const char *was[ATTRIBUTES]; /* attributes that inputs 1, 2... were in old versions */
+    /* bit i: the elements of input i are moved; other inputs are integers or booleans */
+    unsigned moved;
+    bool is_shape; /* input 1 is a shape: the batch size in it becomes 1, which broadcasts */
+    bool in_order; /* the result has the elements of input 0 in the same order */
+    const char *was[ATTRIBUTES]; /* attributes of old versions that became inputs 1, 2... */
 } arrangements[] = {
     { "Reshape", 1, false, true, { NULL } },
     { "Flatten", 1, false, true, { NULL } },
@@ -46,16 +47,17 @@ static const struct arrangement {
 typedef struct folding {
     dt__onnx *g;
     const char *name;                /* of the operator */
-    const struct arrangement *moves; /* NULL: it computes */
+    const struct arrangement *moves; /* NULL: it computes numbers */
     int n;
     const dt__onnx_value **from; /* NULL: absent */
-    dt__verify_value *in;        /* the same for the interpreter */
+    dt__verify_value *in;        /* `from` as values of the interpreter */
     const dt__verify_value **at;
-    const dt__onnx_value *like; /* the first of those that have one type, which the result has */
+    const dt__onnx_value *like; /* the first input whose type the result has */
     bool floats;                /* all elements that move are floats */
-    bool batch;                 /* the batch size is among the numbers that it computes with */
-    dt__onnx_value *only;       /* what gets its one result; NULL: the results of the node */
-    dt__onnx_number *number;    /* elements that move, where not all are floats, behind a zero */
+    bool batch;                 /* a computed number contains the batch size */
+    /* receives the only result; NULL: results go to the node's outputs */
+    dt__onnx_value *only;
+    dt__onnx_number *number; /* moved elements if not all are floats; the first is a zero */
     int64_t n_numbers;
 } folding;
 
@@ -66,7 +68,7 @@ static bool is_moved(const folding *f, int i)
 
 /* ---- operands -------------------------------------------------------------------------------- */
 
-/* The integers of an attribute as a constant; NULL: it is absent. */
+/* A list attribute as a constant; NULL: it is absent. */
 static dt_status listed(dt__onnx *g, const char *name, const dt__onnx_value **out)
 {
     const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, name);
@@ -99,7 +101,7 @@ static dt_status list_inputs(folding *f)
     return DT_OK;
 }
 
-/* Of numbers that are not moved. Div and Mod of integers cut. */
+/* Type of an input that is not moved. Div and Mod of integers truncate. */
 static dt__verify_type type_of(const folding *f, const dt__onnx_value *v)
 {
     const bool cuts = strcmp(f->name, "Div") == 0 || strcmp(f->name, "Mod") == 0;
@@ -109,7 +111,7 @@ static dt__verify_type type_of(const folding *f, const dt__onnx_value *v)
     return f->moves != NULL || cuts ? DT__VERIFY_I64 : DT__VERIFY_F64;
 }
 
-/* An input that the operator computes with, or that says where elements go. */
+/* Sets an input that the operator computes with, or that has indices. */
 static dt_status put_numbers(folding *f, int i)
 {
     const dt__onnx_value *v = f->from[i];
@@ -135,7 +137,7 @@ static dt_status put_numbers(folding *f, int i)
     return DT_OK;
 }
 
-/* An input whose elements move: its places in f->number. */
+/* Sets an input whose elements are moved, to their indices in f->number. */
 static dt_status put_places(folding *f, int i)
 {
     const dt__onnx_value *v = f->from[i];
@@ -194,8 +196,9 @@ static dt_status put_inputs(folding *f, int same)
 
 enum { MUL, ADD, SUB, DIV, EQUAL, RULES };
 
-/* What a result y, computed as if the batch size were 1, has of it. It occurs at most once in a
- * product, and alone in a sum. False: no such number. */
+/* Derives how the batch size occurs in a result y that was computed with batch size 1. It may occur
+ * once in a product, and only beside another multiple of it in a sum. False: the result is not a
+ * number times the batch size. */
 static bool with_batch(int rule, bool integers, dt__onnx_number a, dt__onnx_number b,
                        dt__onnx_number *y)
 {
@@ -208,10 +211,11 @@ static bool with_batch(int rule, bool integers, dt__onnx_number a, dt__onnx_numb
     y->batch = rule == DIV && !both;
     if (rule == DIV) return a.batch && (!integers || fmod(a.value, b.value) == 0);
     if (!both) y->value = 0;
-    return both || other < 1; /* a batch has an example */
+    return both || other < 1; /* a batch has at least one example */
 }
 
-/* Which elements meet in those of a result: place in a times the count of b, and place in b. */
+/* Finds which elements of a and b each result combines: (index in a) * count of b + (index in
+ * b). */
 static dt_status meet(folding *f, dt__verify_alone run, dt__verify_value *out)
 {
     const int64_t step = f->in[1].count;
@@ -257,8 +261,7 @@ static dt_status put_batch(folding *f, const dt__verify_alone *run, dt__onnx_val
     return DT_OK;
 }
 
-/* Dimensions of the result that a shape gives the batch size: they have extent 1, and stand for
- * it. */
+/* Dimensions of the result that have the batch size get extent 1 and are marked to stand for it. */
 static dt_status note_batch(const folding *f)
 {
     dt__onnx_value *out = dt__onnx_out(f->g, 0);
@@ -278,7 +281,7 @@ static dt_status note_batch(const folding *f)
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Result i of the node as numbers. */
+/* Converts result i of the node to numbers. */
 static dt_status take_numbers(folding *f, const dt__verify_alone *run, const dt__verify_value *y,
                               dt__onnx_value *out)
 {
@@ -302,8 +305,8 @@ static dt_status take(folding *f, const dt__verify_alone *run, int i, const dt__
     if (out == NULL) return DT_OK;
     if (f->moves != NULL && f->moves->in_order) {
         dt__onnx_same(f->g, i, f->from[0]);
-        out->codes = NULL; /* scales lie along other dimensions */
-        out->spread = 0;   /* dt__onnx_keep_spread finds it */
+        out->codes = NULL; /* the scales had other dimensions */
+        out->spread = 0;   /* set by dt__onnx_keep_spread */
         out->rank = y->rank;
         memcpy(out->dims, y->dims, sizeof out->dims);
         return DT_OK;
@@ -320,7 +323,7 @@ static dt_status take(folding *f, const dt__verify_alone *run, int i, const dt__
     return DT_OK;
 }
 
-/* Runs the node, whose inputs are listed, as operator f->name. */
+/* Runs the node with the listed inputs as operator f->name. */
 static dt_status run_listed(folding *f, bool product)
 {
     dt__onnx *g = f->g;
@@ -374,7 +377,7 @@ dt_status dt__onnx_run_on(dt__onnx *g, const char *name, const dt__onnx_value *c
     return run_listed(&f, true);
 }
 
-/* One number at all places of a shape. */
+/* A constant of a given shape with one number in all elements. */
 dt_status dt__onnx_fold_filled(dt__onnx *g)
 {
     const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "value");

@@ -1,10 +1,10 @@
-/* Norms. */
+/* Normalizations. */
 #include "io/onnx/onnx.h"
 
 #include <math.h>
 
-/* Weighs a norm with the inputs behind the first, one number for each channel, and adds it; its
- * result gets a shape. */
+/* Adds a norm whose weights are the inputs after the first, one number per channel; reshapes its
+ * result. */
 static dt_status finish_norm(dt__onnx *g, dt__onnx_layer *l, const dt__onnx_layer *x,
                              const dt_shape *shape)
 {
@@ -37,7 +37,7 @@ dt_status dt__onnx_batch_norm(dt__onnx *g)
     const dt_shape shape = x->shape;
     if (shape.rank < 1)
         return dt__onnx_refuse(g, "its input has no channels; expected [batch, channels, ...]");
-    if (shape.rank > 3) { /* of a volume, as a signal */
+    if (shape.rank > 3) { /* a volume is normalized as a signal */
         dt_shape flat = { 2, { shape.dims[0], 1 } };
         for (int i = 1; i < shape.rank; i++) flat.dims[1] *= shape.dims[i];
         DT__TRY(dt__onnx_reshaped(g, x, &flat, &x));
@@ -59,7 +59,7 @@ dt_status dt__onnx_instance_norm(dt__onnx *g)
     return finish_norm(g, l, x, &x->shape);
 }
 
-/* A number of each group as one of each channel: version 18 has them by group, 21 by channel. */
+/* Expands one number per group to one per channel: version 18 has them by group, 21 by channel. */
 static dt_status by_channel(dt__onnx *g, const dt__onnx_value *v, int64_t groups, int64_t channels,
                             dt__onnx_value *out)
 {
@@ -102,20 +102,20 @@ dt_status dt__onnx_group_norm(dt__onnx *g)
     return dt__onnx_image_result(g, 0, l);
 }
 
-/* Weight i of the node, of the shape of the dimensions from `axis` on, or one that broadcasts. */
+/* Weight i of the node, which has, or broadcasts to, the dimensions from `axis` on. */
 static dt_status weigh_last(dt__onnx *g, dt__onnx_layer *l, const dt_shape *x, int axis, int i,
                             const char *path)
 {
     const dt__onnx_value *v = dt__onnx_in(g, i);
     const int rank = x->rank - (axis - 1);
-    if (v == NULL) return DT_OK; /* the bias: zeros as it is made */
+    if (v == NULL) return DT_OK; /* the bias stays zero */
     bool fits = v->kind == DT__ONNX_CONSTANT && v->rank == rank;
     for (int k = 0; k < rank && fits; k++) fits = v->dims[k] == x->dims[axis - 1 + k];
     if (fits) return dt__onnx_weigh(g, l, path, v);
     return dt__onnx_refuse(g, "its %s must be a constant of the dimensions that it norms", path);
 }
 
-/* Over several dimensions: as one, and back. */
+/* Normalizes over several dimensions: merges them, and splits the result. */
 static dt_status last_norm(dt__onnx *g, const char *kind, bool has_bias)
 {
     dt__onnx_value v = *dt__onnx_in(g, 0);
@@ -152,7 +152,7 @@ dt_status dt__onnx_layer_norm(dt__onnx *g)
 
 dt_status dt__onnx_rms_norm(dt__onnx *g) { return last_norm(g, "rms_norm", false); }
 
-/* The mean of `size` channels around each, with zeros beyond the first and the last. */
+/* The mean over `size` neighbouring channels, with zeros beyond the first and the last. */
 static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,
                                   dt__onnx_layer **out)
 {
@@ -178,7 +178,7 @@ static dt_status mean_of_channels(dt__onnx *g, int64_t size, dt__onnx_layer *x,
     return dt__onnx_permuted(g, l, back, out);
 }
 
-/* LRN: x / (bias + alpha mean(x^2 of `size` channels around))^beta */
+/* LRN: x / (bias + alpha mean(x^2 of `size` neighbouring channels))^beta */
 dt_status dt__onnx_local_norm(dt__onnx *g)
 {
     dt__onnx_layer *x, *l;

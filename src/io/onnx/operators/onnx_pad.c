@@ -1,4 +1,4 @@
-/* Pad and CenterCropPad: elements are added around a value, or cut off. */
+/* Pad and CenterCropPad: adds elements around a value, or cuts them off. */
 #include "io/onnx/onnx.h"
 
 #include <float.h>
@@ -24,7 +24,7 @@ static dt_status read_pad(dt__onnx *g, dt_pad_options *o, dt_ints *pads, dt_ints
     return dt__onnx_refuse(g, "it pads with %g; expected a finite number", o->value);
 }
 
-/* Pads below 0 cut elements off, before others are added. */
+/* Negative pads cut elements off before others are added. */
 static dt_status crop(dt__onnx *g, const dt_pad_options *o, int dim, const int64_t pads[2],
                       dt__onnx_layer **l)
 {
@@ -83,7 +83,8 @@ dt_status dt__onnx_pad(dt__onnx *g)
     return DT_OK;
 }
 
-/* The middle of a dimension, or zeros around it; of an odd difference the end has more. */
+/* Takes the middle of a dimension, or pads it with zeros; of an odd difference the end gets
+ * more. */
 dt_status dt__onnx_center(dt__onnx *g)
 {
     const dt__onnx_value v = *dt__onnx_in(g, 0);

@@ -4,10 +4,10 @@
 #include <float.h>
 #include <string.h>
 
-#define MOST_WEIGHTS ((int64_t)1 << 22) /* of a mean along an axis */
+#define MOST_WEIGHTS ((int64_t)1 << 22) /* of a mean along an axis, as a matrix */
 
-/* Whether windows with the padding before x on both sides that may reach past it (ceil_mode) are
- * those of the node: then padding of another size behind x needs no layer, if it does not count. */
+/* Whether windows with equal padding on both sides, of which the last may reach past x (ceil_mode),
+ * are those of the node: then other padding behind x needs no layer if it is not counted. */
 static bool reaches_past(const dt__onnx_window *w, const dt_shape *x)
 {
     for (int i = 0; i < w->axes; i++) {
@@ -23,8 +23,9 @@ static bool reaches_past(const dt__onnx_window *w, const dt_shape *x)
     return true;
 }
 
-/* Of auto_pad SAME onnxruntime computes the padding of a pool from the kernel without its dilation,
- * and begins inside of x where strides are larger than the kernel, unlike the specification. */
+/* For auto_pad SAME, onnxruntime computes the padding of a pool from the kernel without dilation,
+ * and starts inside of x if strides exceed the kernel, unlike the specification: such nodes are
+ * refused. */
 static dt_status check_same(dt__onnx *g, const dt_shape *x, const dt__onnx_window *w)
 {
     const bool upper = dt__onnx_says(g, "auto_pad", "SAME_UPPER", "NOTSET");
@@ -42,7 +43,8 @@ static dt_status check_same(dt__onnx *g, const dt_shape *x, const dt__onnx_windo
     return DT_OK;
 }
 
-/* Whether a layer has these windows, alike on both sides. `*past`: in its ceil mode. */
+/* Whether a layer supports these windows, with equal padding on both sides. `*past`: with its ceil
+ * mode. */
 static bool fits_layer(const dt__onnx *g, const dt__onnx_window *w, const dt_shape *x, bool counted,
                        bool *past)
 {
@@ -53,7 +55,7 @@ static bool fits_layer(const dt__onnx *g, const dt__onnx_window *w, const dt_sha
     return even || *past;
 }
 
-/* A layer of the first two axes of w, with its padding. */
+/* Adds a pool over the first two axes of w, with its padding. */
 static dt_status add_pool(dt__onnx *g, const char *const kind[2], const dt__onnx_window *w,
                           bool ceil_mode, bool counted, dt__onnx_layer **x)
 {
@@ -93,7 +95,8 @@ static dt_status read_pool(dt__onnx *g, dt__onnx_layer **x, dt__onnx_window *w)
 
 /* ---- maxima ---------------------------------------------------------------------------------- */
 
-/* Pads x by values that no maximum is, so that windows without padding are those of the node. */
+/* Pads x with -FLT_MAX, so that windows need no padding. Windows that are in the padding only are
+ * refused. */
 static dt_status pad_maxima(dt__onnx *g, dt__onnx_window *w, dt__onnx_layer **x)
 {
     const dt_shape shape = (*x)->shape;
@@ -101,7 +104,7 @@ static dt_status pad_maxima(dt__onnx *g, dt__onnx_window *w, dt__onnx_layer **x)
         const int64_t reach = (w->kernel[i] - 1) * w->dilation[i] + 1, n = shape.dims[1 + i];
         const int64_t whole = (dt__onnx_windows(g, &shape, w, i) - 1) * w->stride[i] + reach;
         if (w->before[i] >= reach || whole - reach >= n + w->before[i]) {
-            return dt__onnx_refuse(g, "a window lies in the padding alone");
+            return dt__onnx_refuse(g, "a window covers only padding");
         }
         const int64_t after = dt__max_i64(0, whole - n - w->before[i]);
         DT__TRY(dt__onnx_padded(g, *x, 2 + i, w->before[i], after, -(double)FLT_MAX, x));
@@ -112,7 +115,7 @@ static dt_status pad_maxima(dt__onnx *g, dt__onnx_window *w, dt__onnx_layer **x)
 
 static const char *const max_kind[] = { "max_pool1d", "max_pool2d" };
 
-/* Maxima over a volume: over its first axis, then over the other two. */
+/* Maxima over a volume: first along its first axis, then over the other two. */
 static dt_status max_volume(dt__onnx *g, const dt__onnx_window *w, dt__onnx_layer **x)
 {
     dt__onnx_window first = { .axes = 2,
@@ -161,7 +164,7 @@ dt_status dt__onnx_max_pool(dt__onnx *g)
 
 /* ---- means ----------------------------------------------------------------------------------- */
 
-/* A mean over windows along one axis; elements of the padding are zeros that count or do not. */
+/* A mean over windows along one axis; zeros of the padding count, or not. */
 static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool counted,
                             dt__onnx_layer **x)
 {
@@ -183,7 +186,7 @@ static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool c
             if (inside) first = dt__min_i64(first, at);
             if (inside) end = at;
         }
-        if (end < 0) return dt__onnx_refuse(g, "a window lies in the padding alone");
+        if (end < 0) return dt__onnx_refuse(g, "a window covers only padding");
         for (; first <= end; first += w->dilation[i]) {
             weight[o * n + first] = (float)(1 / (double)taps);
         }
@@ -191,7 +194,7 @@ static dt_status mean_along(dt__onnx *g, const dt__onnx_window *w, int i, bool c
     return dt__onnx_mixed(g, *x, 2 + i, windows, weight, x);
 }
 
-/* The layer, or a mean along one axis after the other: its count is the product of theirs. */
+/* The layer if it fits, else a mean along each axis in turn, as the counts multiply. */
 dt_status dt__onnx_average_pool(dt__onnx *g)
 {
     static const char *const kind[] = { "avg_pool1d", "avg_pool2d" };

@@ -13,8 +13,8 @@
 typedef struct cell {
     const char *kind;
     int gates, states;
-    int from[MOST_GATES];       /* which of the file's gates is the layer's gate i */
-    const char *activations[3]; /* of each direction */
+    int from[MOST_GATES];       /* the file's gate that is the layer's gate i */
+    const char *activations[3]; /* default for each gate */
 } cell;
 
 static const cell rnn = { "rnn", 1, 1, { 0 }, { "tanh" } };
@@ -25,15 +25,15 @@ typedef struct network {
     const cell *cell;
     int64_t hidden, width, directions;
     bool batch_first; /* `layout` 1 */
-    bool reverse;     /* the one direction goes backwards */
-    bool relu;        /* in place of tanh, of an rnn */
-    bool late;        /* the last gate has a product of its own: gru, reset before it */
-    bool cell_read;   /* the result Y_c */
+    bool reverse;     /* the only direction is backwards */
+    bool relu;        /* an rnn with relu in place of tanh */
+    bool late;        /* gru with linear_before_reset 0: the last gate's product is separate */
+    bool cell_read;   /* result Y_c is used */
 } network;
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-/* Whether a text is a name in letters of any size: programs write both. */
+/* Whether a string equals a name, ignoring case: programs write both. */
 static bool is_name(const ProtobufCBinaryData *text, const char *name)
 {
     if (name == NULL || text->len != strlen(name)) return false;
@@ -43,8 +43,7 @@ static bool is_name(const ProtobufCBinaryData *text, const char *name)
     return true;
 }
 
-/* Whether the activations are those that a node without them has, or relu in each direction of an
- * rnn. */
+/* Whether the activations are the default ones, or relu in each direction of an rnn. */
 static bool read_activations(const dt__onnx *g, network *n)
 {
     const DtOnnx__Attribute *a = dt__onnx_attribute_of(g->node, "activations");
@@ -79,7 +78,7 @@ static dt_status read_attributes(dt__onnx *g, network *n)
                            n->cell == &rnn ? "Tanh or Relu" : "Sigmoid and Tanh");
 }
 
-/* Whether a constant is zeros alone. */
+/* Whether a constant is all zeros. */
 static bool is_zero(const dt__onnx_value *v)
 {
     bool zero = v->kind == DT__ONNX_CONSTANT && v->count > 0;
@@ -87,7 +86,7 @@ static bool is_zero(const dt__onnx_value *v)
     return zero;
 }
 
-/* All sequences have all steps, and cells have no peepholes. */
+/* All sequences must have all steps, and cells no peepholes. */
 static dt_status check_inputs(dt__onnx *g, int64_t steps)
 {
     const dt__onnx_value *lengths = dt__onnx_in(g, 4), *peepholes = dt__onnx_in(g, 7);
@@ -142,7 +141,7 @@ static dt_status weigh(dt__onnx *g, dt__onnx_layer *l, const network *n, const f
     return dt__onnx_weigh_floats(g, l, path, data, (to - from) * block);
 }
 
-/* The products with x, with h, and the late one, by their paths. */
+/* Adds the weights for x, for h, and the separate one of the last gate. */
 static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
 {
     static const char *const names[3] = { "ih", "hh", "hn" };
@@ -170,8 +169,8 @@ static dt_status weigh_all(dt__onnx *g, dt__onnx_layer *l, const network *n)
     return dt__onnx_hint(g, l, dt__onnx_in(g, 1)->initializer, false);
 }
 
-/* Input i, a first state [directions, batch, hidden], or with `layout` [batch, directions, hidden],
- * as a layer. A constant is the same for each example. */
+/* Input i, an initial state [directions, batch, hidden] (with layout 1 [batch, directions,
+ * hidden]), as a layer. A constant state is the same for each example. */
 static dt_status first_state(dt__onnx *g, const network *n, int i, dt__onnx_layer *x,
                              dt__onnx_layer **out)
 {
@@ -192,7 +191,7 @@ static dt_status first_state(dt__onnx *g, const network *n, int i, dt__onnx_laye
                              (const int[]){ 0, v.axis[1 - batch], v.axis[2] }, out);
 }
 
-/* The states that the layer reads; without any, or with zeros alone, none. */
+/* Gives the layer its initial states; none if they are absent or zeros. */
 static dt_status read_states(dt__onnx *g, const network *n, dt__onnx_layer *x, dt__onnx_layer *l)
 {
     bool given[2] = { false };
@@ -232,7 +231,7 @@ static dt_status add_layer(dt__onnx *g, const network *n, dt__onnx_layer *x, dt_
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Result i is that of l, where dimension k is dimension axis[k] of the layer. */
+/* Makes result i the result of l; its dimension k is the layer's dimension axis[k]. */
 static void arrange(dt__onnx *g, int i, const dt__onnx_layer *l, const int *axis)
 {
     dt__onnx_result(g, i, l);
@@ -242,7 +241,7 @@ static void arrange(dt__onnx *g, int i, const dt__onnx_layer *l, const int *axis
     out->plain = -1;
 }
 
-/* The states at one step of each direction, which result i has as [directions, batch, hidden]. */
+/* Result i is the state [directions, batch, hidden] at one step of each direction. */
 static dt_status states_at(dt__onnx *g, const network *n, int i, dt__onnx_layer *all,
                            const int64_t step[2])
 {
@@ -274,7 +273,7 @@ static dt_status all_states(dt__onnx *g, const network *n, dt__onnx_layer *l)
     return DT_OK;
 }
 
-/* The results that are read of l, which has c behind `steps` steps if it is read. */
+/* Makes the used results from l, whose output has c behind all h if it is used. */
 static dt_status results(dt__onnx *g, const network *n, dt__onnx_layer *l, int64_t steps)
 {
     const int64_t behind[2] = { steps, steps }, end = n->reverse ? 0 : steps - 1;

@@ -1,5 +1,5 @@
-/* Reductions over dimensions of an example: a layer, and functions of elements before and behind
- * it; and norms that are made of them. */
+/* Reductions over dimensions of an example, as a layer with elementwise functions before and behind
+ * it; and norms that consist of reductions. */
 #include "io/onnx/onnx.h"
 
 #include <float.h>
@@ -7,7 +7,7 @@
 
 static const struct reduction {
     const char *op, *before, *kind, *behind; /* NULL: none */
-    bool same;                               /* of one element, it is this element */
+    bool same;                               /* the reduction of one element is the element */
 } reductions[] = {
     { "ReduceSum", NULL, "sum", NULL, true },
     { "ReduceMean", NULL, "mean", NULL, true },
@@ -21,7 +21,7 @@ static const struct reduction {
     { "ReduceSumSquare", "square", "sum", NULL, false },
 };
 
-/* The dimensions of v's layer that the axes name. */
+/* Marks the dimensions of v's layer that the axes name. */
 static dt_status choose(dt__onnx *g, const dt__onnx_value *v, const dt_ints *axes,
                         bool over[DT_MAX_RANK])
 {
@@ -37,7 +37,7 @@ static dt_status choose(dt__onnx *g, const dt__onnx_value *v, const dt_ints *axe
     return DT_OK;
 }
 
-/* Leaves the reduced dimensions of a value out, which its layer no longer has of `all`. */
+/* Removes the reduced dimensions, which were in a layer of `all` dimensions, from a value. */
 static void leave_out(dt__onnx_value *v, const bool over[DT_MAX_RANK], int all)
 {
     int left[DT_MAX_RANK] = { 0 }, rank = 0;
@@ -53,7 +53,7 @@ static void leave_out(dt__onnx_value *v, const bool over[DT_MAX_RANK], int all)
     v->inner = left[v->inner];
 }
 
-/* The mean over all pixels, or samples, of each channel. */
+/* Whether this is the mean over all pixels, or samples, of each channel. */
 static bool is_pool(const char *kind, const bool over[DT_MAX_RANK], int rank)
 {
     bool spatial = strcmp(kind, "mean") == 0 && (rank == 3 || rank == 4) && !over[1];
@@ -61,7 +61,7 @@ static bool is_pool(const char *kind, const bool over[DT_MAX_RANK], int rank)
     return spatial;
 }
 
-/* A layer over dimensions of v, which becomes its result. */
+/* Adds a layer that reduces dimensions of v, and sets v to its result. */
 static dt_status reduce(dt__onnx *g, const char *kind, const bool over[DT_MAX_RANK], bool keep,
                         dt__onnx_value *v)
 {
@@ -121,8 +121,8 @@ dt_status dt__onnx_reduce(dt__onnx *g)
     return dt__onnx_finish(g, behind(g, r->behind, &v), &v);
 }
 
-/* ArgMax at the end of a graph is left to the reader of the model, `predict` among them: the result
- * is the values whose largest is chosen, which training needs. */
+/* ArgMax at the end of a graph is removed: the model's result is the values from which it chooses,
+ * which training needs; `predict` and other programs choose the largest. */
 dt_status dt__onnx_arg_max(dt__onnx *g)
 {
     const dt__onnx_value *x = dt__onnx_in(g, 0), *out = dt__onnx_out(g, 0);
@@ -144,7 +144,7 @@ dt_status dt__onnx_arg_max(dt__onnx *g)
     return DT_OK;
 }
 
-/* x / |x| along an axis, with the norm of p; zeros where the norm is 0 */
+/* x / |x| along an axis, with the p-norm; 0 if the norm is 0 */
 dt_status dt__onnx_lp_norm(dt__onnx *g)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
@@ -178,7 +178,7 @@ static dt_status inverse_size(dt__onnx *g, const dt__onnx_value *x, const bool o
     return behind(g, "reciprocal", out);
 }
 
-/* The first input in its order of dimensions, and those from `axis` on. */
+/* Reads the first input with its dimensions in order, and marks those from `axis` on. */
 static dt_status read_norm(dt__onnx *g, dt__onnx_value *x, bool over[DT_MAX_RANK])
 {
     int axis;
@@ -193,7 +193,7 @@ static dt_status read_norm(dt__onnx *g, dt__onnx_value *x, bool over[DT_MAX_RANK
     return DT_OK;
 }
 
-/* Result 0 is x size scale + bias. */
+/* Result 0 is x * size * scale + bias. */
 static dt_status scale_norm(dt__onnx *g, const dt__onnx_value *x, const dt__onnx_value *size)
 {
     const dt__onnx_value *const v[] = { x, size };
@@ -207,7 +207,7 @@ static dt_status scale_norm(dt__onnx *g, const dt__onnx_value *x, const dt__onnx
     return dt__onnx_plus(g, &y, bias);
 }
 
-/* LayerNormalization whose mean and deviation are results, too. */
+/* LayerNormalization whose mean and deviation are also results. */
 dt_status dt__onnx_long_norm(dt__onnx *g)
 {
     dt__onnx_value x, mean, apart, size;

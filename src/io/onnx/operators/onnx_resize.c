@@ -1,24 +1,26 @@
-/* Resize and Upsample: interpolation along one axis after the other. Output o of an axis is near
- * the coordinate x(o) of the input; it is a sum of the elements around it,
- *     nearest   the one that nearest_mode names
+/* Resize and Upsample: interpolation along one axis after the other. Output o of an axis has the
+ * coordinate x(o) in the input; it is a weighted sum of the elements around it:
+ *     nearest   one, chosen by nearest_mode
  *     linear    two, with 1 - r and r, for r = x - floor(x)
  *     cubic     four, with the cubic kernel of Keys (1981) and its coefficient a
- * and, with antialias, of more of them where it shrinks. Elements past an end are that end's, or
- * are left out (exclude_outside). So each axis is a layer mix, or a choice of elements. */
+ * and, with antialias, more of them where the axis shrinks. Elements past an end are the last
+ * element, or are left out (exclude_outside). So each axis is a layer mix, or a selection of
+ * elements. */
 #include "io/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>
 
-#define MOST_TAPS 4096  /* elements of a sum */
+#define MOST_TAPS 4096  /* elements in a weighted sum */
 #define MOST_SIZE 65536 /* of an axis */
-#define NEAR_TIE 1e-4   /* programs compute coordinates in float, and round on either side */
+/* programs compute coordinates in float, so they may round ties to either side */
+#define NEAR_TIE 1e-4
 
 enum { NEAREST, LINEAR, CUBIC };
 enum { HALF, SYMMETRIC, PYTORCH, ALIGN, ASYMMETRIC, CROP, TF_NEAREST, WAYS };
 enum { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL };
 
-/* What the node asks for. */
+/* Attributes of the node. */
 typedef struct resizing {
     int mode, way, rounding;
     bool antialias, exclude;
@@ -75,7 +77,8 @@ static const dt__onnx_value *given(dt__onnx *g, int i)
     return v != NULL && v->kind == DT__ONNX_CONSTANT && v->count == 0 ? NULL : v;
 }
 
-/* The extent of an axis by its scale; programs multiply in float or in double. */
+/* The extent of an axis from its scale; programs multiply in float or in double, so both must
+ * agree. */
 static dt_status by_scale(dt__onnx *g, const dt__onnx_number *n, resized_axis *a)
 {
     a->scale = n->value;
@@ -101,7 +104,7 @@ static dt_status by_size(dt__onnx *g, const dt__onnx_number *n, resized_axis *a)
     return DT_OK;
 }
 
-/* One scale for all axes, so that none is larger, or smaller, than its size. */
+/* Uses one scale for all axes, so that no extent is larger (or smaller) than its given size. */
 static dt_status keep_aspect(dt__onnx *g, const int *axis, int n, resized_axis *all)
 {
     const bool larger = dt__onnx_says(g, "keep_aspect_ratio_policy", "not_larger", "stretch");
@@ -125,7 +128,7 @@ static dt_status keep_aspect(dt__onnx *g, const int *axis, int n, resized_axis *
     return DT_OK;
 }
 
-/* The axes of v that the node names, and what they become. */
+/* Reads the resized axes of v and their new extents. */
 static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, resized_axis *all)
 {
     const bool old = strcmp(g->node->op_type, "Upsample") == 0 || g->file->opset < 11;
@@ -166,13 +169,13 @@ static dt_status read_extents(dt__onnx *g, const dt__onnx_value *v, bool crops, 
 
 /* ---- coordinates ----------------------------------------------------------------------------- */
 
-/* Whether an axis stays as it is: programs leave it out, whatever its coordinates. */
+/* Whether an axis is unchanged: programs skip it, whatever its coordinates. */
 static bool stays(const resized_axis *a)
 {
     return a->n_in == a->n_out && fabs(a->scale - 1) < 1e-9 && a->roi[0] == 0 && a->roi[1] == 1;
 }
 
-/* Whether the transformation is the same for an extent n_in scale that is not an integer. */
+/* Whether programs agree on the coordinates even if n_in * scale is not an integer. */
 static bool is_clear(const resizing *r, const resized_axis *a)
 {
     const bool whole = fabs((double)a->n_in * a->scale - (double)a->n_out) < 1e-6;
@@ -180,7 +183,7 @@ static bool is_clear(const resizing *r, const resized_axis *a)
     return (whole || (r->way != ALIGN && r->way != CROP)) && !one;
 }
 
-/* Of output o, near the element of the input that it stands for. */
+/* The input coordinate of output o. */
 static double coordinate(const resizing *r, const resized_axis *a, int64_t o)
 {
     const double n = (double)a->n_in, out = (double)a->n_out, at = (double)o;
@@ -203,7 +206,7 @@ static int64_t clamped(const resized_axis *a, double i)
     return i < 0 ? 0 : i > (double)(a->n_in - 1) ? a->n_in - 1 : (int64_t)i;
 }
 
-/* The element that a coordinate is rounded to. */
+/* The element to which a coordinate is rounded. */
 static dt_status nearest(dt__onnx *g, const resizing *r, const resized_axis *a, double x,
                          int64_t *out)
 {
@@ -221,7 +224,8 @@ static dt_status nearest(dt__onnx *g, const resizing *r, const resized_axis *a, 
     return DT_OK;
 }
 
-/* The element that is output o. A coordinate that is a tie may be none with a scale in float. */
+/* The element that is output o. Near ties are refused, as float scales may round them to either
+ * side. */
 static dt_status chosen(dt__onnx *g, const resizing *r, const resized_axis *a, int64_t o,
                         int64_t *out)
 {
@@ -250,7 +254,7 @@ static double kernel(const resizing *r, double x)
     return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* The weights of output o. Without antialias the kernel has the width of the input's distances. */
+/* The weights of output o. Without antialias the kernel is not widened. */
 static dt_status weigh(dt__onnx *g, const resizing *r, const resized_axis *a, double x, float *row)
 {
     const double scale = r->antialias ? fmin(a->scale, 1) : 1, reach = r->mode == CUBIC ? 2 : 1;
@@ -306,7 +310,7 @@ static dt_status mix(dt__onnx *g, const resizing *r, const resized_axis *a, int 
     return dt__onnx_add(g, *l);
 }
 
-/* The factor by which elements of an axis are repeated; 0: they are something else. */
+/* The factor by which all elements of an axis are repeated; 0: another selection. */
 static int64_t repeats(const int64_t *index, const resized_axis *a)
 {
     const int64_t factor = a->n_out / a->n_in;
@@ -318,8 +322,8 @@ static int64_t repeats(const int64_t *index, const resized_axis *a)
 
 /* ---- the node -------------------------------------------------------------------------------- */
 
-/* By the nearest element: the layer upsample_nearest where all axes of an image are repeated by one
- * factor, else a choice of elements. */
+/* Nearest element: layer upsample_nearest if all axes of an image are repeated by one factor, else
+ * a selection of elements. */
 static dt_status choose(dt__onnx *g, const resizing *r, const resized_axis *all, dt__onnx_layer **l)
 {
     const int rank = (*l)->shape.rank;
@@ -350,8 +354,8 @@ static dt_status choose(dt__onnx *g, const resizing *r, const resized_axis *all,
     return DT_OK;
 }
 
-/* Where no dimension changes its extent onnxruntime copies all elements, whatever the scales and
- * coordinates; with antialias along each such dimension. */
+/* If no extent changes, onnxruntime copies all elements, whatever the scales and coordinates; with
+ * antialias it does so for each unchanged dimension. Refuses nodes for which that differs. */
 static dt_status check_moves(dt__onnx *g, const resizing *r, const resized_axis *all, int rank)
 {
     bool moves = false, scales = false;

@@ -1,4 +1,4 @@
-/* Nodes that give a value another shape or another order of dimensions, and questions about it. */
+/* Nodes that change the shape or the order of dimensions, or return the shape. */
 #include "io/onnx/onnx.h"
 
 #include <math.h>
@@ -11,8 +11,8 @@ dt_status dt__onnx_identity(dt__onnx *g)
     return DT_OK;
 }
 
-/* Each element of a constant in another type, as n where it depends on the batch size, or where
- * floats would not hold it. */
+/* Converts each element of a constant; uses n if it depends on the batch size, or if floats are not
+ * exact. */
 static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
 {
     dt__onnx_value *out = dt__onnx_out(g, 0);
@@ -37,7 +37,7 @@ static dt_status cast_constant(dt__onnx *g, const dt__onnx_value *x, int to)
     return DT_OK;
 }
 
-/* Whether all that read the node's result choose rows of constants by it. */
+/* Whether all nodes that read the result use it as indices of rows of constants. */
 static bool chooses_rows(const dt__onnx *g)
 {
     const char *y = g->node->output[0];
@@ -56,7 +56,7 @@ static bool chooses_rows(const dt__onnx *g)
     return found;
 }
 
-/* Floats as indices stay what they are: layer embedding refuses those that are not whole. */
+/* Float indices are not converted: layer embedding refuses those that are not integers. */
 static dt_status cast_indices(dt__onnx *g, const dt__onnx_value *x)
 {
     if (!chooses_rows(g)) {
@@ -68,13 +68,13 @@ static dt_status cast_indices(dt__onnx *g, const dt__onnx_value *x)
     return DT_OK;
 }
 
-/* A computed value stays a float: a type of fewer bits would round it. */
+/* A computed value stays float32; a Cast to a type of fewer bits would round, and is refused. */
 static dt_status cast(dt__onnx *g, int64_t to)
 {
     const dt__onnx_value x = *dt__onnx_in(g, 0);
     const bool wide = to == DT__ONNX_FLOAT || to == DT__ONNX_DOUBLE;
     if (x.kind == DT__ONNX_COMPUTED && x.integers && to == x.type) {
-        dt__onnx_same(g, 0, &x); /* codes stay what they are */
+        dt__onnx_same(g, 0, &x); /* codes stay codes */
         return DT_OK;
     }
     if (x.kind == DT__ONNX_COMPUTED && (to == DT__ONNX_F16 || to == DT__ONNX_BF16)) {
@@ -151,7 +151,7 @@ dt_status dt__onnx_size(dt__onnx *g)
 
 /* ---- reshape --------------------------------------------------------------------------------- */
 
-/* A shape of the file with the batch before it. */
+/* A shape of the file with the batch dimension in front. */
 static dt_status with_batch(dt__onnx *g, const dt__onnx_value *to, dt__onnx_value *out)
 {
     const int64_t count = to->count + 1;
@@ -301,7 +301,7 @@ dt_status dt__onnx_unsqueeze(dt__onnx *g)
     return DT_OK;
 }
 
-/* Where each of `rank` dimensions of the result comes from: attribute perm. */
+/* The permutation of `rank` dimensions in attribute perm. */
 static dt_status read_order(dt__onnx *g, int rank, int order[DT_MAX_RANK])
 {
     bool seen[DT_MAX_RANK] = { false };

@@ -1,11 +1,11 @@
-/* Constants of which one dimension, of extent 1, stands for the batch: zeros of the batch's size,
- * such as the first state of a recurrent layer. */
+/* Constants with a dimension of extent 1 that stands for the batch: zeros of the batch's size, such
+ * as the initial state of a recurrent layer. */
 #include "core/text/row_named.h"
 #include "io/onnx/onnx.h"
 
 #include <string.h>
 
-/* Makes a constant that stands for one of each example a computed value. */
+/* Turns such a constant into a computed value. */
 static dt_status compute(dt__onnx *g, dt__onnx_value *v)
 {
     dt__onnx_layer *l;
@@ -34,7 +34,7 @@ dt_status dt__onnx_compute_spread(dt__onnx *g, bool *any)
     return DT_OK;
 }
 
-/* Dimension `at` behind a Slice of others. */
+/* The position of dimension `at` after a Slice of other dimensions; -1: it is sliced. */
 static int behind_slice(dt__onnx *g, const dt__onnx_value *v, int at)
 {
     dt__onnx_range range[DT_MAX_RANK];
@@ -46,7 +46,7 @@ static int behind_slice(dt__onnx *g, const dt__onnx_value *v, int at)
     return at;
 }
 
-/* And behind dimensions that a node removes or adds; -1: it is among them. */
+/* The position of dimension `at` after a node removes or adds dimensions; -1: it is removed. */
 static int behind_axes(dt__onnx *g, const dt__onnx_value *v, int rank, int at)
 {
     const bool adds = rank > v->rank;
@@ -65,7 +65,7 @@ static int behind_axes(dt__onnx *g, const dt__onnx_value *v, int rank, int at)
     return to;
 }
 
-/* Where dimension `at` of input v is in a result; -1: it is not known. */
+/* The position of dimension `at` of input v in a result; -1: unknown. */
 static int place_behind(dt__onnx *g, const dt__onnx_value *v, const dt__onnx_value *out, int at)
 {
     static const char *const elements[] = {

@@ -1,10 +1,10 @@
-/* Layers that several readers make: sums along a dimension with constant weights, elements at
- * constant indices, constants, and images of one example. */
+/* Layers that several node readers make: weighted sums along a dimension, selections by constant
+ * indices, constants, and images of one example. */
 #include "io/onnx/onnx.h"
 
 #include <string.h>
 
-#define MOST_WEIGHTS ((int64_t)1 << 22) /* of a matrix that a node asks for */
+#define MOST_WEIGHTS ((int64_t)1 << 22) /* of a node's matrix */
 
 dt_status dt__onnx_mixed(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t rows,
                          const float *weight, dt__onnx_layer **out)
@@ -20,7 +20,7 @@ dt_status dt__onnx_mixed(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t row
     return dt__onnx_add(g, l);
 }
 
-/* How many indices from `at` on are at equal distances above 0, so that a slice has them. */
+/* The number of indices from `at` on with a constant positive step, which one slice can select. */
 static int64_t run_of(const int64_t *index, int64_t at, int64_t n)
 {
     int64_t end = at + 1;
@@ -53,7 +53,8 @@ dt_status dt__onnx_taken(dt__onnx *g, dt__onnx_layer *from, int dim, const int64
                          int64_t n, dt__onnx_layer **out)
 {
     const int64_t extent = from->shape.dims[dim - 1];
-    int parts = extent == 1 ? DT_MAX_IN + 1 : 0; /* repetition of one element is a product with 1 */
+    /* repeating one element is a product with a column of ones */
+    int parts = extent == 1 ? DT_MAX_IN + 1 : 0;
     int64_t count;
     if (n < 1) return dt__onnx_refuse(g, "its result would be empty");
     *out = from;
@@ -79,7 +80,7 @@ dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t be
     if (before == 0 && after == 0) return DT_OK;
     DT__TRY(dt__onnx_new(g, "pad", &l));
     dt_pad_options *o = &((dt_pad_layer *)l->options)->pad;
-    const int at = from->shape.rank - dim; /* pads begin with the last dimension */
+    const int at = from->shape.rank - dim; /* pads are listed from the last dimension on */
     o->value = value;
     o->pads.n = 2 * (at + 1);
     for (int i = 0; i < o->pads.n; i++) o->pads.v[i] = 0;
@@ -90,7 +91,7 @@ dt_status dt__onnx_padded(dt__onnx *g, dt__onnx_layer *from, int dim, int64_t be
     return dt__onnx_add(g, l);
 }
 
-/* Zeros that depend on no value: the padding behind one element, without the element. */
+/* Zeros that depend on no value: pads one element with them, and drops the element. */
 static dt_status zeros(dt__onnx *g, dt__onnx_layer *like, int64_t n, dt__onnx_layer **out)
 {
     dt_shape flat = { 1, { 1 } };

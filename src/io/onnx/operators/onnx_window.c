@@ -54,7 +54,7 @@ dt_status dt__onnx_read_window(dt__onnx *g, const dt_shape *x, dt__onnx_window *
     return DT_OK;
 }
 
-/* By the specification: each window begins inside of x or of the padding before it. */
+/* By the specification, each window begins in x or in the padding before it. */
 int64_t dt__onnx_windows(const dt__onnx *g, const dt_shape *x, const dt__onnx_window *w, int i)
 {
     const bool up = dt__onnx_int_of(g->node, "ceil_mode", 0) != 0;

@@ -1,11 +1,11 @@
-/* Products of an input that is quantized by its own range, as onnxruntime's quantize_dynamic writes
- * them:
+/* Products with a dynamically quantized input, as onnxruntime's quantize_dynamic writes them:
  *
  *     codes, s, z = DynamicQuantizeLinear(x)
  *     y = Cast(MatMulInteger(codes, W, z, zero)) * (s * scale)          or ConvInteger
  *
- * Their nodes become DequantizeLinear(W, scale, zero) and a product of floats, which reads x as the
- * codes of a tensor with a range of its own. The layer then quantizes weight and input so. */
+ * These nodes are replaced by DequantizeLinear(W, scale, zero) and a float product of x, whose
+ * input is marked as dynamically quantized per tensor. The layer then quantizes weight and input in
+ * the same way. */
 #include "io/onnx/onnx.h"
 #include "io/onnx/onnx_steps.h"
 
@@ -13,7 +13,7 @@
 
 enum { FLOAT_TYPE = 1 };
 
-/* The nodes that make and read values of the file. */
+/* Which nodes make and read the values of the file. */
 typedef struct nodes {
     DtOnnx__Node **node;
     size_t n;
@@ -25,17 +25,18 @@ static bool is_op(const DtOnnx__Node *n, const char *op)
     return n != NULL && strcmp(n->op_type, op) == 0 && *n->domain == 0;
 }
 
-/* The node of which a value is output i; NULL: none. */
-static DtOnnx__Node *maker_of(const nodes *a, const char *name, size_t i)
+/* The node whose first output is the value; NULL: none. */
+static DtOnnx__Node *maker_of(const nodes *a, const char *name)
 {
     for (size_t k = 0; k < a->n && *name != 0; k++) {
         DtOnnx__Node *n = a->node[k];
-        if (n != NULL && i < n->n_output && strcmp(n->output[i], name) == 0) return n;
+        if (n != NULL && n->n_output > 0 && strcmp(n->output[0], name) == 0) return n;
     }
     return NULL;
 }
 
-/* The only node that reads a value, at *place; NULL: none, or several, or an output. */
+/* The only node that reads a value, as input *place; NULL: none, several, or the value is a graph
+ * output. */
 static DtOnnx__Node *reader_of(const nodes *a, const char *name, size_t *place)
 {
     DtOnnx__Node *found = NULL;
@@ -53,7 +54,7 @@ static DtOnnx__Node *reader_of(const nodes *a, const char *name, size_t *place)
     return found;
 }
 
-/* The number of elements of an initializer; 0: there is none. */
+/* The number of elements of an initializer; 0: not an initializer. */
 static int64_t count_of(const nodes *a, const char *name)
 {
     for (size_t k = 0; k < a->graph->n_initializer; k++) {
@@ -68,7 +69,7 @@ static int64_t count_of(const nodes *a, const char *name)
     return 0;
 }
 
-/* A product of codes and what lies behind it. */
+/* A product of codes and the nodes behind it. */
 typedef struct product {
     DtOnnx__Node *own, *cast, *scaled, *scales;
     const char *scale; /* of the weight */
@@ -86,21 +87,21 @@ static bool is_binary(const DtOnnx__Node *n)
     return is_op(n, "Mul") && n->n_input == 2 && n->n_output == 1;
 }
 
-/* Whether a node is such a product, with the nodes around it. */
+/* Whether n is such a product; finds the nodes around it. */
 static bool find(const nodes *a, DtOnnx__Node *n, product *p)
 {
     size_t at = 0;
     *p = (product){ .own = n, .conv = is_op(n, "ConvInteger") };
     if ((!p->conv && !is_op(n, "MatMulInteger")) || n->n_input < 3 || n->n_output != 1)
         return false;
-    const DtOnnx__Node *codes = maker_of(a, n->input[0], 0);
+    const DtOnnx__Node *codes = maker_of(a, n->input[0]);
     if (!is_op(codes, "DynamicQuantizeLinear") || codes->n_output != 3) return false;
     if (strcmp(codes->output[2], n->input[2]) != 0) return false;
     p->cast = reader_of(a, n->output[0], &at);
     if (!is_float_cast(p->cast)) return false;
     p->scaled = reader_of(a, p->cast->output[0], &at);
     if (!is_binary(p->scaled)) return false;
-    p->scales = maker_of(a, p->scaled->input[1 - at], 0);
+    p->scales = maker_of(a, p->scaled->input[1 - at]);
     if (!is_binary(p->scales)) return false;
     const size_t own = strcmp(p->scales->input[0], codes->output[1]) == 0 ? 0 : 1;
     p->scale = p->scales->input[1 - own];
@@ -109,7 +110,7 @@ static bool find(const nodes *a, DtOnnx__Node *n, product *p)
     return p->conv ? count == 1 : count > 0;
 }
 
-/* Takes a node out of a list that is as long as before. */
+/* Clears a node's entry in the list. */
 static void take_out(const nodes *a, const DtOnnx__Node *n)
 {
     for (size_t k = 0; k < a->n; k++) {
@@ -117,7 +118,7 @@ static void take_out(const nodes *a, const DtOnnx__Node *n)
     }
 }
 
-/* DequantizeLinear and the product, in place of the nodes around one. */
+/* Makes DequantizeLinear and the float product that replace these nodes. */
 static dt_status replace(dt__onnx *g, const product *p, DtOnnx__Node **to)
 {
     DtOnnx__Node *n = p->own;

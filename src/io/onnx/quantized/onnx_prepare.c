@@ -1,5 +1,5 @@
-/* The model of a quantized file, prepared with the file's scales: weights have the file's codes,
- * and inputs of layers its ranges. */
+/* Prepares the model of a quantized file with the file's scales: weights have the file's codes, and
+ * inputs of layers its ranges. */
 #include "io/onnx/onnx.h"
 #include "qat/given.h"
 
@@ -13,7 +13,7 @@ static bool has_zeros(const dt__onnx_codes *q)
     return any;
 }
 
-/* The scale of each output channel; a transposed convolution in groups repeats them. */
+/* One scale per output channel; groups of a transposed convolution repeat them. */
 static dt_status give_channels(dt__onnx *g, const dt__onnx_codes *q, int64_t rows, dt__given *out)
 {
     float *scale = dt__onnx_memory(g, rows, sizeof *scale);
@@ -29,7 +29,7 @@ static dt_status give_channels(dt__onnx *g, const dt__onnx_codes *q, int64_t row
     return DT_OK;
 }
 
-/* Scales of a weight [rows, columns / taps, taps], of which axis 1 has blocks. */
+/* Scales of a weight [rows, columns / taps, taps] with blocks along axis 1. */
 static void give_blocks(const dt__onnx_codes *q, int64_t taps, dt__given *out)
 {
     out->quant.granularity = DT_PER_GROUP;

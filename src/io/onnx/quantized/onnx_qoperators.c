@@ -1,7 +1,7 @@
-/* Operators of codes as those of floats: a DequantizeLinear for each operand, the operator, and a
- * QuantizeLinear of its result, which is what they are by their definition. The bias of a product
- * is int32 with the scale s_x s_w. (docs/Operators.md of ONNX; docs/ContribOperators.md of
- * onnxruntime for those of com.microsoft) */
+/* Replaces operators of codes by their definition: a DequantizeLinear for each operand, the float
+ * operator, and a QuantizeLinear of its result. The bias of a product is int32 with the scale s_x
+ * s_w. (docs/Operators.md of ONNX; docs/ContribOperators.md of onnxruntime for those of
+ * com.microsoft) */
 #include "io/onnx/onnx.h"
 #include "io/onnx/onnx_steps.h"
 
@@ -10,12 +10,12 @@
 
 enum { NO_AXIS = -1, BY_TRANS_B = -2 };
 
-/* A node: digits are inputs of the operator, letters are values that steps before it made. A step
- * whose first input is absent is left out, and so is the value that it would make. */
+/* A node of the replacement. In `in`, digits are inputs of the operator, letters are results of
+ * earlier steps. A step whose first input is absent is left out; its result is then absent, too. */
 typedef struct step {
     const char *op, *in, *out; /* "=": the operator's result */
     int axis;
-    bool whole; /* it has the operator's attributes */
+    bool whole; /* takes the operator's attributes */
 } step;
 
 #define MOST_STEPS 7
@@ -30,7 +30,7 @@ typedef struct step {
 typedef struct expansion {
     const char *op;
     bool microsoft;
-    int needs; /* an input that must be there */
+    int needs; /* index of a required input */
     step steps[MOST_STEPS];
 } expansion;
 
@@ -50,7 +50,7 @@ static const expansion expansions[] = {
     { "QLinearSigmoid", true, 3, { OF_ONE, NODE("Sigmoid", "x", false), QUANTIZE("y34") } },
     { "QLinearLeakyRelu", true, 3, { OF_ONE, NODE("LeakyRelu", "x", true), QUANTIZE("y34") } },
     { "QLinearSoftmax", true, 3, { OF_ONE, NODE("Softmax", "x", true), QUANTIZE("y34") } },
-    /* in onnxruntime's domain, where the file's version of the standard lacks their types */
+    /* in onnxruntime's domain, for types that the file's operator set lacks */
     { "QuantizeLinear", true, 1, { { "QuantizeLinear", "012", "=", NO_AXIS, true } } },
     { "DequantizeLinear", true, 1, { { "DequantizeLinear", "012", "=", NO_AXIS, true } } },
 };
@@ -120,11 +120,11 @@ dt_status dt__onnx_step_axis(dt__onnx *g, DtOnnx__Node *n, int axis)
 
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* The nodes that an operator becomes. */
+/* The replacement of an operator. */
 typedef struct expanding {
     dt__onnx *g;
     const dt__onnx_node *n;
-    const char *value[128]; /* of letters; NULL: not made */
+    const char *value[128]; /* name of a letter's value; NULL: absent */
     DtOnnx__Node **to;
     size_t used;
 } expanding;
@@ -144,7 +144,7 @@ static dt_status name_result(expanding *e, const step *s, const char **out)
     return *out == NULL ? DT_ERR_NOMEM : DT_OK;
 }
 
-/* The bias of QGemm has the scale alpha s_x s_w: the other operator's beta is alpha. */
+/* The bias of QGemm has the scale alpha s_x s_w; the new operator's beta is alpha. */
 static dt_status scale_bias(expanding *e, DtOnnx__Node *to)
 {
     const DtOnnx__Attribute *alpha = dt__onnx_attribute_of(e->n, "alpha");
@@ -157,7 +157,8 @@ static dt_status scale_bias(expanding *e, DtOnnx__Node *to)
     return DT_OK;
 }
 
-/* onnxruntime divides by the whole window, AveragePool by what lies inside of the padding. */
+/* onnxruntime divides by the whole window, AveragePool by the elements inside of x, so padding is
+ * refused. */
 static dt_status check_pool(dt__onnx *g, const dt__onnx_node *n)
 {
     const bool both =
@@ -168,7 +169,7 @@ static dt_status check_pool(dt__onnx *g, const dt__onnx_node *n)
                               "onnxruntime computes otherwise than AveragePool");
 }
 
-/* Attributes of the operator, and the axis of the scales of a weight. */
+/* Sets the operator's attributes, and the axis of a weight's scales. */
 static dt_status give_attributes(expanding *e, const step *s, DtOnnx__Node *to)
 {
     int axis = s->axis;
@@ -199,7 +200,7 @@ static dt_status add_step(expanding *e, const step *s)
     return give_attributes(e, s, *to);
 }
 
-/* QLinearConcat: the result's scale and zero point, then each value with its own. */
+/* QLinearConcat has the result's scale and zero point, then each value with its own. */
 static bool is_concat(const dt__onnx_node *n)
 {
     return strcmp(n->op_type, "QLinearConcat") == 0 && strcmp(n->domain, "com.microsoft") == 0 &&

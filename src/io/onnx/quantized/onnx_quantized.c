@@ -2,16 +2,16 @@
  *
  *     q = clamp(rne(x / scale) + zero)        x = (q - zero) * scale
  *
- * Of constants they are computed, and the result remembers its codes. A computed value passes
- * unchanged and remembers by which range it is rounded: the layer that reads it quantizes its input
- * so. Codes are held in signed form here, less 2^(bits-1) where they are unsigned. */
+ * For constants they are computed, and the result keeps its codes. A computed value is passed on
+ * unchanged with its scale and zero point: the layer that reads it quantizes its input with them.
+ * Codes are kept in signed form here: unsigned ones less 2^(bits-1). */
 #include "core/text/row_named.h"
 #include "io/onnx/onnx.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Bits of an element of codes; 0: not of codes that are read. */
+/* Bits of a code type; 0: not a supported one. */
 static int bits_of(int type)
 {
     if (type == DT__ONNX_U8 || type == DT__ONNX_I8) return 8;
@@ -25,12 +25,12 @@ static bool is_unsigned(int type)
     return type == DT__ONNX_U8 || type == DT__ONNX_U4 || type == DT__ONNX_U2;
 }
 
-/* What is taken from a code of the file to have its signed form. */
+/* What is subtracted from a code of the file to get the signed form. */
 static int offset_of(int type) { return is_unsigned(type) ? 1 << (bits_of(type) - 1) : 0; }
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-/* How scales lie along the value that they belong to. */
+/* Reads the shape of the scales and their axis in x. */
 static dt_status read_layout(dt__onnx *g, const dt__onnx_value *x, const dt__onnx_value *scale,
                              dt__onnx_codes *q)
 {
@@ -76,7 +76,8 @@ static dt_status read_zeros(dt__onnx *g, int type, dt__onnx_codes *q)
     return DT_OK;
 }
 
-/* The codes of elements of a type, by inputs 1 and 2 of the node; x has their shape. */
+/* Reads scale and zero point of codes of a type from inputs 1 and 2 of the node; x has the codes'
+ * shape. */
 static dt_status read_codes(dt__onnx *g, const dt__onnx_value *x, int type, dt__onnx_codes **out)
 {
     const dt__onnx_value *scale = dt__onnx_in(g, 1);
@@ -100,7 +101,7 @@ static dt_status read_codes(dt__onnx *g, const dt__onnx_value *x, int type, dt__
     return read_zeros(g, type, q);
 }
 
-/* Which scale element i of a constant has. */
+/* The index of the scale of element i of a constant. */
 static int64_t place_of(const dt__onnx_codes *q, const dt__onnx_value *x, int64_t i)
 {
     int64_t inner = 1;
@@ -199,7 +200,7 @@ dt_status dt__onnx_dequantize(dt__onnx *g)
     return DT_OK;
 }
 
-/* Codes by the range of each tensor, which only products of codes read (onnx_dynamic.c). */
+/* Dynamic quantization per tensor; only products of codes may read the result (onnx_dynamic.c). */
 dt_status dt__onnx_quantize_dynamic(dt__onnx *g)
 {
     static const dt__onnx_codes by_tensor = { .bits = 8, .axis = -1 };
@@ -210,7 +211,7 @@ dt_status dt__onnx_quantize_dynamic(dt__onnx *g)
     return DT_OK;
 }
 
-/* Operators that only choose or arrange elements: their results have the codes of their input. */
+/* Operators that only select or rearrange elements: their results have the codes of their input. */
 static bool keeps_codes(const char *op)
 {
     static const char *const ops[] = { "Reshape",         "Flatten",  "Squeeze", "Unsqueeze",
@@ -220,14 +221,14 @@ static bool keeps_codes(const char *op)
     return DT__IS_ONE_OF(op, ops);
 }
 
-/* Operators whose readers say which codes their results have. */
+/* Operators whose readers set the codes of their results. */
 static bool makes_codes(const char *op)
 {
     static const char *const ops[] = { "QuantizeLinear", "DynamicQuantizeLinear", "Cast" };
     return DT__IS_ONE_OF(op, ops);
 }
 
-/* Whether the node's layer quantizes its first input: it has a weight. */
+/* Whether the node becomes a layer with a weight, which quantizes its first input. */
 static bool takes_codes(dt__onnx *g)
 {
     static const char *const ops[] = { "Conv", "ConvTranspose", "Gemm" };
@@ -263,7 +264,8 @@ dt_status dt__onnx_rounded(dt__onnx *g, const dt__onnx_value *v)
     return DT_OK;
 }
 
-/* Integers of an input choose rows and are compared; arithmetic of floats would be another. */
+/* Integer inputs may select rows and be compared; arithmetic on them would be float arithmetic, and
+ * is refused. */
 static dt_status check_whole(dt__onnx *g, int i)
 {
     static const char *const ops[] = { "Cast", "Equal", "Expand", "Tile", "OneHot" };

@@ -1,5 +1,5 @@
-/* columns.json of a run on a table with typed columns or series: what each column becomes, in
- * words, and how windows of rows were made, with the gap that was found. */
+/* columns.json of a run on a table with typed columns or series: how each column is encoded, in
+ * words, and how windows of rows were cut, with the measured gap. */
 #include "data/arrays.h"
 #include "data/data_options.h"
 #include "train/run/run.h"

@@ -1,4 +1,4 @@
-/* confusion.json of a run: the confusion matrix of the model at its end, of several outputs one for
+/* confusion.json of a run: the confusion matrix of the final model; with several outputs one for
  * each that has labels. */
 #include "core/text/json.h"
 #include "core/tensor.h"
@@ -35,7 +35,7 @@ static void put_matrix(dt__chars *t, const int64_t *count, int64_t classes)
     dt__put_text(t, "\n ]");
 }
 
-/* Appends the matrix of an output, if its targets are labels; *n counts those that are there. */
+/* Appends the matrix of an output, if its targets are labels; *n counts the matrices. */
 static dt_status put_output(dt__chars *t, const dt__run_output *o, int *n)
 {
     dt_tensor *matrix;

@@ -1,4 +1,5 @@
-/* Writes examples.json (examples.h): the object's head, and by the kind of targets the rest. */
+/* Writes examples.json (examples.h): the head of the object, and the rest by the kind of
+ * targets. */
 #include "core/text/base64.h"
 #include "core/tensor.h"
 #include "train/task/examples.h"
@@ -32,7 +33,7 @@ static uint8_t shade(double value, double black, double white)
     return share > 0 ? (uint8_t)(fmin(share, 1) * 255 + 0.5) : 0;
 }
 
-/* Bytes with the channels of a pixel side by side. */
+/* Converts to bytes, with the channels of a pixel side by side. */
 static uint8_t *shades(dt_ctx *ctx, const dt__picture *p, int64_t count)
 {
     double black, white;
@@ -74,8 +75,8 @@ void dt__put_picture(dt__chars *t, const dt__picture *p)
     dt__release(t->ctx, bytes);
 }
 
-/* Images as they are; tables of numbers [1, rows, columns] and [rows, columns] as pictures, unless
- * one side is hardly more than a line. */
+/* Images are shown unchanged; tables of numbers [1, rows, columns] and [rows, columns] as pictures,
+ * unless one side is very short. */
 void dt__put_shown(const dt__examples *e, const dt_tensor *x, const float *value)
 {
     const int rank = x->rank - 1;
@@ -157,7 +158,7 @@ static const kind kinds[] = {
     [DT_TARGET_ANOMALY] = { "anomaly", dt__examples_of_anomaly },
 };
 
-/* Fields of one output; `name` NULL: there are no others. */
+/* Writes the fields of one output; `name` NULL: the only one. */
 static dt_status put_fields(const dt__run *r, const dt__examples *e, const char *name)
 {
     const dt_target target = dt_dataset_target(e->d);
@@ -180,7 +181,7 @@ static bool is_known(const dt_dataset *d)
     return target < DT__COUNT_OF(kinds) && kinds[target].write != NULL;
 }
 
-/* Appends what there is to show of an output. */
+/* Appends the fields of an output, if there is something to show. */
 static dt_status put_output(dt__run *r, dt__examples e, const dt__run_output *o)
 {
     const dt_loader_options one = { .batch_size = 1 };
@@ -216,5 +217,5 @@ dt_status dt__run_write_examples(dt__run *r, dt_module *m, dt_tensor *outputs)
     dt__put_text(&t, several ? "\n]}\n" : "\n");
     if (s == DT_OK) s = t.failed ? DT_ERR_NOMEM : dt__run_write_shown(r, "examples.json", &t);
     dt__release(r->ctx, t.bytes);
-    return s == DT_ERR_NUMERIC ? DT_OK : s; /* a model with values that are not finite */
+    return s == DT_ERR_NUMERIC ? DT_OK : s; /* the model has non-finite values */
 }

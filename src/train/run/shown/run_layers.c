@@ -2,8 +2,7 @@
  * augmentation: lines of metrics.jsonl during QAT, and two files that the report shows:
  *     layers-begin.json  after the first update of QAT
  *     layers-end.json    before the model is converted
- * A model with values that are not finite has no figures; what becomes of it is train.nonfinite's
- * business. */
+ * A model with non-finite values has no figures; train.nonfinite decides how the run continues. */
 #include "core/tensor.h"
 #include "train/run/run.h"
 
@@ -11,15 +10,15 @@
 #include <math.h>
 
 #define EXAMPLES 32
-#define TOKENS 1024 /* in a batch */
+#define TOKENS 1024 /* per batch */
 
 /* ---- figures as JSON ------------------------------------------------------------------------ */
 
-/* A text that figures are written to. */
+/* The text to which figures are written. */
 typedef struct output {
     dt__chars t;
     bool wanted, first;
-    bool whole; /* settings and counts, too */
+    bool whole; /* also settings and counts */
 } output;
 
 enum { LINE, FILE_OF_ALL, OUTPUTS };
@@ -29,7 +28,7 @@ typedef struct writing {
     output to[OUTPUTS];
 } writing;
 
-/* Five digits behind the point are enough for people. */
+/* Five decimals are enough for display. */
 static void put_rounded(dt__chars *t, const char *name, double value)
 {
     DT__PUT_ALL(t, ", \"", name, "\": ");
@@ -142,7 +141,7 @@ static dt_status end_file(dt__run *r, const char *name, int64_t examples, dt__ch
     return dt__run_write_shown(r, name, t);
 }
 
-/* Measures once for a line of metrics.jsonl and the file of this name; NULL: no file. */
+/* Measures figures once, for a line of metrics.jsonl and the file of this name; NULL: no file. */
 static dt_status write_figures(dt__run *r, bool line, const char *name)
 {
     writing w = { .r = r,

@@ -1,4 +1,4 @@
-/* machine.json: on what a run was made. It is there when the run has ended. */
+/* machine.json: the machine on which a run was made. Written when the run ends. */
 #include "kernels/machine.h"
 #include "train/run/run.h"
 
@@ -26,7 +26,7 @@ static void put_date(dt__chars *t)
     put_field(t, "date", text);
 }
 
-/* Of each rank; one that trained alone is rank 0. */
+/* Writes memory per rank; a single process is rank 0. */
 static void put_memory(const dt__run *r, dt__chars *t)
 {
     static const char *const names[] = { "{\"peak\": ", ", \"weights\": ", ", \"gradient\": ",
@@ -73,6 +73,6 @@ dt_status dt__run_forget_machine(dt__run *r)
     char path[DT__RUN_PATH];
     if (!dt__run_writes(r)) return DT_OK;
     DT__TRY(dt__run_path(r, "machine.json", path));
-    unlink(path); /* it need not be there */
+    unlink(path); /* it may not exist */
     return DT_OK;
 }

@@ -1,10 +1,10 @@
-/* train.evaluate.samples: a line of metrics.jsonl behind each evaluation with examples, evenly
- * spaced in the validation data and always the same ones, and what the model makes of them:
+/* train.evaluate.samples: after each evaluation, a line of metrics.jsonl with examples, always the
+ * same ones, evenly spaced in the validation data, and the model's outputs for them:
  *
  *     {"step": ..., "phase": "qat", "samples": {"kind": "classes", "shown": [{...}, ...]}}
  *
- * As part of metrics.jsonl they are cut and go on with it when a run resumes. Rank 0 alone runs the
- * model on them, in evaluation, so that nothing of the training changes. */
+ * As they are in metrics.jsonl, a resumed run truncates and continues them. Only rank 0 runs the
+ * model on them, in evaluation mode, so that training is not affected. */
 #include "core/tensor.h"
 #include "data/dataset.h"
 #include "train/run/run.h"
@@ -103,11 +103,11 @@ dt_status dt__run_log_samples(dt__run *r)
     dt__run_begin_line(r, &line);
     dt__put_text(&line, ", \"samples\": ");
     if (s != DT_OK || samples.used == 0) dt__put_text(&line, "null");
-    for (size_t i = 0; s == DT_OK && i < samples.used; i++) { /* one line */
+    for (size_t i = 0; s == DT_OK && i < samples.used; i++) { /* to a single line */
         dt__put(&line, samples.bytes[i] == '\n' ? " " : samples.bytes + i, 1);
     }
     line.failed |= samples.failed;
-    if (s == DT_ERR_NUMERIC) s = DT_OK; /* a model with values that are not finite */
+    if (s == DT_ERR_NUMERIC) s = DT_OK; /* the model has non-finite values */
     const dt_status ended = dt__run_end_line(r, &line);
     dt__release(r->ctx, samples.bytes);
     return s == DT_OK ? ended : s;

@@ -1,10 +1,10 @@
-/* sensitivity.json: what each layer's quantization costs the loss. Each layer alone is put back
- * into float, its weight or weight and input, and the prepared model is evaluated:
+/* sensitivity.json: how much each layer's quantization increases the loss. For one layer at a time,
+ * its weight, or weight and input, are kept in float, and the prepared model is evaluated:
  *
  *     gain = loss of the whole quantized model - loss with this layer in float
  *
- * on the first examples of the data that the run is evaluated on. Their number is such that all of
- * it takes about a hundredth of the work of training, but at least a few. */
+ * on the first examples of the data that the run is evaluated on. Their number is chosen so that
+ * this takes about a hundredth of the work of training, with a minimum. */
 #include "core/tensor.h"
 #include "nn/module.h"
 #include "qat/convert.h"
@@ -25,7 +25,7 @@ typedef struct sensitivity {
     dt__run *r;
     layer *layer;
     int64_t n, room, examples;
-    int64_t batch; /* examples of a batch */
+    int64_t batch; /* examples per batch */
     double loss;
 } sensitivity;
 
@@ -39,7 +39,7 @@ static dt_status add_layers(sensitivity *s)
     return DT_OK;
 }
 
-/* Forward and backward of an example take as long as three evaluations. */
+/* A training pass of an example takes as long as three evaluations. */
 int64_t dt__run_sensitivity_examples(const dt__run *r, int64_t layers)
 {
     const int64_t batch = r->o->train.eval_batch_size;
@@ -61,7 +61,7 @@ static dt_status measure(const sensitivity *s, double *loss)
                                .cluster = s->r->ranks.cluster };
     const dt_status status = dt__run_time_evaluation(s->r, &e, &m, NULL);
     *loss = status == DT_OK ? m.loss : (double)NAN;
-    return status == DT_ERR_NUMERIC ? DT_OK : status; /* values that are not finite */
+    return status == DT_ERR_NUMERIC ? DT_OK : status; /* non-finite values */
 }
 
 static dt_status measure_layer(const sensitivity *s, layer *l)
