@@ -369,7 +369,7 @@ static const struct {
     { "not-in-index",
       DT_ERR_FORMAT,
       { "model.norm.weight", "not in model.safetensors.index.json" } },
-    { "shard-outside", DT_ERR_FORMAT, { "../../tiny/model.safetensors", "lie in the folder" } },
+    { "shard-outside", DT_ERR_FORMAT, { "../../tiny/model.safetensors", "must be in the folder" } },
     { "index-not-json", DT_ERR_FORMAT, { "model.safetensors.index.json", "ends" } },
     { "truncated-data", DT_ERR_FORMAT, { "model.safetensors", "beyond" } },
     { "truncated-header", DT_ERR_FORMAT, { "model.safetensors", "header" } },

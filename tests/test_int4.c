@@ -291,7 +291,7 @@ END_TEST
 /* Bytes per input element that the forward pass of a layer keeps for backward. */
 static double kept_by_pass(int save)
 {
-    enum { N = 512, K = 1021 };
+    enum { N = 1024, K = 1021 };
     dt_module *layer;
     dt_tensor *in;
     dt_qat_options o = int4(4);

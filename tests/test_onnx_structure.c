@@ -533,7 +533,7 @@ static const struct {
         .in = { "f32 1 1 2: 0 0" },
         .out = { "f32 1 1 3: 0 0 0" } },
       false,
-      "padding alone" },
+      "covers only padding" },
     { { .op = "DepthToSpace",
         .attributes = "blocksize=2",
         .in = { "f32 1 3 1 1: 0 0 0" },

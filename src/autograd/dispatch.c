@@ -292,7 +292,7 @@ static void keep_operand(dt_call *c, int i, dt__codes **pull, dt__saved *k)
     const dt_save save = c->coded ? c->op->saves_coded.arg[i] : c->op->saves.arg[i];
     const bool value = save == DT_VALUE || (save == DT_SAVE_CODES && c->codes[i] == NULL);
     keep(k, c->in[i], value ? c->arg[i] : NULL);
-    if (value) k->precision = precision_of(c, i);
+    if (value) k->precision = (uint8_t)precision_of(c, i);
     k->wants = c->wants[i];
     if (save == DT_SAVE_CODES) k->codes = take(&c->codes[i]);
     const dt__kind *kind = dt__kind_of(c->in[i]);

@@ -192,7 +192,7 @@ void dt__scope_leave(dt_tape *t, dt_tensor *const *keep, int n)
 
 void dt_drop(dt_tape *t, dt_tensor *x)
 {
-    if (x != NULL && x->tape == t) drop(t, x);
+    if (t != NULL && x != NULL && x->tape == t) drop(t, x);
 }
 
 dt_tensor *dt_keep(dt_tape *t, dt_tensor *x)

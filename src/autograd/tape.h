@@ -15,7 +15,7 @@ typedef struct dt__saved {
     dt__codes *codes, *pull; /* an operand's, for the op's backward; for its kind's pullback */
     bool contiguous;         /* the value is contiguous (x may not be) */
     bool wants;              /* for an operand: it requires a gradient */
-    dt_precision precision;  /* how backward reads an operand's value */
+    uint8_t precision;       /* how backward reads an operand's value: dt_precision */
     dt__halves *halves;      /* the value as bf16, in place of the storage, or NULL */
 } dt__saved;
 

@@ -26,10 +26,7 @@ uint16_t dt__f32_to_bf16(float x);
 
 /* Exact: every half is a float. */
 float dt__f16_to_f32(uint16_t half);
-static inline float dt__bf16_to_f32(uint16_t half)
-{
-    return dt__f32_of_bits((uint32_t)half << 16);
-}
+static inline float dt__bf16_to_f32(uint16_t half) { return dt__f32_of_bits((uint32_t)half << 16); }
 
 /* The float rounded to the nearest half, as a float. */
 float dt__round_f16(float x);

@@ -51,8 +51,8 @@ typedef struct dt__bf16_sums {
 
 /* Rows of n elements, `step` apart, to be rounded; rows of x are ldx elements apart, those of the
  * result ldy. With second rows (or NULL: zeros) they become words whose high halves are of x. For
- * bf16_row the elements may be `halves`, which are rounded already, in place of x; the one behind the last may
- * be read. */
+ * bf16_row the elements may be `halves`, which are rounded already, in place of x; the one behind
+ * the last may be read. */
 typedef struct dt__bf16_rows {
     int64_t rows, n, step;
     const float *x;
