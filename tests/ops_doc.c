@@ -19,21 +19,10 @@ static const char *role_of(const dt_op *op, int i)
     return names[op->role[i]];
 }
 
-/* Whether operand i says how a device op requantizes, as the page says of all. */
-static bool is_of_result(const dt_op *op, int i)
-{
-    static const char *const names[] = { "scale", "zero_point", "ends" };
-    for (int k = 0; k < DT__COUNT_OF(names) && strncmp(op->name, "device_", 7) == 0; k++) {
-        if (strcmp(op->in_name[i], names[k]) == 0) return true;
-    }
-    return false;
-}
-
 static void say_operands(FILE *f, const dt_op *op)
 {
     const bool many = op->in_name[DT__CASE_IN] != NULL; /* concat: x0 ... x15 */
     for (int i = 0; i < (many ? 1 : DT_MAX_IN) && op->in_name[i] != NULL; i++) {
-        if (is_of_result(op, i)) continue;
         fprintf(f, "%s%s%s%s", i == 0 ? "" : ", ", op->in_name[i], op->optional[i] ? "?" : "",
                 role_of(op, i));
         if (op->undifferentiable[i] && op->backward != NULL) fprintf(f, " *const*");
@@ -97,13 +86,17 @@ static void say_sets(FILE *f, const dt_op *const *ops, int n)
 
 void pages_put_ops(FILE *f)
 {
-    const int n = DT__COUNT_OF(all);
+    const dt_op *ops[DT__COUNT_OF(all)];
+    int n = 0;
+    for (int i = 0; i < DT__COUNT_OF(all); i++) {
+        if (strncmp(all[i]->name, "device_", 7) != 0) ops[n++] = all[i];
+    }
     fprintf(
         f,
         "# Operators\n\n"
         "`DETENT_UPDATE=1 detent-test pages` writes this page. Prototypes, options, shapes and "
-        "errors are in\n`include/detent/ops.h` and `experimental/ops.h`, those of "
-        "`device_...`, which compute with int8 codes\nalone, in `device.h` beside it.\n\n"
+        "errors are in\n`include/detent/ops.h` and `experimental/ops.h`; "
+        "`experimental/device.h` describes `device_...`, which compute with\nint8 codes alone.\n\n"
         "A line has the operands and the meaning. The word after an operand says what the "
         "operator gets of it\nif it is a FakeQuantTensor, which computes with integer codes of "
         "an fp32 master\n([architecture](architecture.md#how-a-call-travels)):\n\n"
@@ -112,10 +105,9 @@ void pages_put_ops(FILE *f)
         "the dequantized\n  value;\n"
         "- `raw`: the master, to read; **write**: the master, which the operator changes.\n\n"
         "An operand with a question mark may be absent; no gradient flows to one with *const*. "
-        "Operators whose\nnames end in `_` change their first operand in place. The last operands "
-        "of `device_...` that requantize,\n`scale`, `zero_point` and `ends` of the result's "
-        "codes, are left out. `detent-test ops` compares an\noperator with \\* with the other "
-        "operators that compute the same.\n\n");
-    for (int i = 0; i < n; i++) say_op(f, all, n, i);
-    say_sets(f, all, n);
+        "Operators whose\nnames end in `_` change their first operand in place. "
+        "`detent-test ops` compares an operator with \\* with\nthe other operators that compute "
+        "the same.\n\n");
+    for (int i = 0; i < n; i++) say_op(f, ops, n, i);
+    say_sets(f, ops, n);
 }
