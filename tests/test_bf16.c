@@ -4,6 +4,7 @@
 #include "testing.h"
 
 #include "autograd/op.h"
+#include "autograd/tape.h"
 #include "kernels/sets.h"
 
 #include <detent/ops.h>
@@ -535,7 +536,7 @@ END_TEST
 
 /* ---- values that are held as bf16 ------------------------------------------------------------ */
 
-enum { IMAGES, FIRST, SECOND, THIRD, FOURTH, LEAVES };
+enum { IMAGES, FIRST, MIDDLE, SECOND, THIRD, FOURTH, LEAVES };
 
 /* A network whose results are read by products alone, by several of them, through a view, or also
  * by an op that needs them exactly. `drops`: what no later op reads is dropped, as modules do. */
@@ -556,9 +557,10 @@ static net draw_net(dt_ctx *ctx, uint64_t *state)
         of.second.stride[i] = 1 + below(state, 2);
     }
     of.exact = below(state, 3) == 0;
-    const int64_t size[] = { 3 + below(state, 9), 3 + below(state, 30) };
+    const int64_t size[] = { 3 + below(state, 9), 5 + below(state, 30) };
     of.leaf[IMAGES] = tensor(ctx, "i", 4, (const int64_t[]){ n, in, size[0], size[1] });
     of.leaf[FIRST] = tensor(ctx, "f", 4, (const int64_t[]){ middle, in, 3, 2 });
+    of.leaf[MIDDLE] = tensor(ctx, "m", 4, (const int64_t[]){ middle, middle, 1, 2 });
     of.leaf[SECOND] = tensor(ctx, "s", 4, (const int64_t[]){ middle, out, 2, 3 });
     return of;
 }
@@ -573,7 +575,10 @@ static dt_tensor *dropped(dt_tape *t, const net *of, dt_tensor *x, dt_tensor *y)
 static dt_tensor *run_net(dt_tape *t, net *of)
 {
     dt_ctx *ctx = dt_tape_ctx(t);
+    if (of->drops) TEST_OK(ctx, dt__scope_enter(t));
     dt_tensor *x = dt_conv2d(t, of->leaf[IMAGES], of->leaf[FIRST], NULL, &of->first);
+    x = dropped(t, of, x, dt_relu(t, x));
+    x = dropped(t, of, x, dt_conv2d(t, x, of->leaf[MIDDLE], NULL, &of->second));
     x = dropped(t, of, x, dt_relu(t, x));
     x = dropped(t, of, x, dt_conv_transpose2d(t, x, of->leaf[SECOND], NULL, &of->second));
     x = dropped(t, of, x, dt_relu(t, x));
@@ -590,7 +595,9 @@ static dt_tensor *run_net(dt_tape *t, net *of)
     dt_tensor *turned = dropped(t, of, b, dt_transpose(t, b, 0, 1));
     dt_tensor *y = dt_matmul(t, a, turned);
     dropped(t, of, a, NULL);
-    return dropped(t, of, turned, y);
+    dropped(t, of, turned, NULL);
+    if (of->drops) dt__scope_leave(t, &y, 1);
+    return y;
 }
 
 /* The gradients of all leaves, and the bytes that wait for backward. */

@@ -53,14 +53,15 @@ static dt__halves *halves_of(dt_tape *t, dt__storage *s)
     return h;
 }
 
+/* Only within a scope, whose end drops the operand: without it both would be held. */
 uint16_t *dt__halves_of(const dt_call *c, int i)
 {
-    const dt_tensor *x = c->arg[i];
+    const dt_tensor *x = c->arg[i], *in = c->in[i];
     dt__storage *s = x->storage;
-    const bool result = c->recording && c->in[i]->tape == c->tape;
-    if (!result || s == NULL || s->ctx != c->ctx || atomic_load(&s->needed) > 0 || x->offset != 0)
-        return NULL;
-    if (s->halves != NULL || s->bytes != dt__bytes_of(x) || !dt_is_contiguous(x)) return NULL;
+    if (!c->recording || in->tape != c->tape || in->scope == 0) return NULL;
+    if (s == NULL || s->ctx != c->ctx || s->halves != NULL) return NULL;
+    if (atomic_load(&s->needed) > 0 || s->bytes != dt__bytes_of(x)) return NULL;
+    if (x->offset != 0 || !dt_is_contiguous(x)) return NULL;
     const dt__halves *h = open_halves(s);
     return h != NULL ? h->x : NULL;
 }
