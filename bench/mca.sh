@@ -1,12 +1,12 @@
 #!/bin/sh
 # Estimates the set neon-dot by llvm-mca, which simulates a processor's pipelines without caches:
-# cycles, and multiply-adds a cycle, which is GMAC/s a GHz, of the inner loops of the integer
-# product; then cycles that end a group for six rows and 16 outputs, and what a product of many rows
-# reaches with both, in groups of 32 and 128.
+# cycles, and multiply-adds per cycle (= GMAC/s per GHz), of the inner loops of the integer product;
+# then the cycles for the end of a group with six rows and 16 outputs, and the multiply-adds per
+# cycle of a product of many rows with both, in groups of 32 and 128.
 #
 #   bench/mca.sh [PROCESSOR ...]      default: cortex-a76 neoverse-n1
 #
-# Needs Debian's gcc-aarch64-linux-gnu and llvm-19; older ones do not know Neoverse N1's pipelines.
+# Needs Debian's gcc-aarch64-linux-gnu and llvm-19; older ones lack Neoverse N1's pipelines.
 set -eu
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- cortex-a76 neoverse-n1
@@ -22,8 +22,9 @@ aarch64-linux-gnu-gcc --sysroot="$PWD/build/aarch64-root" -O3 -std=c17 -fPIC -fo
     -march=armv8.2-a+dotprod -D_POSIX_C_SOURCE=200809L -DDETENT_SIMD=1 -DNDEBUG \
     -Isrc -Iinclude -S -o "$work/all.s" src/kernels/arm/qgemm_neon_dot.c
 
-# The shortest block of a function, from a label to the next one, with at least so many of an
-# instruction; `loop`: that ends with a branch to its label. Without directives and branches.
+# The shortest block of a function, from a label to the next, that has an instruction at least COUNT
+# times; kind `loop`: only blocks that end with a branch to their own label. Printed without
+# directives and branches.
 block() { # function, kind, instruction, count
     awk -v name="$1" -v kind="$2" -v wanted="$3" -v least="$4" '
     function keep() {

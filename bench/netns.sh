@@ -1,5 +1,5 @@
 #!/bin/sh
-# Steps of ranks that a slow network joins: each rank is in a network namespace of its own, whose
+# Measures steps of ranks over a slow network: each rank is in a network namespace of its own, whose
 # link has a rate and maybe a delay (tc; where the kernel has no netem, bench/delay.c, which takes
 # processor time of its own). Prints ms a step.
 #
@@ -61,7 +61,7 @@ for k in $(seq 1 "$ranks"); do
     ip -n "$name-0" link set "to$k" master bridge up
 done
 
-# What a launcher calls in place of ssh: agent [-x ...] HOST WORD...
+# The launcher calls this in place of ssh: agent [-x ...] HOST WORD...
 cat >"$work/agent" <<EOF
 #!/bin/sh
 while [ "\${1#-}" != "\$1" ]; do shift; done

@@ -18,7 +18,7 @@ install(FILES ${PROJECT_BINARY_DIR}/detentConfig.cmake
     DESTINATION ${package_dir} COMPONENT development)
 
 file(RELATIVE_PATH prefix_of_pc /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-# Requires.private would ask for what the *static* forms of these libraries need, such as gfortran.
+# Requires.private would add what the *static* forms of these libraries need, such as gfortran.
 list(JOIN DETENT_DEPS_LDFLAGS " " libraries_of_pc)
 configure_file(cmake/detent.pc.in detent.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/detent.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
@@ -29,7 +29,7 @@ if(TARGET detent)
     install(DIRECTORY configs/ DESTINATION ${CMAKE_INSTALL_DATADIR}/detent/configs
         COMPONENT program FILES_MATCHING PATTERN *.yaml)
 
-    # zsh of Debian looks in vendor-completions below /usr
+    # Debian's zsh reads vendor-completions below /usr
     set(zsh site-functions)
     if(CMAKE_INSTALL_PREFIX STREQUAL /usr AND EXISTS /etc/debian_version)
         set(zsh vendor-completions)

@@ -16,5 +16,5 @@ set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
 set(ENV{PKG_CONFIG_LIBDIR} ${root}/lib/pkgconfig:${root}/share/pkgconfig)
 set(CMAKE_C_FLAGS_INIT "-isystem ${root}/include")
-# The wrapper leaves out what gcc passes: the table by which a program finds its tables for unwinding.
+# The wrapper omits this option of gcc: the table by which a program finds its unwinding tables.
 set(CMAKE_EXE_LINKER_FLAGS_INIT -Wl,--eh-frame-hdr)

@@ -11,14 +11,14 @@ if(sources AND NOT DETENT_LAYERS)
     add_executable(detent src/cli/entry.c)
     target_include_directories(detent PRIVATE src)
     target_link_libraries(detent PRIVATE detent_strict detent_cli)
-    # plugins find the library's functions in the program, also those that it does not call itself
+    # plugins use the library's functions in the program, also those that it does not call itself
     set_target_properties(detent PROPERTIES ENABLE_EXPORTS ON
         LINK_LIBRARY_OVERRIDE "WHOLE_ARCHIVE,detent_static")
     target_link_options(detent PRIVATE -Wl,--gc-sections)
 endif()
 
-# Suites start programs by their names, also where they need an emulator. They stay in their folder,
-# from which `detent` finds the shipped recipes.
+# Suites start programs by their names, also those that need an emulator: a script of that name
+# starts them. The programs stay in their folder, from which `detent` finds the shipped recipes.
 function(under_emulator target folder name)
     if(NOT CMAKE_CROSSCOMPILING_EMULATOR)
         return()
@@ -100,7 +100,7 @@ endif()
 
 target_link_libraries(bench-grid PRIVATE PkgConfig::OPENBLAS)
 
-# what scripts/check-exports draws its grid with
+# scripts/check-exports draws its grid with this program
 add_executable(detent-grid scripts/exports/grid/grid.c scripts/exports/grid/draw.c
     scripts/exports/grid/language.c)
 target_link_libraries(detent-grid PRIVATE detent_strict detent_${linked} m)

@@ -1,5 +1,5 @@
-# After cpack: CMake's packages of libraries call ldconfig themselves. Debian's way is the trigger
-# that packages/triggers asks for, and no such script.
+# After cpack: the library packages that it makes call ldconfig in scripts. Debian's policy is the
+# trigger of packages/triggers instead, so these scripts are removed.
 foreach(package IN LISTS CPACK_PACKAGE_FILES)
     if(NOT package MATCHES "/libdetent[0-9]+_[^/]*\\.deb$")
         continue()

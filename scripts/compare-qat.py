@@ -22,8 +22,8 @@ import time
 from compare_data import Arrays, Text, mnist1d, series, sounds
 from compare_networks import NETWORKS, load, model_of, network_of, rules_of
 
-EPOCHS, RATE = 6, 2e-3  # of float weights, which have three times as many epochs
-FLOAT, TERNARY = 32, 1.58  # among numbers of bits
+EPOCHS, RATE = 6, 2e-3  # epochs of QAT (a third of the float weights'); rate of both, times --rate
+FLOAT, TERNARY = 32, 1.58  # stand for numbers of bits
 
 
 # ---- detent --------------------------------------------------------------------------------------
@@ -224,7 +224,7 @@ def in_child(call, *arguments):
             torch.manual_seed(0)
             result = call(*arguments)
             result["mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        except BaseException as e:  # to be told by the parent
+        except BaseException as e:  # the parent process reports it
             result = dict(error=f"{type(e).__name__}: {e}")
         os.write(write, json.dumps(result).encode())
         os._exit(0)
@@ -240,7 +240,7 @@ def in_child(call, *arguments):
 
 # ---- the table -----------------------------------------------------------------------------------
 
-# Rows of detent, and of which numbers of bits they are.
+# Rows of detent: name, changes to the recipe, and the numbers of bits that they are trained with.
 DETENT = {
     "detent": (["qat.weight.granularity=channel"], (8, 4, 3, 2, TERNARY)),
     "detent, learned scales": (["qat.weight.range=learned"], (8, 4, 3, 2, TERNARY)),

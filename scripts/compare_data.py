@@ -11,7 +11,7 @@ import wave
 import numpy as np
 
 MASK = (1 << 64) - 1
-CONTEXT, HELD_BACK, PADDING = 64, 0.1, -100  # of text
+CONTEXT, HELD_BACK, PADDING = 64, 0.1, -100  # for text
 
 
 # ---- detent's shuffle ----------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Text:
     """Characters, of which each window's next one is to be predicted. An epoch, in the sense of
     other data, is 100 updates, fewer than a pass over the text."""
     batch, updates, context = 16, 100, CONTEXT
-    train_keys = "evaluate: {every_steps: 1000000}"  # at the end alone
+    train_keys = "evaluate: {every_steps: 1000000}"  # only at the end
 
     def __init__(self, path):
         self.path = os.path.abspath(path)

@@ -279,7 +279,7 @@ def seed_of(name):
 
 def made(keras, make, seed):
     """A network with biases and statistics that are not 0."""
-    keras.utils.set_random_seed(seed)  # of initializers that have none, too
+    keras.utils.set_random_seed(seed)  # also for initializers without a seed of their own
     random = np.random.default_rng(seed)
     model = make()
     for w in model.weights:
@@ -288,8 +288,8 @@ def made(keras, make, seed):
     return model
 
 
-# Why import may say that an int8 file is not a network of integers alone: devices have no
-# arithmetic for these here.
+# Reasons for which import may say that an int8 file is not a pure network of integers: the device
+# runtime has no arithmetic for these.
 APART = re.compile(
     r"operator \d+, (?:(?:ADD|SUB|MUL): its input \d is constant|"
     r"(?:LEAKY_RELU|MAXIMUM|RESIZE_BILINEAR|NEG|GATHER|FILL): devices have no such|"
@@ -381,8 +381,8 @@ def exactly(name, path, model, x, y, by):
 
 # ---- TFLite -------------------------------------------------------------------------------------
 
-# Of these networks the converter makes loops, and TensorFlow 2.21.0 ends in a segmentation fault
-# when they become int8.
+# The converter makes loops from these networks, and TensorFlow 2.21.0 ends in a segmentation fault
+# when it quantizes them to int8.
 LOOPS = ("lstm", "gru", "bidirectional", "lstm of batches", "gru of batches", "gru, reset before",
          "rnn")
 DRAWN = 24
@@ -431,7 +431,7 @@ def ready(path, reference, keep=False):
             code.version = min(code.version, 2)
     kinds = [OpResolverType.BUILTIN_REF, OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
     for kind in kinds if reference else [OpResolverType.AUTO, kinds[1]]:
-        with contextlib.suppress(ValueError, RuntimeError):  # XNNPACK refuses some, too
+        with contextlib.suppress(ValueError, RuntimeError):  # XNNPACK refuses some as well
             program = Interpreter(model_content=packed(model), experimental_op_resolver_type=kind,
                                   experimental_preserve_all_tensors=keep)
             program.allocate_tensors()
@@ -499,7 +499,7 @@ def part(path, at, to, seen, alone):
     operators = graph.operators[at.start:at.stop]
     result = operators[-1].outputs[0]
     codes = [model.operatorCodes[o.opcodeIndex] for o in operators]
-    model.operatorCodes = codes  # alone: LiteRT looks for kernels of those that nothing uses, too
+    model.operatorCodes = codes  # only these: LiteRT requires kernels of unused ones, too
     for i, operator in enumerate(operators):
         operator.opcodeIndex = i
     for t, tensor in enumerate(graph.tensors):
@@ -541,7 +541,7 @@ def one_by_one(path, x, alone=False):
         program.set_tensor(given["index"], codes_of(one[None], given))
         program.invoke()
         for t in tensors:
-            with contextlib.suppress(ValueError):  # of what is not kept
+            with contextlib.suppress(ValueError):  # for tensors that are not kept
                 seen[t].append(values_of(program.get_tensor(t), tensors[t]))
     schema, model = opened(path)
     name_of = {code: name for name, code in vars(schema.BuiltinOperator).items()}
@@ -552,7 +552,7 @@ def one_by_one(path, x, alone=False):
     for i, name in enumerate(names):
         if i < past:
             continue
-        dilated = name == "SPACE_TO_BATCH_ND"  # to its inverse it is one convolution
+        dilated = name == "SPACE_TO_BATCH_ND"  # up to its inverse: one dilated convolution
         past = 1 + (names.index("BATCH_TO_SPACE_ND", i) if dilated else i)
         step = tensors[operators[past - 1].outputs[0]]["quantization"][0]
         if not step or name in ("RESHAPE", "FILL"):
@@ -568,9 +568,9 @@ def one_by_one(path, x, alone=False):
         done = run("import", file, "--check", values, "--tolerance", "1e9")
         found = re.search(r": largest difference ([^ ]*)", done.stdout)
         if alone and (not found or "can differ by one" in done.stderr):
-            continue  # it is one with what is in front of it
+            continue  # it is merged with the operator before it
         if not found and name in ("TRANSPOSE", "UNPACK") and "batch" in done.stderr:
-            continue  # an arrangement that is not read by itself, as the batch is not first there
+            continue  # not readable alone: its batch is not the first extent
         yield (round(float(found[1]) / step), name) if found else (np.inf, f"{name}: {told(done)}")
 
 
@@ -603,7 +603,7 @@ def check_tflite(names):
             try:
                 one_scale = name.startswith("drawn") and int(name.split()[1]) % 2 == 1
                 file = convert(tf, model, form, random, one_scale)
-            except Exception as error:  # of any kind, by a converter
+            except Exception as error:  # converters raise many types
                 row(name, form, "not made", str(error).splitlines()[0])
                 continue
             with open(path, "wb") as out:
@@ -645,7 +645,7 @@ def check_onnx(names):
             try:
                 tf2onnx.convert.from_function(function, signature, opset=opset, output_path=path)
                 session = onnxruntime.InferenceSession(path)
-            except Exception as error:  # of any kind, by a converter
+            except Exception as error:  # converters raise many types
                 row(name, f"opset {opset}", "not made", str(error).splitlines()[0])
                 continue
             y = session.run(None, {"x": x})[0]

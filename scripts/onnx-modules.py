@@ -314,7 +314,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     sys.stdout = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # where the old exporter prints graphs that it refuses
+    os.dup2(2, 1)  # the old exporter prints graphs that it refuses to stdout
     status = main(*sys.argv[1:])
     sys.stdout.flush()
     sys.exit(status)

@@ -116,7 +116,7 @@ def judge(detent, folder, model, values, more=()):
     if apart or run.returncode < 0:
         return f"wrong: {largest:.3g} of the largest value, status {run.returncode}"
     last = text.strip().splitlines()[-1] if text.strip() else ""
-    # shapes that differ from the expected ones are found by the comparison, and so no refusal
+    # the comparison finds shapes other than the expected ones: wrong, not refused
     if "it does not fit the model" in last or "in the file of values" in last:
         return "wrong: " + last
     return "refused: " + last if run.returncode != 0 else "wrong: nothing was compared"
@@ -158,7 +158,7 @@ def with_inputs(model, values, computed):
         opset.version = min(opset.version, 21) if opset.domain in ("", "ai.onnx") else opset.version
     try:
         onnx.checker.check_model(copy)
-    except Exception:  # of a newer version
+    except Exception:  # a test of a newer version
         for opset, own in zip(copy.opset_import, model.opset_import):
             opset.version = own.version
     return copy
@@ -371,7 +371,7 @@ def draw_model(random, versions, attributes, op):
     return model, random.standard_normal(shape).astype(np.float32) * np.float32(scale), node
 
 
-# Where onnxruntime itself loses bits: exp(x) - 1 of a small x.
+# Where onnxruntime itself loses bits: exp(x) - 1 for a small x.
 EXACT = {"Elu": lambda x, alpha=1: np.where(
     x < 0, alpha * np.expm1(x.astype(np.float64)), x).astype(np.float32)}
 

@@ -215,7 +215,7 @@ def check_onnx(draws):
                                   weight_type=getattr(q.QuantType, weight),
                                   extra_options={"ActivationSymmetric": symmetric})
             except (ValueError, NotImplementedError):
-                continue  # a pair of types that it does not make
+                continue  # onnxruntime does not support this pair of types
             x = random.standard_normal((16, *shape)).astype(np.float32)
             quantized = spell_out(onnx.load(path))
             y, low, high = (

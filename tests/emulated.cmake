@@ -1,6 +1,6 @@
 # detent-test-emulated: suites whose kernels of every instruction set run through SIMDe, on any x86.
-# Kernels of a set are compiled anew, without its flags, and what asks the processor which sets it
-# runs; all else is that of the library.
+# Kernels of a set are compiled again without its flags, and so is the code that detects instruction
+# sets; the rest comes from the library.
 if(NOT simd STREQUAL x86)
     message(FATAL_ERROR "DETENT_EMULATE runs the kernels of x86: set DETENT_SIMD")
 endif()
@@ -33,7 +33,7 @@ foreach(cost IN LISTS costs)
 endforeach()
 file(CONFIGURE OUTPUT emulated/suites.inc CONTENT "${list}" @ONLY)
 
-# The library comes behind its kernels, so that the linker takes none of its own.
+# The emulated kernels precede the library, so that the linker does not take the library's.
 add_executable(detent-test-emulated ${sources} $<TARGET_OBJECTS:detent_kernels_emulated>)
 set_target_properties(detent-test-emulated PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR})
@@ -43,7 +43,7 @@ foreach(target detent_kernels_emulated detent-test-emulated)
     target_include_directories(${target} SYSTEM PRIVATE ${SIMDE} ${PROJECT_BINARY_DIR}/generated)
     target_compile_definitions(${target} PRIVATE DETENT_EMULATE=1 TEST_SANITIZED=1 # as slow
         DETENT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" DETENT_BINARY_DIR="${PROJECT_BINARY_DIR}")
-    # no vector is passed from one file to another
+    # its warning concerns vectors passed between files: there are none
     target_compile_options(${target} PRIVATE -Wno-psabi)
     target_link_libraries(${target} PRIVATE detent_flags PkgConfig::TEST_DEPS)
 endforeach()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # exports.sh SOURCE DETENT: an export of format c passes its self-test on each processor of
-# scripts/exports/targets whose compiler and emulator are installed. Names the others; 77: none is.
-# What it takes on a Cortex-M4 is in the table of docs/device.md.
+# scripts/exports/targets whose compiler and emulator are installed. Prints the others; 77: none is.
+# Compares what it costs on a Cortex-M4 with the table of docs/device.md.
 set -eu
 files=$1/scripts/exports
 . "$files/functions.sh"

@@ -1,5 +1,5 @@
-# awk -f misuse.awk include/detent/*.h : a C function for every function of the public headers, which
-# calls it with arguments of the test (tests/misuse.h), and a table of them.
+# awk -f misuse.awk include/detent/*.h : writes a C function for every function of the public headers,
+# which calls it with arguments of the test (tests/misuse.h); and a table of these.
 function trim(s) { gsub(/^[ \t]+|[ \t]+$/, "", s); return s }
 
 # The last word of a parameter is its name.

@@ -13,7 +13,7 @@ cd "$work"
     "$source/examples/plugin_op/squareplus.yaml" "$work/run"
 ! "$build/examples/plugin_host" "$build/libdetent.so" x.yaml "$work/none" 2> log
 grep -q 'has no detent_plugin' log
-# the program does not know the family, and says so
+# the program lacks the family, and its message names it
 ! "$build/detent" inspect "$work/run/model.safetensors" --layers > log 2>&1
 grep -q "squareplus" log
 

@@ -51,7 +51,7 @@ class Printer:
 
     def row(self, **row):
         if self.as_json:
-            # Shares of the machine's limits are detent's to tell: it measures them.
+            # Only detent prints shares of the machine's limits: it measures these limits.
             row = {**row, "limit": None, "share_of_limit": None}
             print(",\n  " if self.rows else "\n  ", json.dumps(row), sep="", end="", flush=True)
         else:

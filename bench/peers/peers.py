@@ -12,7 +12,7 @@ import sys
 import measure
 
 PARTS = ("products", "quantize", "optimizer", "step")
-# Who gives rows, and what else than the package itself that takes.
+# Packages that are measured, each with the other packages that this requires.
 PEERS = {"torch": (), "torchao": ("torch",), "onnxruntime": ("numpy", "onnx")}
 
 

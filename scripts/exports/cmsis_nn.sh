@@ -1,10 +1,10 @@
 #!/bin/sh
 # cmsis_nn.sh EXPORT: compiles a C export of a model of integers with CMSIS-NN, and runs its
-# self-test on Cortex-M0, M4 and M55 in an emulator: the codes are those of detent.
+# self-test on Cortex-M0, M4 and M55 in an emulator: the codes must equal detent's.
 #
 # CMSIS-NN (Apache 2.0) is no part of detent. Its source is $CMSIS_NN, or is fetched to
-# build/exports/cmsis-nn at the commit below. A line a processor, then what an
-# inference takes on the M4; status 1 after a difference.
+# build/exports/cmsis-nn at the commit below. A line for each processor, then what an
+# inference costs on the M4; status 1 after a difference.
 set -eu
 commit=99f736a63036613032f9b70de36b493bcd7802d4
 export=$(cd "$1" && pwd)
@@ -23,7 +23,7 @@ cd "$work"
 status=0
 : > run.log
 
-# The library, once a processor: all but the kernels of floats.
+# The library for each processor: all but the kernels of floats.
 library() { # name flags
     [ ! -e "$1.a" ] || return 0
     mkdir -p "$1"
@@ -62,7 +62,7 @@ for processor in M0 M4 M55; do
     fi
 done
 
-# What it takes on a Cortex-M4; code is that of the export, without CMSIS-NN's.
+# What an inference costs on a Cortex-M4; code is that of the export, without CMSIS-NN's.
 figures() { # title options
     # shellcheck disable=SC2046,SC2183 # five numbers
     printf '%-12s %8s %9s %8s %6s %13s\n' "$1" $(board_figures "$export" "$2")

@@ -1,8 +1,8 @@
-# Functions of scripts/check-exports and tests/exports.sh. Wants $files: the folder of this file.
+# Functions of scripts/check-exports and tests/exports.sh. $files must be the folder of this file.
 # shellcheck shell=sh disable=SC2154 # variables of those scripts
 
-# The lines of a table without comments, those that end in \ joined with the next; and the fields of
-# one, trimmed.
+# lines: those of a table without comments, each that ends in \ joined with the next. field: a field
+# of a line, trimmed.
 lines() { sed -e :a -e '/\\$/N; s/\\\n *//; ta' "$files/$1" | grep -v -e '^#' -e '^ *$'; }
 field() { printf '%s\n' "$2" | cut -d '|' -f "$1" | sed 's/^ *//; s/ *$//'; }
 
@@ -103,8 +103,8 @@ section() { # object regex
     arm-none-eabi-size -A "$1" | awk -v name="$2" '$1 ~ name { n += $2 } END { print n + 0 }'
 }
 
-# What an inference takes on a Cortex-M4, in the current folder: code, constants, arena, stack and
-# instructions. The counter must know a loop of 3,000,000 instructions.
+# Prints what an inference costs on a Cortex-M4, in the current folder: code, constants, arena,
+# stack and instructions. To check the counter, a loop of 3,000,000 instructions is counted too.
 board_figures() { # export options-of-model
     line=$(lines targets | grep '^Cortex-M4 ')
     board=$(field 5 "$line")
@@ -119,8 +119,8 @@ board_figures() { # export options-of-model
         "$(value arena board.log)" "$(value stack board.log)" "$(value time board.log)"
 }
 
-# The same of another program's C in the form of an export (peers.py): its RAM, data and what is
-# zeroed, in place of the arena; what starts as other than zero is in flash too.
+# board_figures for another program's C in the form of an export (peers.py). In place of the arena:
+# its .data and .bss; the initial values of .data are also in flash.
 peer_figures() { # folder
     figures=$(CPATH=$1/include && export CPATH &&
         strict=-w libraries='-lm --specs=nosys.specs' && board_figures "$1" '') || return 1
@@ -131,7 +131,7 @@ peer_figures() { # folder
 }
 
 # Compares with the table of a page: constants and arena equal; code, stack and instructions, which
-# depend on the compiler's version and a little on the weights, within 3 %. Says what differs.
+# depend on the compiler's version and a little on the weights, within 3 %. Prints what differs.
 check_figures() { # page title loops code constants arena stack instructions
     awk -F '|' -v title="$2" -v loops="$3" -v figures="$4 $5 $6 $7 $8" '
     function trimmed(s) { gsub(/^ +| +$|,/, "", s); return s }

@@ -21,9 +21,9 @@ import sys
 
 import numpy as np
 
-# Logits, loss, median. gelu is a table in f16 there, and that of Pythia is by tanh. Blocks, and
-# floats in place of int8 inputs, are other arithmetic; blocks that were trained are the same, but
-# for codes that flip.
+# Bounds of the differences of logits, of the loss, and of the median. gelu: the other program has a
+# table in f16; erf: it computes Pythia's gelu by tanh. blocks: blocks, or floats in place of int8
+# inputs, are other arithmetic; trained: blocks that were trained are the same, but codes can flip.
 BOUNDS = {"F32": (1e-5, 1e-6, 1e-6), "gelu": (1e-3, 1e-5, 1e-3), "codes": (1e-3, 1e-5, 1e-6),
           "trained": (5e-3, 1e-4, 1e-6), "blocks": (0.03, 2e-3, 0.03), "erf": (1e-3, 1e-4, 1e-3)}
 

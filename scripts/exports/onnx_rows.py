@@ -21,8 +21,8 @@ from onnx.reference import ReferenceEvaluator
 from onnx_check import LEVELS, TYPES, compare, session, tensors
 
 SAME = "onnxruntime computes the model's bits"
-# The largest difference over the largest output. A code that flips moves an output by much more
-# than rounding does.
+# Bounds of the largest difference over the largest output. A code that flips moves an output by
+# much more than rounding does.
 BOUNDS = {"rounding": 1e-6, "codes": 0.05, "float activations": 0.25, "block activations": 0.05}
 
 
@@ -125,7 +125,7 @@ def rows(folder, detent):
                 equal, total, error = compare({"output": got}, {"output": want})
                 least, most, n = worst.get(program, (total, 0.0, 0))
                 worst[program] = min(equal, least), max(error, most), n + 1
-        except Exception as problem:  # a row of the table, whatever it is
+        except Exception as problem:  # any problem is a row of the table
             yield f"! {title} | {str(problem).splitlines()[0]}"
             continue
         for program, (equal, error, n) in worst.items():

@@ -17,9 +17,9 @@ import openvino
 from onnx_check import compare, tensors
 from onnx_rows import export, forms, inputs, metadata
 
-# The largest difference over the largest output. OpenVINO computes doubles as floats, so that codes
-# flip in the plain form; MatMulNBits rounds activations to int8 in blocks of 32, as blocks of
-# detent are, whatever the file says.
+# Bounds of the largest difference over the largest output. OpenVINO computes doubles as floats, so
+# that codes flip in the plain form; MatMulNBits always rounds activations to int8 in blocks of 32,
+# the size of detent's blocks, whether or not the file says so.
 BOUNDS = {"rounding": 2e-6, "codes": 0.05, "float activations": 0.25, "block activations": 0.05}
 TYPES_OF = {"f32": np.float32, "i64": np.int64, "i32": np.int32}
 

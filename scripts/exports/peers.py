@@ -93,7 +93,7 @@ def by_emlearn(graph, folder):
     biases = [a for a in arrays if a.ndim == 1]
     width = graph.input[0].type.tensor_type.shape.dim[1].dim_value
     ordered = []
-    for bias in biases:  # each matrix reads what the one before it gives
+    for bias in biases:  # find the order: each matrix reads the outputs of the previous
         (at,) = [i for i, w in enumerate(weights) if width in w.shape and bias.size in w.shape]
         w = weights.pop(at)
         ordered.append(w if w.shape == (width, bias.size) else w.T)
@@ -155,7 +155,7 @@ def rows(folder, detent):
             try:
                 write(place, *make(graph, place), sizes)
                 yield f"{name} | {form} | {error_of(place, x, want):.2g}"
-            except Exception as problem:  # a row of the table, whatever it is
+            except Exception as problem:  # any problem is a row of the table
                 yield f"- {name} | {form} | {str(problem).splitlines()[0]}"
 
 

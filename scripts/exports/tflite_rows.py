@@ -19,8 +19,8 @@ import numpy as np
 from tflite_check import integers, tensor
 from tflite_run import channels_first, run
 
-# The largest difference over the largest output. A code that flips moves an output by much more
-# than rounding does, and a range for each pixel by more than that.
+# Bounds of the largest difference over the largest output. A code that flips moves an output by
+# much more than rounding does, and a range for each pixel moves it by still more.
 BOUNDS = {"floats": 2e-6, "codes": 0.05}
 EXACT = "TFLite Micro computes the model's bytes"
 

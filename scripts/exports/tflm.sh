@@ -1,7 +1,7 @@
 #!/bin/sh
-# tflm.sh RUN [reference|cmsis_nn]: what TensorFlow Lite Micro's interpreter takes on a Cortex-M4 in
+# tflm.sh RUN [reference|cmsis_nn]: what TensorFlow Lite Micro's interpreter costs on a Cortex-M4 in
 # an emulator for a run of a network of integers, with its reference kernels or CMSIS-NN's; and
-# whether it computes the codes of the same network as C. Wants Debian's
+# whether it computes the codes of the same network as C. Requires Debian's
 # libstdc++-arm-none-eabi-newlib, gcc-arm-none-eabi and qemu-system-arm.
 #
 # Its sources (Apache 2.0) are no part of detent. They are $TFLM: folders tflm, flatbuffers,

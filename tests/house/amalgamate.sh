@@ -3,8 +3,8 @@
 # and without another library, with threads and without; detent.h is C++ too, and detent.c has all
 # that it declares. Every example that needs nothing else is built with them and with the library,
 # in the folder LIBRARY, prints the same and writes the same bytes. To save time they train for few
-# steps, and nothing is optimized. DETENT_TESTS=all optimizes, runs them as they are, once more
-# without threads, and asks clang for warnings, too.
+# steps, and nothing is optimized. DETENT_TESTS=all optimizes, runs them unchanged, once more
+# without threads, and lets clang warn, too.
 set -eu
 command -v python3 > /dev/null || { echo 'python3 is missing'; exit 77; }
 source=$(cd "$1" && pwd)
@@ -12,7 +12,7 @@ library=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc=${CC:-cc}
-# gcc takes longer for the check of indentation than for all others; the sources passed it
+# gcc needs more time to check the indentation than for all else; the sources have passed it
 strict='-std=c17 -Wall -Wextra -Werror -Wno-misleading-indentation'
 if "$source/scripts/amalgamate" --help 2>/dev/null; then exit 1; fi
 "$source/scripts/amalgamate" "$work"
@@ -63,7 +63,7 @@ is_core() {
     done
 }
 
-# Runs all of them with the object file $1.
+# Builds and runs all such examples with the object file $1.
 try() {
     tried=0
     for example in "$source"/examples/*.c; do

@@ -23,10 +23,10 @@
 #   <!-- where: S=1 DIR=x --> values of words that stand for any: S and DIR
 #   <!-- beside: block -->    of YAML: a block of the recipe that the fragment belongs to
 #   <!-- given: text -->      of C the parameters that the snippet takes for granted, of Python code
-#   <!-- fails -->            the commands are examples of what is refused
+#   <!-- fails -->            the commands are examples of what is refused; each must fail
 #
 # For `before` two commands make small data: `make-text FILE [LETTERS]`, and `make-mnist FOLDER`,
-# whose pictures are of no digits.
+# whose pictures show no digits.
 #
 # Besides: README links every page, every relative link has its file and heading, what a page names
 # of the source (functions, types, constants, files) and of recipes (keys) is there, and no line is
@@ -179,7 +179,7 @@ extract() { # page folder
     END { finish_indented() }' "$1"
 }
 
-# The words of `shortened` join each command that trains, quantizes or measures, in front of a
+# Adds the words of `shortened` to each command that trains, quantizes or measures, in front of a
 # comment.
 lengthen() { # words, script on stdin
     awk -v words="$1" '/^ *(mpirun -n [0-9]+ )?detent( (train|quantize)|-bench)( |$)/ {
@@ -188,7 +188,7 @@ lengthen() { # words, script on stdin
         $0 = $0 " " words tail } { print }'
 }
 
-# Whole words NAME become VALUE.
+# Replaces whole words NAME by VALUE.
 put_values() { # "NAME=VALUE ...", text on stdin
     script=
     for value in $1; do script="$script;s|\\b${value%%=*}\\b|${value#*=}|g"; done
@@ -209,7 +209,7 @@ run_commands() { # block
     (cd "$folder" && OMP_NUM_THREADS=1 sh "$1.run" > "$1.log" 2>&1 < /dev/null)
 }
 
-# Each line of a block of refusals fails.
+# Succeeds if each line of the block fails.
 run_refusals() {
     while IFS= read -r line; do
         case $line in '' | '#'*) continue ;; esac
@@ -217,7 +217,7 @@ run_refusals() {
     done < "$1.sh"
 }
 
-# A fragment gets the blocks that a recipe must have and it lacks, or those of `beside`.
+# Validates YAML. To a fragment the blocks are added that every recipe needs, or those of `beside`.
 check_yaml() {
     {
         cat "$1.yaml"

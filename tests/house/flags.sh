@@ -1,6 +1,6 @@
 #!/bin/sh
-# The build refuses -ffast-math and each of its parts, wherever they stand among other flags, and
-# takes flags that change no bit.
+# The build refuses -ffast-math and each of its parts, wherever they are among other flags, and
+# accepts flags that change no bit.
 #
 #   flags.sh SOURCE
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
-# format.sh SOURCE: .clang-format decides how C looks. Skipped (77) where clang-format-14 is not
-# installed.
+# format.sh SOURCE: C files are formatted as .clang-format says. Skipped (77) where clang-format-14
+# is not installed.
 set -eu
 cd "$1"
 if ! command -v clang-format-14 > /dev/null; then

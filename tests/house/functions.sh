@@ -1,7 +1,6 @@
 #!/bin/sh
 # functions.sh SOURCE: how long functions are, from the line that names one to its closing brace.
-# The style makes them easy to find: the opening brace stands alone in column 0, or all stands on
-# one line.
+# They are found by the style: the opening brace is alone in column 0, or the function is one line.
 set -eu
 cd "$1"
 lengths=$(mktemp)

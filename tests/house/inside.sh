@@ -1,6 +1,6 @@
 #!/bin/sh
 # inside.sh SOURCE: a project takes detent in by add_subdirectory and by FetchContent, without an
-# installation. It gets the library alone, and its own settings stay as they are. With
+# installation. It gets the library only, and its own settings do not change. With
 # DETENT_TESTS=all the project is built, with the shared and the static library, and runs; otherwise
 # it is configured, and its program compiled.
 set -eu

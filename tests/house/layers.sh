@@ -1,8 +1,8 @@
 #!/bin/sh
 # layers.sh SOURCE: a folder of src/ includes itself and lower rows of the table of layers, nothing
 # else; the program sees public headers and its own folder; public headers follow the same rows. A
-# room of a layer includes what its README.md names. A folder has a README.md and at most 40 files
-# beside it. Above ops dt__data is refused, since it ignores strides.
+# subfolder of a layer includes what its README.md names. A folder has a README.md and at most 40
+# files beside it. In higher layers than ops dt__data is refused, since it ignores strides.
 set -eu
 cd "$1"
 failed=0
@@ -16,14 +16,14 @@ BEGIN {
     split("core 0 kernels 1 data 2 autograd 2 ops 3 nn 4 optim 5 qat 5 ptq 6 io 6 " \
         "export 7 report 7 train 8 bench 8 cluster 9 sweep 9 cli 10", a)
     for (i = 1; i in a; i += 2) rank[a[i]] = a[i + 1]
-    # What a public header shows belongs to the lowest row that has to know it: ops.h says what an
-    # op is, and that is autograd.
+    # The row of a public header is the lowest layer that includes it: ops.h declares what an op is,
+    # which autograd needs.
     split("detent 0 keys 0 columns 1 data 1 text 1 ops 2 device 2 nn 4 layers 4 optim 5 qat 5 " \
         "figures 5 ptq 6 io 6 tables 1 report 7 export 7 train 8 machine 8 plugin 8 " \
         "sweep 9 all 9", a)
     for (i = 1; i in a; i += 2) public[a[i]] = a[i + 1]
 }
-# Rooms of its layer that README.md of a folder allows; blanks around each.
+# Subfolders of its layer that README.md of a folder allows; blanks around each.
 function allowed(folder,    line, text, open) {
     if (folder in rooms) return rooms[folder]
     while ((getline line < (folder "/README.md")) > 0) {
@@ -46,7 +46,7 @@ FNR == 1 {
     table_row = part[1] == "src" ? rank[own] : public[own]
     if (!known) bad("\"" own "\" has no row in the table of layers")
 }
-# Elements in memory order are those of a view in another one: cache_codes.c goes by its strides.
+# The elements in memory order are also those of a permuted view: cache_codes.c uses its strides.
 known && part[1] == "src" && table_row > rank["ops"] && FILENAME != "src/nn/cache/cache_codes.c" &&
     /[^_a-z]dt__data(_mut)?\(/ { bad("dt__data is for ops; dt__values refuses views out of order") }
 !known || !/^[ \t]*#[ \t]*include/ { next }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# messages.sh SOURCE: what the program's texts name is there: keys of recipes (docs/recipe.md, which
+# messages.sh SOURCE: what the program's texts name exists: keys of recipes (docs/recipe.md, which
 # suite `pages` compares with the tables of keys), commands and options of the program, and pages.
 # Names of other programs' options and of other files' keys are below.
 set -eu

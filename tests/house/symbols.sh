@@ -1,6 +1,6 @@
 #!/bin/sh
-# symbols.sh SOURCE SHARED_LIBRARY: the shared library exports what the public headers promise, all
-# of it and nothing else. include/stable.txt lists the functions of the headers outside of
+# symbols.sh SOURCE SHARED_LIBRARY: the shared library exports all that the public headers declare,
+# and nothing else. include/stable.txt lists the functions of the headers outside of
 # experimental/, one a line, sorted: scripts/check-abi compares these between releases.
 set -eu
 work=$(mktemp -d)

@@ -44,16 +44,16 @@ MICRO_EXAMPLES = 12
 SAME = "computes the model's bits"
 ALONE = "for one example alone"
 LITE = ("xnnpack", "builtin", "reference")
-BLOCKS = "only LiteRT's XNNPACK kernels"  # of lines of the export
+BLOCKS = "only LiteRT's XNNPACK kernels"  # in messages of the export
 NO_REFERENCE = "LiteRT's reference kernels lack"
 FOLDERS = ("hf", "compressed-tensors", "torchao")
-# Bounds of language models in other programs: floats, of the largest logit; and of the root of the
-# mean square: weights in f16, and so the activations beside them; gelu as a table in f16, or by
-# tanh in place of erf; activations in blocks of int8.
+# Bounds for language models in other programs. floats: over the largest logit. The rest, over the
+# root of the mean square. f16: weights, and so the activations that multiply them, in f16; gelu: a
+# table in f16, or tanh in place of erf; blocks: activations in blocks of int8.
 LANGUAGE = {"floats": 2e-5, "f16": 2e-3, "gelu": 2e-3, "blocks": 4 / 127}
 REASONS = 40
 WHOLE = re.compile(r"activation: \{[^}]*granularity: tensor")
-OUTLIER = 16  # a value may differ by so many of such bounds
+OUTLIER = 16  # single values may differ by so many times the bound of the mean
 
 
 class Refused(Exception):
@@ -320,7 +320,7 @@ def folder_model(path):
     from transformers import AutoModelForCausalLM
 
     torch.set_num_threads(1)
-    # experts one by one: torch's product of groups wants rows of 16 bytes
+    # experts one by one: torch's grouped product requires rows of 16 bytes
     return AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32,
                                                 experts_implementation="eager").eval()
 
@@ -386,7 +386,7 @@ def judge(file, net, x, y, runtime, make, batch):
         parts = [compare(g, w) for g, w in zip(got, want)]
     except Refused as why:
         return "refused", str(why)
-    except Exception as problem:  # whatever a runtime says
+    except Exception as problem:  # runtimes raise many types
         text = " ".join(str(problem).split())[:240]
         if runtime == "reference" and NO_REFERENCE in file["notes"]:
             return "refused", NO_REFERENCE
@@ -503,7 +503,7 @@ def cells(folder, net, file, form, base, sample, report):
         report([*base, form, "read again", 0, "refused", file["unread"].split(": ", 1)[-1]])
     elif "read" in file:
         own = load(folder, net, file["read"], net["outputs"], False)
-        if net["bits"] == 0:  # else the file leaves out codes of activations
+        if net["bits"] == 0:  # otherwise the file lacks the specs of activations
             report([*base, form, "read again", 0, *read_again(net, file, y, own)])
         # static and dynamic ranges of rows are not in a GGUF file; blocks are
         y = y if file["form"] == "trained" and "block" in base[2] else own
