@@ -11,6 +11,7 @@
 #include "export/trace/trace.h"
 #include "io/onnx/interpret/interpret.h"
 #include "io/onnx/onnx.h"
+#include "qat/schemes/scheme.h"
 
 #include <detent/ops.h>
 #include <detent/optim.h>
@@ -565,6 +566,42 @@ START_TEST(what_cannot_be_expressed)
 }
 END_TEST
 
+/* Of all schemes, files compute the dynamic ranges of three, and blocks. A file of another would
+ * have other numbers, or C that does not compile. */
+START_TEST(dynamic_ranges_of_each_scheme)
+{
+    static const char *const formats[] = { "onnx", "c", "tflite" };
+    char folder[TEST_PATH], path[TEST_PATH], words[80];
+    int refused = 0;
+    test_folder(folder);
+    for (int scheme = 0; scheme < DT_SCHEME_OWN; scheme++) {
+        const dt_mlp_options options = small_options(sizes, DT_NORM_NONE, 0);
+        const dt_model_info info = small_info(&options);
+        dt_qat_options o = dt_qat_defaults();
+        dt_module *m;
+        if (dt__has_blocks(scheme)) continue;
+        TEST_OK(ctx, info.family->create(ctx, &options, &m));
+        o.activation.quant.scheme = scheme;
+        o.activation.has_scheme = true;
+        const bool prepared = dt_prepare(m, &o) == DT_OK && dt_convert(m, NULL, NULL) == DT_OK;
+        const bool written = scheme < DT_SCHEME_Q4_0;
+        ck_assert(prepared || !written);
+        snprintf(words, sizeof words, "dynamic range of scheme %s", dt__scheme_of(scheme)->name);
+        for (int k = 0; k < DT__COUNT_OF(formats) && prepared; k++) {
+            test_join(path, folder, formats[k]);
+            test_remove(path);
+            const dt_status s = dt_export(m, &info, formats[k], NULL, path, NULL);
+            const char *found = strstr(dt_error(ctx), words);
+            TEST_EACH((found != NULL) == !written, "%s: %s: %s", words, formats[k], dt_error(ctx));
+            ck_assert(written || s == DT_ERR_UNSUPPORTED);
+            refused += !written;
+        }
+        dt_module_free(m);
+    }
+    ck_assert_int_gt(refused, 0);
+}
+END_TEST
+
 static void add_two(dt_tape *t, dt_module *m, dt_tensor *const *in, int n_in, dt_tensor **out,
                     int n_out)
 {
@@ -623,6 +660,7 @@ Suite *test_export_onnx_suite(void)
     tcase_add_test(bad, every_allocation);
     tcase_add_test(bad, a_full_disk);
     tcase_add_test(bad, what_cannot_be_expressed);
+    tcase_add_test(bad, dynamic_ranges_of_each_scheme);
     tcase_add_test(bad, hostile_names);
     suite_add_tcase(s, networks);
     suite_add_tcase(s, bad);

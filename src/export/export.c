@@ -4,6 +4,7 @@
 #include "export/exporters.h"
 #include "core/refusals.h"
 #include "export/trace/trace.h"
+#include "qat/schemes/scheme.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -67,6 +68,22 @@ static bool is_empty(const dt_trace *t, const dt_trace_call *c)
     return false;
 }
 
+/* Files compute dynamic ranges by the schemes that are before q4_0, and blocks. */
+static bool finds_ranges(const dt_trace_call *c, char *why, size_t size)
+{
+    for (int i = 0; i < c->n_in; i++) {
+        const dt_quant_spec *q = c->in[i].quant;
+        if (q == NULL || !q->activation || q->range != DT_RANGE_DYNAMIC) continue;
+        if (q->scheme < DT_SCHEME_Q4_0 || dt__has_blocks(q->scheme)) continue;
+        snprintf(why, size,
+                 "its input has a dynamic range of scheme %s, which files do not compute; "
+                 "asymmetric, symmetric and symmetric_no_clip can be exported",
+                 dt__scheme_of(q->scheme)->name);
+        return false;
+    }
+    return true;
+}
+
 dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_export_options *o)
 {
     dt__refusals r = { .used = 0 };
@@ -75,7 +92,8 @@ dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_expo
         const dt_trace_call *c = &t->call[i];
         char why[200] = "the format has no such op";
         if (is_empty(t, c)) snprintf(why, sizeof why, "its result has no elements");
-        else if (e->expresses(t, c, o, why, sizeof why)) continue;
+        else if (finds_ranges(c, why, sizeof why) && e->expresses(t, c, o, why, sizeof why))
+            continue;
         if (t->ctx->status == DT_ERR_NOMEM) return DT_ERR_NOMEM;
         dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
                          c->module[0] != 0 ? c->module : "the model", c->type, why);
