@@ -8,6 +8,7 @@
 #include "kernels/sets.h"
 
 #include <detent/ops.h>
+#include <detent/experimental/nn.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -649,6 +650,45 @@ START_TEST(values_held_as_bf16_change_no_bit)
 }
 END_TEST
 
+/* A step of a small convolutional network, whose operands wait for backward as bf16. */
+static dt_status convolution_step(dt_ctx *ctx, void *user)
+{
+    const dt_cnn_options o = {
+        .image = { 3, { 3, 9, 8 } },
+        .n_blocks = 2,
+        .blocks = { { .out = 5, .kernel = 3, .stride = 1, .padding = 1, .groups = 1 },
+                    { .out = 4, .kernel = 3, .stride = 2, .padding = 1, .groups = 1 } },
+        .outputs = 3,
+        .norms = { .groups = 1, .momentum = 0.1, .eps = 1e-5 }
+    };
+    dt_module *m = NULL;
+    dt_tape *t = NULL;
+    dt_tensor *x = NULL, *labels = NULL;
+    dt_status s = dt_set_products(ctx, *(const int *)user);
+    if (s == DT_OK) s = dt_cnn_create(ctx, &o, &m);
+    if (s == DT_OK) s = dt_tape_create(ctx, &t);
+    if (s == DT_OK) s = dt_tensor_create(ctx, DT_F32, 4, (const int64_t[]){ 2, 3, 9, 8 }, &x);
+    if (s == DT_OK) s = dt_tensor_create(ctx, DT_I32, 1, (const int64_t[]){ 2 }, &labels);
+    if (s == DT_OK) {
+        dt_train(m, true);
+        dt_tensor *loss = dt_cross_entropy(t, dt_forward(t, m, x), labels, NULL);
+        s = dt_tape_status(t);
+        if (s == DT_OK) s = dt_backward(t, loss, NULL);
+    }
+    dt_tape_free(t);
+    dt_tensor_free(x);
+    dt_tensor_free(labels);
+    dt_module_free(m);
+    return s;
+}
+
+START_TEST(every_allocation)
+{
+    int products = choices[_i];
+    ck_assert_int_gt(test_every_allocation(convolution_step, &products), 50);
+}
+END_TEST
+
 START_TEST(an_unknown_choice_is_an_error)
 {
     dt_ctx *ctx = context(1, UINT64_MAX);
@@ -677,6 +717,7 @@ Suite *test_bf16_suite(void)
     tcase_add_loop_test(c, sets_and_threads_change_no_bit, 0, DT__COUNT_OF(choices));
     tcase_add_loop_test(c, a_recorded_pass_multiplies_bf16, 0, DT__COUNT_OF(choices));
     tcase_add_loop_test(c, values_held_as_bf16_change_no_bit, 0, DT__COUNT_OF(choices));
+    tcase_add_loop_test(c, every_allocation, 0, DT__COUNT_OF(choices));
     tcase_add_test(c, an_unknown_choice_is_an_error);
     suite_add_tcase(suite, c);
     return suite;

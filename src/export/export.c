@@ -68,8 +68,9 @@ static bool is_empty(const dt_trace *t, const dt_trace_call *c)
     return false;
 }
 
-/* Files compute dynamic ranges by the schemes that are before q4_0, and blocks. */
-static bool finds_ranges(const dt_trace_call *c, char *why, size_t size)
+/* Whether exported files can compute the dynamic ranges of the call's operands: those of blocks and
+ * of the three schemes before q4_0 in the list. Else `why` receives the reason. */
+static bool computes_ranges(const dt_trace_call *c, char *why, size_t size)
 {
     for (int i = 0; i < c->n_in; i++) {
         const dt_quant_spec *q = c->in[i].quant;
@@ -92,7 +93,7 @@ dt_status dt__check_calls(const dt_exporter *e, const dt_trace *t, const dt_expo
         const dt_trace_call *c = &t->call[i];
         char why[200] = "the format has no such op";
         if (is_empty(t, c)) snprintf(why, sizeof why, "its result has no elements");
-        else if (finds_ranges(c, why, sizeof why) && e->expresses(t, c, o, why, sizeof why))
+        else if (computes_ranges(c, why, sizeof why) && e->expresses(t, c, o, why, sizeof why))
             continue;
         if (t->ctx->status == DT_ERR_NOMEM) return DT_ERR_NOMEM;
         dt__refusals_add(&r, "%s in %s (%s): %s", c->op->name,
